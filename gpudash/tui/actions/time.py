@@ -48,7 +48,8 @@ def change_interval(app: GpudashApp, step: int) -> None:
         return
     seconds = next_interval(feed.interval, step)
     if seconds == feed.interval:
-        app.show_message(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
+        beyond = "longer" if step > 0 else "shorter"
+        app.show_message(f"{seconds:g} s: this key sets no {beyond} interval")
         return
     collector.change_interval(seconds)
     app.preferences.try_out(interval=seconds)
