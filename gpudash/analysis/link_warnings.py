@@ -13,6 +13,7 @@ from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, gpus_unknown
 from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
+from gpudash.model.units import counted
 
 Pair = tuple[int, int]
 
@@ -110,7 +111,8 @@ def _absent(gpu: Device) -> str:
 def _reduced(gpu: Device, expected: int) -> Iterable[str]:
     count, width, widest = gpu.nvlink_count, gpu.pcie_link_width, gpu.max_pcie_link_width
     if count is not None and count < expected:
-        yield f"GPU {gpu.index}: {count} NVLinks are up, {expected} on others of its kind"
+        up = f"{counted(count, 'NVLink')} {'is' if count == 1 else 'are'} up"
+        yield f"GPU {gpu.index}: {up}, {expected} on others of its kind"
     if width and widest and width < widest:
         yield f"GPU {gpu.index}: {width} of {widest} PCIe lanes are up"
 

@@ -19,6 +19,7 @@ from gpudash.model.process import Holder, LastProcess, Lease, Process
 from gpudash.model.secrets import mask_text
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
 
 MASKED = "Names of users and hosts, UUIDs, serial numbers, arguments and secrets are left out."
 
@@ -142,7 +143,7 @@ def _brief(process: _Runs) -> _Runs:
     program, *arguments = process.command_line
     # A title that a process gives itself is all in its first argument, options and paths too.
     name = program.partition(" ")[0].rpartition("/")[2]
-    kept = SafeText(name), SafeText(f"({len(arguments)} arguments)")
+    kept = SafeText(name), SafeText(f"({counted(len(arguments), 'argument')})")
     return replace(process, command_line=kept)
 
 

@@ -313,12 +313,13 @@ def _fabric(machine: Machine) -> list[Check]:
     switches = [gpu for gpu in _on_bus(machine, _BRIDGE) if _driver(machine, gpu) is not None]
     if not switches:
         return []
-    topic = "fabric manager"
+    topic, count = "fabric manager", counted(len(switches), "NVSwitch")
     for name in machine.names("/proc"):
         if name.isdecimal() and (machine.read(f"/proc/{name}/comm") or "").startswith("nv-fabric"):
-            return [passed(topic, f"runs, for {len(switches)} NVSwitches")]
+            return [passed(topic, f"runs, for {count}")]
     advice = "outside a container: sudo systemctl start nvidia-fabricmanager"
-    return [warned(topic, f"not seen, although there are {len(switches)} NVSwitches", advice)]
+    are = "is" if len(switches) == 1 else "are"
+    return [warned(topic, f"not seen, although there {are} {count}", advice)]
 
 
 def _on_bus(machine: Machine, kind: str) -> list[str]:

@@ -11,6 +11,7 @@ from importlib import metadata
 from gpudash import __version__
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.model.text import clean
+from gpudash.model.units import counted
 from gpudash.system.processes import FIRST_PID_NAMESPACE
 
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
@@ -96,7 +97,7 @@ def _leases(machine: Machine) -> Check:
     if shared:
         count = len(machine.names(shared))
         if count:
-            return passed("leases", f"{count} lock files in GPUDASH_LOCK_DIR")
+            return passed("leases", f"{counted(count, 'lock file')} in GPUDASH_LOCK_DIR")
         advice = "as root: an empty file in it for each UUID that gpudash -L lists"
         return warned("leases", f"GPUDASH_LOCK_DIR={clean(shared)!r} holds no lock files", advice)
     if container(machine) is not None:

@@ -99,8 +99,9 @@ def celsius(value: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 GPU`, `2,000 hosts`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    """Return a number with its noun: `1 GPU`, `2,000 hosts`, `3 processes`."""
+    ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def floor_tenths(seconds: float) -> float:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Fault, LeftOut, Snapshot
 from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, bound_all, clean, is_plain
+from gpudash.model.units import counted
 
 _encoder = msgspec.json.Encoder()
 
@@ -30,6 +31,13 @@ NOT_COMPACT = ("holder_pids", "supported_clocks", "accounted_processes", "nvlink
 """Fields of a device that are as long as all others together."""
 _COMPACT_COUNT = 1024
 _SOURCE = "document"
+_NOUNS = {
+    "command_lines": "command line",
+    "holders": "holder",
+    "findings": "finding",
+    "processes": "process",
+}
+"""What `left_out` counts, by its fields."""
 
 _MAX_LENGTH = 10 * LIMIT + 1
 """Characters of the longest clean text: each of them an escape, and an ellipsis."""
@@ -166,8 +174,8 @@ def _sum(first: LeftOut, second: LeftOut) -> LeftOut:
 
 def _fault(left_out: LeftOut) -> Fault:
     """Return what is missing in one line."""
-    counts = [(getattr(left_out, name), name) for name in LeftOut.__struct_fields__]
-    parts = ", ".join(f"{count} {name.replace('_', ' ')}" for count, name in counts if count)
+    counts = [(getattr(left_out, name), _NOUNS[name]) for name in LeftOut.__struct_fields__]
+    parts = ", ".join(counted(count, noun) for count, noun in counts if count)
     message = f"too much for one document of {MAX_BYTES >> 20} MiB; left out: {parts}"
     return Fault(source=_SOURCE, message=SafeText(message))
 

@@ -103,7 +103,8 @@ def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Lin
         for warning in source.warnings[:_MAX_NAMED]:
             lines += paragraph(f"! {text}: {warning}", "yellow", room, ascii=ascii, indent=2)
         if len(source.warnings) > _MAX_NAMED:
-            lines.append([(f"  and {len(source.warnings) - _MAX_NAMED} more warnings", "dim")])
+            more = counted(len(source.warnings) - _MAX_NAMED, "more warning")
+            lines.append([(f"  and {more}", "dim")])
     return lines
 
 

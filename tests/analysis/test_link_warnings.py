@@ -151,6 +151,13 @@ def test_gpu_with_fewer_nvlinks_than_its_like_is_reported() -> None:
     ]
 
 
+def test_one_nvlink_is_up() -> None:
+    gpus = (make_device(nvlink_count=1), make_device(index=1, nvlink_count=4))
+    assert reduced_links(make_snapshot(devices=gpus)) == [
+        "GPU 0: 1 NVLink is up, 4 on others of its kind"
+    ]
+
+
 def test_gpu_in_a_slot_that_lost_lanes_is_reported() -> None:
     gpus = (make_device(), make_device(index=1, pcie_link_width=4, max_pcie_link_width=16))
     assert reduced_links(make_snapshot(devices=gpus)) == ["GPU 1: 4 of 16 PCIe lanes are up"]

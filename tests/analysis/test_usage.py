@@ -468,6 +468,14 @@ def test_columns_fit_eighty_cells_with_the_essential_ones() -> None:
     assert {"user", "memory", "gpus", "processes", "idle_memory", "sm"} <= keys
 
 
+@pytest.mark.parametrize(("gpus", "text"), [(1, "1 GPU"), (2, "2 GPUs")])
+def test_gpus_that_do_not_fit_are_counted(gpus: int, text: str) -> None:
+    processes = [held("alice", gpu, 10, 50, pid=gpu + 1) for gpu in range(gpus)]
+    (found,) = counted(*processes)
+    assert COLUMNS["gpus"].short is not None
+    assert COLUMNS["gpus"].short(found) == text
+
+
 @given(snapshots())
 def test_any_snapshot_adds_up(snapshot: Snapshot) -> None:
     found = users(snapshot, lambda _process: None)

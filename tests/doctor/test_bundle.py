@@ -21,7 +21,8 @@ ENVIRON = {
 
 
 def report() -> str:
-    holder = Holder(pid=7, username=clean("carol"), command_line=(clean("/opt/x/tool"),))
+    tool = (clean("/opt/x/tool"), clean("-v"))
+    holder = Holder(pid=7, username=clean("carol"), command_line=tool)
     last = LastRead(age_seconds=3, processes=(LastProcess(pid=8, username=clean("trudy")),))
     secret = "--data=/data/secret-project"
     snapshot = make_snapshot(
@@ -77,6 +78,7 @@ def test_what_a_report_needs_is_kept() -> None:
     for kept in ("TERM=xterm", "GPUDASH_LOCK_DIR=/srv/x", 'theme = "dark"', "PASS  GPUs  GPU-1"):
         assert kept in text
     assert '"train",\n        "(2 arguments)"' in text
+    assert '"tool",\n        "(1 argument)"' in text
     assert "CUDA_VISIBLE_DEVICES=GPU-1" in text
 
 

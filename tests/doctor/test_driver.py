@@ -138,6 +138,7 @@ def test_switches_need_their_manager(tmp_path: Path, runs: bool) -> None:
         write(tmp_path, "proc/812/comm", "nv-fabricmanage\n")
     fabric = by_topic(driver.kernel_checks(machine(tmp_path)))["fabric manager"]
     assert fabric.verdict == ("PASS" if runs else "WARN")
+    assert fabric.finding.endswith("there is 1 NVSwitch" if not runs else "runs, for 1 NVSwitch")
 
 
 class Refusing:

@@ -76,7 +76,8 @@ def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
     shared = machine(tmp_path, GPUDASH_LOCK_DIR="/run/gpudash")
     assert by_topic(environment.checks(shared, uid=0))["leases"].verdict == "WARN"
     write(tmp_path, "run/gpudash/GPU-1")
-    assert by_topic(environment.checks(shared, uid=0))["leases"].verdict == "PASS"
+    found = by_topic(environment.checks(shared, uid=0))["leases"]
+    assert (found.verdict, found.finding) == ("PASS", "1 lock file in GPUDASH_LOCK_DIR")
 
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -181,3 +181,16 @@ def test_span_is_in_one_unit(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (2000, "2,000 GPUs")])
 def test_one_thing_is_not_named_in_the_plural(number: int, text: str) -> None:
     assert counted(number, "GPU") == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "process", "1 process"),
+        (2, "process", "2 processes"),
+        (1, "NVSwitch", "1 NVSwitch"),
+        (4, "NVSwitch", "4 NVSwitches"),
+    ],
+)
+def test_plural_is_one_that_can_be_spoken(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text

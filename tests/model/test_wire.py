@@ -320,6 +320,7 @@ def test_holders_then_findings_then_small_processes_follow() -> None:
     assert decoded.left_out is not None
     assert decoded.left_out.holders == 64
     assert (decoded.devices, decoded.holders) == (devices, ())
+    assert "; left out: 64 holders, 1 finding, " in decoded.errors[-1].message
     assert decoded.findings == findings[:1]
     assert decoded.left_out.findings == 1
     assert len(decoded.processes) + decoded.left_out.processes == 2500

@@ -103,6 +103,14 @@ def test_what_fails_is_named_with_its_reason() -> None:
     assert "critical: 1 GPU on 1 host fell off the bus\n  reboot gpu02\n" in text
 
 
+def test_warnings_beyond_the_first_are_counted() -> None:
+    source = FleetSource(
+        kind="prometheus", name=clean("p"), warnings=tuple(clean(f"w{n}") for n in range(9))
+    )
+    text = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, sources=(source,)), width=100)
+    assert "  and 1 more warning\n" in text
+
+
 def test_what_does_not_answer_is_explained_once() -> None:
     text = render(Reducer().reduce(SNAPSHOT), width=200)
     assert "gpu03 cannot be reached: No route to host" in text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpudash.analysis.table import Column, number
 from gpudash.analysis.usage import User
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, duration, percent, short_size
+from gpudash.model.units import ABSENT, counted, duration, percent, short_size
 
 
 def _idle_level(user: User) -> Level:
@@ -78,7 +78,7 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         key="gpus",
         header="GPUS",
         text=lambda user: user.gpus,
-        short=lambda user: f"{user.gpu_count} GPUs",
+        short=lambda user: counted(user.gpu_count, "GPU"),
         sort_key=lambda user: user.gpu_count,
         width=16,
         priority=1,

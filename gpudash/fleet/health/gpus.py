@@ -77,7 +77,8 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         on = f"{counted(len(hosts), 'host')}"
         if is_burst and group is not None:
             on = f"{counted(len(by_group[group]), 'host')} of {group}"
-            on += "" if len(by_group) == 1 else f" and {len(hosts) - len(by_group[group])} others"
+            others = len(hosts) - len(by_group[group])
+            on += f" and {counted(others, 'other')}" if others else ""
         advice = what.advice
         if what.level == "critical":
             advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"

@@ -139,7 +139,7 @@ def fragmented(survey: Survey) -> Iterator[FleetFinding]:
         "fragmented",
         "info",
         f"{free:,} GPUs are free for jobs, but only {counted(len(whole), 'host')} with {size} "
-        f"of them: they are spread over {len(survey.free)} hosts",
+        f"of them: they are spread over {counted(len(survey.free), 'host')}",
         "Jobs of a whole host wait. Pack small jobs: in Slurm SchedulerParameters with "
         "pack_serial_at_end or CR_Pack_Nodes, LLN off.",
         hosts=[*whole, *partly],

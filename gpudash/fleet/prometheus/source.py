@@ -35,6 +35,7 @@ from gpudash.fleet.prometheus.workers import (
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -295,7 +296,7 @@ class PrometheusSource:
             if task.error is not None and not task.is_core:
                 texts.append(f"{task.name}: {task.error}")
         if view.picture.wrong_values:
-            texts.append(f"{view.picture.wrong_values} values are no possible numbers")
+            texts.append(counted(view.picture.wrong_values, "impossible value"))
         unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)
         return tuple(unique)[:_MAX_WARNINGS]
 

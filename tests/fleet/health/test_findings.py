@@ -161,6 +161,12 @@ def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
     assert list(rules_of(fleet(*some))) == ([] if rule is None else [rule])
 
 
+def test_other_hosts_with_an_xid_of_many_are_counted() -> None:
+    some = [host(f"a{n}", gpu(0, xid=31), group="r1") for n in range(3)]
+    found = rules_of(fleet(*some, host("b0", gpu(0, xid=31), group="r2")))
+    assert "of 3 hosts of r1 and 1 other: " in found["xid-burst"].sentence
+
+
 def test_finds_jobs_that_use_a_part_of_their_gpus() -> None:
     idle = [gpu(n, job="7", memory_used_bytes=2 * GIB, idle_seconds=1000.0) for n in range(1, 8)]
     busy = gpu(0, job="7", gpu_utilization_percent=80.0)

@@ -85,7 +85,7 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
         assert len(devices) > len(FLEET)
         assert {device.gpu_utilization_percent for device in devices} == {None}
         assert {device.memory_used_bytes for device in devices} == {None}
-        assert any("values are no possible numbers" in text for text in reading.report.warnings)
+        assert any("impossible values" in text for text in reading.report.warnings)
         source.close(10)
 
 

@@ -24,7 +24,7 @@ from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Evidence
-from gpudash.model.units import floor_tenths, size, sum_known
+from gpudash.model.units import counted, floor_tenths, size, sum_known
 
 HOLDS_MANY = rule(
     130,
@@ -187,7 +187,7 @@ def _unused(
     others = len(group) - 1
     subject = who(first)
     if others:
-        subject += f" and {others} more {'process' if others == 1 else 'processes'}"
+        subject += f" and {counted(others, 'more process')}"
     memory = _memory(holds)
     amount = "memory" if memory is None else size(memory)
     holds_it = f"{'hold' if others else 'holds'} {amount} on GPU {ranges}"
