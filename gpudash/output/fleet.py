@@ -18,10 +18,10 @@ from gpudash.model.text import width as cells_of
 from gpudash.model.units import celsius, counted, duration, kilowatts, percent
 from gpudash.output import csv
 from gpudash.output.table import (
-    LEVELS,
     Line,
     Style,
     body,
+    finding_lines,
     heading,
     local_time,
     painted,
@@ -48,11 +48,12 @@ def render(
     columns = fit(HOST_COLUMNS, rows, width, bar=_MIN_BAR)
     room = min(width, max(line_cells(columns), _PAGE))
     hosts = [heading(columns), *body(columns, rows, ascii=ascii)] if rows else []
+    shown = (finding for finding in snapshot.findings if finding.rule not in _OF_SOURCES)
     sections = (
         _head(snapshot, totals(rows), room),
         _sources(snapshot.sources, width, ascii),
         hosts,
-        _findings(snapshot, width, ascii),
+        finding_lines(shown, width, ascii=ascii),
     )
     return painted(sections, width, color=color)
 
@@ -105,20 +106,6 @@ def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Lin
         if len(source.warnings) > _MAX_NAMED:
             more = counted(len(source.warnings) - _MAX_NAMED, "more warning")
             lines.append([(f"  and {more}", "dim")])
-    return lines
-
-
-def _findings(snapshot: FleetSnapshot, room: int, ascii: bool) -> list[Line]:
-    """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
-    lines: list[Line] = []
-    for finding in snapshot.findings:
-        if finding.rule in _OF_SOURCES:
-            continue
-        text, style = f"{finding.level}: {finding.sentence}", LEVELS[finding.level]
-        lines += paragraph(text, style, room, ascii=ascii, indent=2)
-        if finding.level != "info" and finding.advice:
-            words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
-            lines += [[("  ", "plain"), *line] for line in words]
     return lines
 
 

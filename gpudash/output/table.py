@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
 from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
@@ -25,10 +25,13 @@ from gpudash.analysis.table import (
     process_rows,
 )
 from gpudash.analysis.usage import no_processes_text, tally, totals
-from gpudash.model.snapshot import FindingLevel, Snapshot
+from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import BUSY, Level, State
 from gpudash.model.text import clean, cut, pad, width, wrap
 from gpudash.model.units import ABSENT
+
+if TYPE_CHECKING:
+    from gpudash.model.fleet import FleetFinding
 
 Style = Literal["plain", "bold", "dim", "green", "yellow", "red"]
 Line = list[tuple[str, Style]]
@@ -50,7 +53,7 @@ _MIN_BAR = 5
 _MIN_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
-LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
+_LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
 """How findings are shown."""
 
 
@@ -73,7 +76,7 @@ def render(
         _header(snapshot, min(width, max(line_cells(columns), _PAGE)), ascii),
         _devices(rows, columns, width, ascii),
         _processes(snapshot, processes, width, ascii),
-        _findings(snapshot, width, ascii),
+        finding_lines(findings(snapshot), width, ascii=ascii),
         _errors(snapshot, width, ascii),
     )
     return painted(sections, width, color=color)
@@ -178,11 +181,11 @@ def _processes(
     return [heading(columns), *body(columns, rows, ascii=ascii)]
 
 
-def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
+def finding_lines(found: Iterable[Finding | FleetFinding], room: int, *, ascii: bool) -> list[Line]:
     """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
     lines: list[Line] = []
-    for finding in findings(snapshot):
-        text, style = f"{finding.level}: {finding.sentence}", LEVELS[finding.level]
+    for finding in found:
+        text, style = f"{finding.level}: {finding.sentence}", _LEVELS[finding.level]
         lines += paragraph(text, style, room, ascii=ascii, indent=2)
         if finding.level != "info" and finding.advice:
             words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
