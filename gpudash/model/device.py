@@ -758,6 +758,19 @@ GPM_RATES = {
 }
 """NVML_GPM_METRIC_* in MiB/s, and the fields that they fill where no counter does."""
 
+EVENT_REASONS: Mapping[str, int] = {
+    "gpu-idle": 0x1,
+    "applications-clocks-setting": 0x2,
+    "sw-power-cap": 0x4,
+    "hw-slowdown": 0x8,
+    "sync-boost": 0x10,
+    "sw-thermal-slowdown": 0x20,
+    "hw-thermal-slowdown": 0x40,
+    "hw-power-brake-slowdown": 0x80,
+    "display-clock-setting": 0x100,
+}
+"""The reasons in `clocks_event_reasons` that have a name, and their bits in NVML's mask."""
+
 
 _PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
 """Bytes per second and lane, each way, after the line code of the generation."""

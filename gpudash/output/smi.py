@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from gpudash.model import fields
-from gpudash.model.device import Device, device_fields
+from gpudash.model.device import EVENT_REASONS, Device, device_fields
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean
@@ -26,17 +26,6 @@ _UNKNOWN_STATE = 32
 _FLOAT = struct.Struct("f")
 """Single precision, in which nvidia-smi divides: of 20 values, one differs in its last digit."""
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
-_REASON_BITS = {
-    "gpu-idle": 0x1,
-    "applications-clocks-setting": 0x2,
-    "sw-power-cap": 0x4,
-    "hw-slowdown": 0x8,
-    "sync-boost": 0x10,
-    "sw-thermal-slowdown": 0x20,
-    "hw-thermal-slowdown": 0x40,
-    "hw-power-brake-slowdown": 0x80,
-    "display-clock-setting": 0x100,
-}
 
 
 NOT_READ = tuple(
@@ -220,7 +209,7 @@ def _mask(field: str) -> Callable[[Snapshot, Device], str | None]:
         reasons = getattr(device, field)
         if reasons is None:
             return None
-        bits = [_REASON_BITS.get(reason) or _bits(reason) for reason in reasons]
+        bits = [EVENT_REASONS.get(reason) or _bits(reason) for reason in reasons]
         return None if None in bits else f"0x{sum(filter(None, bits)):016X}"
 
     return text
@@ -358,7 +347,7 @@ _GPU: tuple[Field[Device], ...] = (
     _reason_mask("active", "clocks_event_reasons"),
     _reason_mask("supported", "supported_clocks_event_reasons"),
     # The last, display-clock-setting, has no name there.
-    *(_reason(name) for name in list(_REASON_BITS)[:-1]),
+    *(_reason(name) for name in list(EVENT_REASONS)[:-1]),
     Field(
         "pcie.link.gen.gpucurrent",
         _text("pcie_link_generation"),

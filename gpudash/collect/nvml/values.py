@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Any
 
+from gpudash.model.device import EVENT_REASONS
 from gpudash.model.text import NAME_BYTES, bound, clean, clean_bytes
 
 Convert = Callable[[Any], Any]
@@ -52,19 +53,6 @@ RECOVERY_ACTIONS = {
     6: "bus-reset",
     7: "system-reboot",
 }
-
-EVENT_REASONS = {
-    0x1: "gpu-idle",
-    0x2: "applications-clocks-setting",
-    0x4: "sw-power-cap",
-    0x8: "hw-slowdown",
-    0x10: "sync-boost",
-    0x20: "sw-thermal-slowdown",
-    0x40: "hw-thermal-slowdown",
-    0x80: "hw-power-brake-slowdown",
-    0x100: "display-clock-setting",
-}
-
 
 _MAX_PAGES = 1 << 16
 
@@ -164,6 +152,6 @@ def event_reasons(mask: int) -> tuple[str, ...] | None:
     """Return the names of the bits that are set, unknown bits by their value; all are garbage."""
     if mask == _UNKNOWN_64:
         return None
-    rest = mask & ~sum(EVENT_REASONS)
-    names = [name for bit, name in EVENT_REASONS.items() if mask & bit]
+    rest = mask & ~sum(EVENT_REASONS.values())
+    names = [name for name, bit in EVENT_REASONS.items() if mask & bit]
     return (*names, hex(rest)) if rest else tuple(names)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.rule import Rule, Symptom, check, proof, rule
 from gpudash.model import state as states
-from gpudash.model.device import Device
+from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import watts
 
@@ -120,19 +120,6 @@ _WARM = _Slowdown(
     ("is slowed down for being too warm", "are slowed down for being too warm"),
     "Check fans, dust and the air in front of the host; its memory may be the warm part.",
 )
-_EXPLAINED = frozenset(
-    {
-        "gpu-idle",
-        "applications-clocks-setting",
-        "sw-power-cap",
-        "hw-slowdown",
-        "sync-boost",
-        "sw-thermal-slowdown",
-        "hw-thermal-slowdown",
-        "hw-power-brake-slowdown",
-        "display-clock-setting",
-    }
-)
 _LOAD_PERCENT = 50
 _DEEPEST_LOADED_STATE = 2
 """In deeper states the driver itself keeps clocks low, as for a desktop."""
@@ -191,7 +178,7 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
 
 def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
     """Whether the driver names a reason for low clocks, now or since the last sample."""
-    named = not _EXPLAINED.isdisjoint(reasons)
+    named = not EVENT_REASONS.keys().isdisjoint(reasons)
     return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
 
 
