@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.analysis.links import Cells, access_matrix
+from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, gpus_unknown
@@ -67,7 +68,7 @@ def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
 def reduced_links(snapshot: Snapshot) -> list[str]:
     """Return a sentence for each GPU with fewer NVLinks than its like, or fewer PCIe lanes."""
     highest: dict[str | None, int] = {}
-    gpus = [device for device in snapshot.devices if not device.is_mig]
+    gpus = whole_gpus(snapshot)
     for gpu in gpus:
         highest[gpu.name] = max(highest.get(gpu.name, 0), gpu.nvlink_count or 0)
     return [sentence for gpu in gpus for sentence in _reduced(gpu, highest[gpu.name])]
@@ -80,7 +81,7 @@ def no_topology(snapshot: Snapshot) -> str:
     """
     if gpus_unknown(snapshot):
         return "No topology: the GPUs are not known"
-    gpus = [device for device in snapshot.devices if not device.is_mig]
+    gpus = whole_gpus(snapshot)
     if not gpus or any(gpu.state == "ok" for gpu in gpus):
         return "No topology: the driver does not report how the GPUs are connected"
     states = {(unreadable_state(gpu) or FAILED) for gpu in gpus}
@@ -99,7 +100,7 @@ def not_in_topology(snapshot: Snapshot) -> list[str]:
     if snapshot.topology is None:
         return []
     known = set(snapshot.topology.indices)
-    left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in known]
+    left_out = [gpu for gpu in whole_gpus(snapshot) if gpu.index not in known]
     return [f"GPU {gpu.index} is not in the matrix: it {_absent(gpu)}" for gpu in left_out]
 
 

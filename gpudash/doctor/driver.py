@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, visible_devices
+from gpudash.analysis.usage import whole_gpus
 from gpudash.collect.source import Source
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.doctor.environment import container
@@ -102,7 +103,7 @@ def _loaded(machine: Machine) -> SafeText | None:
 
 def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
     """Return the checks of the driver and its GPUs, from a sample that took `seconds`."""
-    gpus = [device for device in snapshot.devices if not device.is_mig]
+    gpus = whole_gpus(snapshot)
     return [
         _versions(snapshot),
         _answer(gpus, seconds),

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
@@ -23,7 +24,7 @@ def render(snapshot: Snapshot) -> bytes:
         "hostname": snapshot.host.hostname,
         "driver_version": snapshot.host.driver_version,
         "query_time": snapshot.taken_at.astimezone().replace(tzinfo=None).isoformat(),
-        "gpus": [_gpu(device, snapshot) for device in snapshot.devices if not device.is_mig],
+        "gpus": [_gpu(device, snapshot) for device in whole_gpus(snapshot)],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=4) + b"\n"
 

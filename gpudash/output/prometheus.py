@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.labels import short_name
-from gpudash.analysis.usage import users
+from gpudash.analysis.usage import users, whole_gpus
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
@@ -170,7 +170,7 @@ def _values(field: Field, snapshot: Snapshot) -> list[tuple[Device, float]]:
 
 def _labels(device: Device, snapshot: Snapshot, dialect: str) -> str:
     """Return the labels of a device; those of a MIG instance name its GPU, as DCGM's do."""
-    indices = {gpu.uuid: gpu.index for gpu in snapshot.devices if not gpu.is_mig}
+    indices = {gpu.uuid: gpu.index for gpu in whole_gpus(snapshot)}
     gpu = indices.get(device.parent_uuid, device.index) if device.is_mig else device.index
     minor = device.minor_number
     instance = device.gpu_instance_id

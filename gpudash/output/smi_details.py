@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gpudash.analysis.usage import is_unlisted, whole_gpus
 from gpudash.model.device import Device, device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.snapshot import Snapshot
@@ -97,8 +98,6 @@ def _supported_clocks(_snapshot: Snapshot, device: Device) -> Iterator[Line]:
 def _processes(snapshot: Snapshot, device: Device) -> Iterator[Line]:
     uses = snapshot.uses_of(device)
     if not uses:
-        from gpudash.analysis.usage import is_unlisted
-
         yield _fixed(1, "Processes", None if is_unlisted(device, snapshot) else "None")
         return
     yield Line(1, "Processes")
@@ -376,7 +375,7 @@ def reads(names: Collection[str]) -> frozenset[str]:
 
 def details(snapshot: Snapshot, chosen: Collection[str], names: Collection[str]) -> Sequence[str]:
     """Return the lines of these sections, of the GPUs with the `chosen` keys."""
-    gpus = [device for device in snapshot.devices if not device.is_mig]
+    gpus = whole_gpus(snapshot)
     host = snapshot.host
     lines = [
         "",

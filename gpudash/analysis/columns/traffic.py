@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
+from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, short_size
@@ -27,7 +28,7 @@ def gpu_affinities(snapshot: Snapshot) -> list[GpuAffinity]:
     topology = snapshot.topology
     if topology is None:
         return []
-    gpus = {device.index: device for device in snapshot.devices if not device.is_mig}
+    gpus = {gpu.index: gpu for gpu in whole_gpus(snapshot)}
     count = len(topology.indices)
     numa, cpus = (affinities(t, count) for t in (topology.numa_affinity, topology.cpu_affinity))
     return [
