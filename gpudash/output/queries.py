@@ -11,9 +11,9 @@ from msgspec import Struct
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
 from gpudash.model.records import AccountedProcess, RetiredPage
-from gpudash.model.snapshot import Snapshot, Use
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import GPU_FIELDS, Field, mebibytes, moment
+from gpudash.output.smi import GPU_FIELDS, Field, mebibytes, moment, program
 
 _MODIFIERS = ("noheader", "nounits")
 _COMMA = r"\x2c"
@@ -193,13 +193,6 @@ def _gpu_number(field: str) -> Callable[[Snapshot, Item], str | None]:
     return text
 
 
-def _program(use: Use) -> str | None:
-    """Return the program as it was started, else its name."""
-    line, name = use.process.command_line, use.process.name
-    started = line[0] if line and line[0] else name
-    return None if started is None else clean(started)
-
-
 def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:.0f}"
 
@@ -232,7 +225,12 @@ QUERIES: Mapping[str, Kind] = {
         fields=_named(
             *_on_gpu(),
             Field("pid", _of(lambda use: str(use.process.pid))),
-            Field("process_name", _of(_program), aliases=("name",), absent="[Not Found]"),
+            Field(
+                "process_name",
+                _of(lambda use: program(use.process)),
+                aliases=("name",),
+                absent="[Not Found]",
+            ),
             Field(
                 "used_gpu_memory",
                 _of(lambda use: mebibytes(use.share.used_gpu_memory_bytes)),

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gpudash.model import fields
 from gpudash.model.device import EVENT_REASONS, Device, device_fields
+from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean
@@ -118,6 +119,13 @@ def _plain(value: bool | float | str) -> str:
 def mebibytes(value: int | None) -> str | None:
     """Return bytes as MiB, rounded down; None for None."""
     return None if value is None else str(value // _MIB)
+
+
+def program(process: Process) -> str | None:
+    """Return the program as it was started, else its name; None where neither is known."""
+    line = process.command_line
+    started = line[0] if line and line[0] else process.name
+    return None if started is None else clean(started)
 
 
 def _capitalized(separator: str) -> Callable[[str], str]:

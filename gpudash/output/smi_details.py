@@ -16,7 +16,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
 from gpudash.model.units import Unit
-from gpudash.output.smi import GPU_FIELDS, mebibytes, reason_text, unit_of, written
+from gpudash.output.smi import GPU_FIELDS, mebibytes, program, reason_text, unit_of, written
 
 _WIDTH = 42
 _ABSENT = "N/A"
@@ -105,13 +105,11 @@ def _processes(snapshot: Snapshot, device: Device) -> Iterator[Line]:
         instances = share.gpu_instance_id, share.compute_instance_id
         gpu, compute = (None if each is None else str(each) for each in instances)
         size = mebibytes(share.used_gpu_memory_bytes)
-        line = process.command_line
-        program = line[0] if line and line[0] else process.name
         yield _fixed(2, "GPU instance ID", gpu)
         yield _fixed(2, "Compute instance ID", compute)
         yield _fixed(2, "Process ID", str(process.pid))
         yield _fixed(3, "Type", share.type)
-        yield _fixed(3, "Name", None if program is None else clean(program))
+        yield _fixed(3, "Name", program(process))
         yield _fixed(3, "Used GPU Memory", None if size is None else f"{size} MiB")
 
 
