@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gpudash.model.text import clean
+from gpudash.model.text import SafeText, clean
 from gpudash.system.files import read_start
 
 _DISPLAY_CLASS = "0x03"
@@ -99,7 +99,7 @@ class PciBus:
 
 
 @lru_cache(maxsize=256)
-def kernel_address(bus_id: str | bytes | None) -> str | None:
+def kernel_address(bus_id: str | bytes | None) -> SafeText | None:
     """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`, None if it is neither.
 
     A domain may have more than four digits: those behind Intel's VMD begin at 10000.
@@ -107,7 +107,7 @@ def kernel_address(bus_id: str | bytes | None) -> str | None:
     text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id or ""
     domain, _, rest = text.partition(":")
     try:
-        return f"{int(domain, 16):04x}:{rest.lower()}"
+        return clean(f"{int(domain, 16):04x}:{rest.lower()}")
     except ValueError:
         return None
 

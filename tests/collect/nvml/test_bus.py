@@ -85,6 +85,7 @@ def test_a_module_that_was_loaded_again_is_another_load(tmp_path: Path) -> None:
         ("00000000:1A:00.0", "0000:1a:00.0"),
         (b"0000:1A:00.0", "0000:1a:00.0"),
         ("00010000:E1:00.0", "10000:e1:00.0"),
+        (b"00000000:1A:00.\x1b[2J", r"0000:1a:00.\x1b[2j"),
         ("nowhere", None),
         (None, None),
     ],
