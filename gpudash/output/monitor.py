@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from gpudash.analysis.usage import is_unlisted, whole_gpus
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import clean
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -160,7 +159,7 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
             rows = [([mark if column.header == "pid" else None for column in columns], mark)]
         for values, name in rows:
             cells = "".join(map(_cell, values, columns))
-            shown = f"{clean(name)[:_NAME_CELLS]:<{_NAME_CELLS}}"
+            shown = f"{name[:_NAME_CELLS]:<{_NAME_CELLS}}"
             yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}    {shown}\n"
 
 

@@ -177,8 +177,8 @@ def _on_gpu() -> tuple[Field[Item], ...]:
 
 def _gpu_text(field: str) -> Callable[[Snapshot, Item], str | None]:
     def text(_snapshot: Snapshot, item: Item) -> str | None:
-        value = getattr(item.device, field)
-        return None if value is None else clean(value)
+        value: str | None = getattr(item.device, field)
+        return value
 
     return text
 

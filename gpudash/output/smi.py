@@ -19,7 +19,6 @@ from gpudash.model.device import EVENT_REASONS, Device, device_fields
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
-from gpudash.model.text import clean
 from gpudash.model.units import Unit
 
 _MIB = 1 << 20
@@ -72,8 +71,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     for device in snapshot.devices:
         if device.is_mig:
             profile = (device.name or "").rpartition("MIG ")[2]
-            uuid = clean(device.uuid or "")
-            yield f"  MIG {clean(profile):<11} Device {instance:2}: (UUID: {uuid})"
+            yield f"  MIG {profile:<11} Device {instance:2}: (UUID: {device.uuid or ''})"
             instance += 1
             continue
         instance = 0
@@ -85,7 +83,7 @@ def _gpu(device: Device) -> str:
     if unreadable is not None and device.name is None:
         reason = unreadable.sentence if device.fault is None else device.fault.message
         return f"GPU {device.index}: ({reason})"
-    return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"
+    return f"GPU {device.index}: {device.name or ''} (UUID: {device.uuid or ''})"
 
 
 def written(name: str) -> Callable[[Any], str | None]:
@@ -110,10 +108,10 @@ def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
 
 
 def _plain(value: bool | float | str) -> str:
-    """Return `Enabled` or `Disabled`, text that cannot break its row, or a whole number."""
+    """Return `Enabled` or `Disabled`, a text as it is, or a whole number."""
     if isinstance(value, bool):
         return "Enabled" if value else "Disabled"
-    return clean(value) if isinstance(value, str) else f"{value:.0f}"
+    return value if isinstance(value, str) else f"{value:.0f}"
 
 
 def mebibytes(value: int | None) -> str | None:
@@ -124,8 +122,7 @@ def mebibytes(value: int | None) -> str | None:
 def program(process: Process) -> str | None:
     """Return the program as it was started, else its name; None where neither is known."""
     line = process.command_line
-    started = line[0] if line and line[0] else process.name
-    return None if started is None else clean(started)
+    return line[0] if line and line[0] else process.name
 
 
 def _capitalized(separator: str) -> Callable[[str], str]:
@@ -346,7 +343,7 @@ def _fabric_state(_snapshot: Snapshot, device: Device) -> str | None:
 
 _GPU: tuple[Field[Device], ...] = (
     Field("timestamp", lambda s, d: moment(s.taken_at)),
-    Field("driver_version", lambda s, d: s.host.driver_version and clean(s.host.driver_version)),
+    Field("driver_version", lambda s, d: s.host.driver_version),
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in device_fields().values() if metric.smi),
     Field("pci.domain", _pci(slice(0, 1))),
@@ -373,7 +370,7 @@ _GPU: tuple[Field[Device], ...] = (
         for number, name in enumerate(("max", "high", "partial", "low", "none"))
     ),
     Field("display_attached", _attached, reads=("display_attached",)),
-    Field("hostname", lambda s, d: clean(s.host.hostname)),
+    Field("hostname", lambda s, d: s.host.hostname),
     Field("fabric.health.bandwidth", _bandwidth, reads=("fabric_bandwidth_degraded",)),
     Field("fabric.state", _fabric_state, reads=("fabric_state",)),
     Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),

@@ -380,7 +380,7 @@ def details(snapshot: Snapshot, chosen: Collection[str], names: Collection[str])
         "==============NVSMI LOG==============",
         "",
         _line("Timestamp", f"{snapshot.taken_at.astimezone():%a %b %e %H:%M:%S %Y}"),
-        _line("Driver Version", host.driver_version and clean(host.driver_version)),
+        _line("Driver Version", host.driver_version),
         _line("CUDA Version", host.cuda_driver_version),
         "",
         _line("Attached GPUs", str(len(gpus))),
@@ -392,10 +392,10 @@ def details(snapshot: Snapshot, chosen: Collection[str], names: Collection[str])
 
 
 def _gpu(snapshot: Snapshot, device: Device, names: Collection[str]) -> Iterator[str]:
-    yield f"GPU {clean(device.pci_bus_id or str(device.index))}"
+    yield f"GPU {device.pci_bus_id or device.index}"
     state = unreadable_state(device)
     if state is not None:
-        reason = state.sentence if device.fault is None else clean(device.fault.message)
+        reason = state.sentence if device.fault is None else device.fault.message
         yield _line("    State", reason)
     for part in _parts(names):
         for line in (*part.lines, *(part.listed(snapshot, device) if part.listed else ())):

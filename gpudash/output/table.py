@@ -295,7 +295,7 @@ def ellipsis(ascii: bool) -> str:
 def shown(text: str, ascii: bool) -> str:
     """Return text fit for a terminal, with `ascii` everything beyond that escaped.
 
-    A recording or another host may hold what no reader of this one has cleaned.
+    The texts of a snapshot are clean already; what a check of the machine found may not be.
     """
     safe = clean(text)
     return safe.encode("ascii", "backslashreplace").decode("ascii") if ascii else safe

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gpudash.model import wire
 from gpudash.model.device import device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
@@ -116,12 +117,16 @@ def test_units_may_be_left_out() -> None:
             {"sw_power_cap_seconds": 711320.123456},
             "711320123456 us",
         ),
-        ("name", {"name": "evil\x1b[2J\nGPU"}, "evil\\x1b[2J\\nGPU"),
         ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
     ],
 )
 def test_cells(name: str, overrides: dict[str, Any], cell: str) -> None:
     assert rows(make_snapshot(devices=(make_device(**overrides),)), name) == [cell]
+
+
+def test_hostile_names_of_a_document_cannot_break_a_row() -> None:
+    told = make_snapshot(devices=(make_device(name="evil\x1b[2J\nGPU"),))
+    assert rows(wire.decode(wire.encode(told)), "name") == ["evil\\x1b[2J\\nGPU"]
 
 
 def test_local_time() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudash.model import wire
 from gpudash.model.errors import UsageError
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import smi_details
@@ -114,8 +115,9 @@ def test_the_processes_of_a_lost_gpu_are_not_known() -> None:
 
 
 def test_a_process_cannot_add_a_line() -> None:
-    device = make_device(name="evil\nGPU\x1b[2J")
-    assert all(line.isprintable() for line in text(make_snapshot(devices=(device,)), None))
+    told = make_snapshot(devices=(make_device(name="evil\nGPU\x1b[2J"),))
+    lines = text(wire.decode(wire.encode(told)), None)
+    assert all(line.isprintable() for line in lines)
 
 
 def text(snapshot: Snapshot, wanted: str | None) -> list[str]:
