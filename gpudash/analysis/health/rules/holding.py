@@ -88,8 +88,8 @@ _DISK_ADVICE = (
 
 _LEASE_LONG_SECONDS, _UNSEEN_SECONDS = 600.0, 60.0
 _LEASE_ADVICE = (
-    "A lease ends with the command that gpudash run started: ask its owner{end}. "
-    "gpudash leases lists them all."
+    "A lease ends with the command that gpudash run started: ask its owner, or end it with "
+    "gpudash kill {pid}. gpudash leases lists them all."
 )
 
 _Unused = tuple[Process, list[Hold]]
@@ -359,15 +359,12 @@ def _unused_lease(
     first = leases[0]
     ranges = index_ranges({lease.index for lease in leases})
     holder = whose(first.name, first.username, first.pid)
-    # Of a starter that has ended the PID may be another's.
-    is_there = first.pid is not None and first.start_ticks is not None
-    end = f", or end it with gpudash kill {first.pid}" if is_there else ""
     unused = _not_used(ranges, None if context.is_first or seconds < 1 else seconds)
     return Symptom(
         LEASED_UNUSED,
         first.pid,
         "warn" if seconds >= _LEASE_LONG_SECONDS else "info",
-        _LEASE_ADVICE.format(end=end),
+        _LEASE_ADVICE.format(pid=first.pid),
         sentence=f"{holder} has leased GPU {ranges} and {unused}",
         devices=tuple(held),
         evidence=(number("leased_gpu_count", len(leases)),),
