@@ -67,7 +67,17 @@ def test_a_filter_leaves_the_gpus_that_match(text: str, hosts: list[tuple[str, i
 
 @pytest.mark.parametrize(
     "text",
-    ["idle>", "idle>soon", "util:x", "power>lots", "nonsense:1", "host:gpu[", "-", 'user:"a'],
+    [
+        "idle>",
+        "idle>soon",
+        "util:x",
+        "power>lots",
+        "nonsense:1",
+        "gpu:0:1",
+        "host:gpu[",
+        "-",
+        'user:"a',
+    ],
 )
 def test_what_is_wrong_is_named_with_its_word(text: str) -> None:
     with pytest.raises(FilterError) as caught:

@@ -11,7 +11,7 @@ from typing import Generic
 
 from msgspec import Struct
 
-from gpudash.analysis.filter.predicates import EXACT, LOOSE, Row, Test, in_range, of_text
+from gpudash.analysis.filter.predicates import EXACT, LOOSE, Row, Test, of_text, on_gpus
 from gpudash.analysis.filter.terms import BY_NAME, TERMS, Term, searched
 from gpudash.analysis.filter.words import Word, split
 from gpudash.analysis.labels import index_ranges
@@ -162,7 +162,7 @@ def _plain_hint(word: Word) -> str:
 
 
 def _gpu_hint(value: str, labels: Collection[str]) -> str:
-    tests = [test for part in value.split(",") if (test := in_range(part))]
+    tests = [test for part in value.split(",") if (test := on_gpus(part))]
     if not labels or any(test(label) for test in tests for label in labels):
         return ""
     there = index_ranges(int(label) for label in labels if label.isdecimal())

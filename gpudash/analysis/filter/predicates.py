@@ -114,25 +114,30 @@ def of_set(
 
 
 def in_range(text: str) -> Callable[[str], bool] | None:
-    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for no range,
-    and for one that ends before it begins.
+    """Return the test of a number for `2` or `0-3`; None for no range, and for one that ends
+    before it begins.
     """
     first, dash, last = text.partition("-")
-    if not dash and ":" in text:
-        parts = text.split(":")
-        return text.__eq__ if len(parts) == 2 and all(map(_is_number, parts)) else None
     if not _is_number(first) or (dash and not _is_number(last)):
         return None
     low, high = int(first), int(last or first)
     if high < low:
         return None
+    return lambda number: _is_number(number) and low <= int(number) <= high
 
-    def within(label: str) -> bool:
-        # A MIG instance is on its parent, too.
-        number = label.partition(":")[0]
-        return _is_number(number) and low <= int(number) <= high
 
-    return within
+def on_gpus(text: str) -> Callable[[str], bool] | None:
+    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for none of them.
+
+    A MIG instance is on its parent, too.
+    """
+    if ":" in text:
+        parts = text.split(":")
+        return text.__eq__ if len(parts) == 2 and all(map(_is_number, parts)) else None
+    fits = in_range(text)
+    if fits is None:
+        return None
+    return lambda label: fits(label.partition(":")[0])
 
 
 def _is_number(text: str) -> bool:

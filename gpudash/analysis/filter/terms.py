@@ -17,6 +17,7 @@ from gpudash.analysis.filter.predicates import (
     of_number,
     of_set,
     of_text,
+    on_gpus,
 )
 from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
@@ -88,7 +89,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         help="uses one of these GPUs; gpu=0 uses no other",
         values="GPUs such as 2, 0-3,6 or the MIG instance 0:1",
         operators=WORD_OPERATORS,
-        test=of_set(_gpus, in_range),
+        test=of_set(_gpus, on_gpus),
     ),
     Term(
         names=("mem", "memory", "gpu_mem", "gpu_memory"),

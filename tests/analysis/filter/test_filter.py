@@ -105,6 +105,7 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
         ("gpu:3-1", '"gpu:3-1" cannot be compared: expected GPUs such as'),
         ("gpu:a", '"gpu:a" cannot be compared: expected GPUs such as'),
         ("gpu:0:1:2", '"gpu:0:1:2" cannot be compared'),
+        ("pid:1:2", '"pid:1:2" cannot be compared: expected PIDs such as 4242 or 4000-4999,77'),
         ("type:X", '"type:X" cannot be compared: expected C, G or M'),
         ("type:C,", '"type:C," cannot be compared: expected C, G or M'),
         ("user:bob,", '"user:bob," cannot be compared: expected a name, or several'),
