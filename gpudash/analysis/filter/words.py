@@ -38,7 +38,7 @@ def quoted(text: str) -> str:
 
 
 def split(text: str) -> Iterator[Word]:
-    """Return the words of a filter.
+    """Yield the words of a filter.
 
     Raises FilterError for a quote that is not closed and a negation of nothing.
     """
