@@ -166,17 +166,17 @@ def tally(snapshot: Snapshot, states: Mapping[str, State] | None = None) -> Tall
     return opening, [(counts[state.word], state) for state in STATES if counts[state.word]]
 
 
-def summary(counted: Tally) -> str:
+def summary(parts: Tally) -> str:
     """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
-    return _sentence(*counted)
+    return _sentence(*parts)
 
 
-def shorter_summaries(counted: Tally, mark: str) -> list[str]:
+def shorter_summaries(parts: Tally, mark: str) -> list[str]:
     """Return the summary with fewer and fewer states, in order; `mark` stands for the rest.
 
     What is fine is left out first, then warnings; what is free or critical never is.
     """
-    opening, counts = counted
+    opening, counts = parts
     texts = [_sentence(opening, counts)]
     optional = [state for state in STATES if not state.is_free and state.level != "critical"]
     for state in sorted(optional, key=lambda state: (state.is_problem, state.level == "warn")):
