@@ -99,6 +99,18 @@ def short_name(device: Device) -> str:
     return name or device.name or ABSENT
 
 
+def pcie_link(device: Device) -> str:
+    """Return generation and lanes of the link as it is now: `gen4 x16`, `gen? x16`.
+
+    It is `ABSENT` where neither is known.
+    """
+    known = device.pcie_link_generation, device.pcie_link_width
+    if known == (None, None):
+        return ABSENT
+    generation, lanes = ("?" if each is None else each for each in known)
+    return f"gen{generation} x{lanes}"
+
+
 def whose(name: str | None, username: str | None, pid: int | None) -> str:
     """Return `bob's python (PID 4242)` without unknown parts; a long name is cut."""
     short = str(clean(name or "process"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudash.analysis import usage
 from gpudash.analysis.health import levels
-from gpudash.analysis.labels import short_name
+from gpudash.analysis.labels import pcie_link, short_name
 from gpudash.analysis.table import Column, DeviceRow, number
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, celsius, percent, short_size, sum_known, watts
@@ -89,16 +89,6 @@ def _ecc(row: DeviceRow) -> str:
 
 def _errors(row: DeviceRow) -> tuple[int | None, int | None]:
     return row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
-
-
-def _pcie_link(row: DeviceRow) -> str:
-    """Return generation and width of the link as it is now: `gen4 x16`."""
-    generation, lanes = row.device.pcie_link_generation, row.device.pcie_link_width
-    if generation is None and lanes is None:
-        return ABSENT
-    return (
-        f"gen{ABSENT if generation is None else generation} x{ABSENT if lanes is None else lanes}"
-    )
 
 
 def _performance_state(row: DeviceRow) -> str:
@@ -229,7 +219,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="pcie_link",
         header="PCIE",
-        text=_pcie_link,
+        text=lambda row: pcie_link(row.device),
         sort_key=lambda row: number(row.device.pcie_link_width),
         width=8,
         priority=5,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.labels import index_ranges, pcie_link
 from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
 from gpudash.analysis.usage import whole_gpus
@@ -88,10 +88,7 @@ def _rate_text(row: GpuAffinity, field: str) -> str:
 
 
 def _pcie(row: GpuAffinity) -> str:
-    device = row.device
-    if device is None or device.pcie_link_width is None:
-        return ABSENT
-    return f"gen{device.pcie_link_generation or '?'} x{device.pcie_link_width}"
+    return ABSENT if row.device is None else pcie_link(row.device)
 
 
 def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffinity]:

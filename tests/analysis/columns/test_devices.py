@@ -67,6 +67,17 @@ def test_limits_are_left_out_where_there_are_none() -> None:
     assert (told["memory"], told["power"], told["sm_clock"]) == ("40.0G", "412W", "1755MHz")
 
 
+@pytest.mark.parametrize(
+    ("generation", "lanes", "text"),
+    [(4, 16, "gen4 x16"), (None, 16, "gen? x16"), (4, None, "gen4 x?"), (None, None, "-")],
+)
+def test_what_is_not_known_of_a_pcie_link_is_a_question_mark(
+    generation: int | None, lanes: int | None, text: str
+) -> None:
+    device = make_device(pcie_link_generation=generation, pcie_link_width=lanes)
+    assert texts(device)["pcie_link"] == text
+
+
 def test_slashes_of_the_traffic_stand_in_one_column() -> None:
     some = make_device(pcie_rx_bytes_per_second=3 * GIB, pcie_tx_bytes_per_second=0)
     half = make_device(pcie_rx_bytes_per_second=None, pcie_tx_bytes_per_second=340 << 20)

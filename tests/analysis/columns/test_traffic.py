@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gpudash.analysis.columns.traffic import (
     TRAFFIC_COLUMNS,
     GpuAffinity,
@@ -38,6 +40,17 @@ def test_rate_that_is_not_measured_is_absent_and_none_is_zero() -> None:
     still = row(nvlink_tx_bytes_per_second=0)
     assert COLUMNS["nvlink_tx"].text(still) == "0"
     assert COLUMNS["nvlink_rx"].text(still) == ABSENT
+
+
+@pytest.mark.parametrize(
+    ("generation", "lanes", "text"),
+    [(4, 16, "gen4 x16"), (None, 16, "gen? x16"), (4, None, "gen4 x?"), (None, None, ABSENT)],
+)
+def test_a_link_is_written_as_in_the_list_of_gpus(
+    generation: int | None, lanes: int | None, text: str
+) -> None:
+    told = row(pcie_link_generation=generation, pcie_link_width=lanes)
+    assert COLUMNS["pcie"].text(told) == text
 
 
 def test_gpu_that_is_gone_keeps_its_place() -> None:
