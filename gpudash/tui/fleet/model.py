@@ -137,8 +137,8 @@ class FleetModel:
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.finding = 0
         self._came_from: list[tuple[str, HostKey | None]] = []
-        self._filled: set[str] = set()
-        """The rankings that are up to date."""
+        self._filled: dict[str, HostKey | None] = {}
+        """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
 
     # What is shown
@@ -277,7 +277,7 @@ class FleetModel:
 
     def ranked_gpus(self) -> Ranking[GpuRow]:
         """Return the GPUs of the host that is looked at, or of all."""
-        if self._is_due(f"gpus {self.host}"):
+        if self._is_due("gpus", self.host):
             rows = self.rows
             if self.host is not None:
                 rows = [row for row in rows if row.host.key == self.host]
@@ -310,10 +310,10 @@ class FleetModel:
             return None
         return {name for row in self.rows for name in getattr(row, what)}
 
-    def _is_due(self, what: str) -> bool:
-        if what in self._filled:
+    def _is_due(self, what: str, host: HostKey | None = None) -> bool:
+        if what in self._filled and self._filled[what] == host:
             return False
-        self._filled.add(what)
+        self._filled[what] = host
         return True
 
     # Messages

@@ -652,3 +652,15 @@ async def test_nothing_is_claimed_of_gpus_while_no_host_answers() -> None:
         lines = [line.rstrip() for line in screen_lines(app)]
     assert " held idle  not known" in lines
     assert " free       not known" in lines
+
+
+async def test_the_page_of_a_host_lists_its_own_gpus_though_time_stands_still() -> None:
+    hosts = tuple(
+        host(n, devices=(device(0, users=(user,)),)) for n, user in ((1, "ann"), (2, "ben"))
+    )
+    async with shown(fleet(hosts, users=())) as (app, pilot):
+        await pilot.press("p", "2", "home")
+        for keys, user in (((), "ann"), (("2", "down"), "ben"), (("2", "up"), "ann")):
+            await pilot.press(*keys, "enter")
+            text = text_of(app)
+            assert [name for name in ("ann", "ben") if name in text] == [user]
