@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, datetime, timedelta
 
 from gpudash.analysis.filter.words import quoted
 from gpudash.fleet.where import GRAMMAR, TERMS, fits
@@ -13,6 +15,9 @@ from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
 _NOTHING_FITS = "No GPU fits; Esc shows all"
+_NO_TIME = "expected a time up to the newest sample: 02:14, 11-23 02:14, -3h"
+_YEARS = 9
+"""From this one back: there may be eight from one 29 February to the next."""
 
 
 class FilteredGpus:
@@ -131,7 +136,7 @@ class SoughtMoment:
         now = self._model.newest_at
         self._found = moment_of(text, now)
         if self._found is None and text:
-            return FilterError("expected a time: 02:14, 11-23 02:14, -3h", 0, len(text))
+            return FilterError(_NO_TIME, 0, len(text))
         return None
 
     def keep(self) -> None:
@@ -149,28 +154,34 @@ class SoughtMoment:
 
 
 def moment_of(text: str, now: datetime) -> datetime | None:
-    """Return the last such time up to now: a time of day, one with its day, or a span ago."""
+    """Return the last such time up to now, in local time: a time of day, a date, a span ago.
+
+    None for what is no time, for a full date later than now, and for what is in no calendar.
+    """
     text = text.strip()
-    if text.startswith("-"):
-        ago = parse_span(text[1:])
-        return None if ago is None else now - timedelta(seconds=ago.value)
-    local = now.astimezone()
-    for before, form, back in _FORMS:
-        try:
-            found = datetime.strptime(local.strftime(before) + text, before + form).astimezone()
-        except ValueError:
-            continue
-        return found if found <= now else found - back
+    with suppress(OverflowError, ValueError):
+        if text.startswith("-"):
+            ago = parse_span(text[1:])
+            return None if ago is None else (now - timedelta(seconds=ago.value)).astimezone()
+        for meant in _meanings(text, now.astimezone().date()):
+            found = _parsed(meant)
+            if found is not None and found.astimezone() <= now:
+                return found.astimezone()
     return None
 
 
-_DAY, _YEAR = timedelta(days=1), timedelta(days=365)
-_FORMS = (
-    ("%Y-%m-%d ", "%H:%M", _DAY),
-    ("%Y-%m-%d ", "%H:%M:%S", _DAY),
-    ("%Y-", "%m-%d %H:%M", _YEAR),
-    ("%Y-", "%m-%d %H:%M:%S", _YEAR),
-    ("", "%Y-%m-%d %H:%M", timedelta()),
-    ("", "%Y-%m-%d %H:%M:%S", timedelta()),
-)
-"""What is put before a time that is typed, its form, and what lies between two of these times."""
+def _meanings(text: str, today: date) -> Iterator[str]:
+    """Return what a time is with the day, with the year and by itself, each the latest first."""
+    for days in (0, 1):
+        yield f"{today - timedelta(days=days)} {text}"
+    for years in range(_YEARS):
+        yield f"{today.year - years}-{text}"
+    yield text
+
+
+def _parsed(text: str) -> datetime | None:
+    """Return a full date without its zone, None for anything else."""
+    for form in ("%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"):
+        with suppress(ValueError):
+            return datetime.strptime(text, form)
+    return None
