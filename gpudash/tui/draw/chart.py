@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.model.text import clean
+from gpudash.model.text import clean, width
 from gpudash.model.units import Unit, short, span
 from gpudash.system.memory import give_back_freed
 from gpudash.tui.draw.bars import BRAILLE, height_style
@@ -35,6 +35,8 @@ _TIME_STEPS = (
     *(3600, 7200, 14400, 21600, 43200, 86400, 2 * 86400),
 )
 _TIME_CELLS, _MINUTE = 10, 60
+_BESIDE_END = 5
+"""Cells between the name of the end and the middle of the one before."""
 
 
 class Scale(NamedTuple):
@@ -80,14 +82,19 @@ def _step(least: float, unit: Unit) -> float:
 
 
 def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
-    """Return the instants named below a chart as (share of its width, text), the last is `now`."""
+    """Return the instants named below a chart as (share of its width, text), the last is `now`.
+
+    Those that would leave it no room are left out.
+    """
     room = max(1, cells // _TIME_CELLS)
     least = _MINUTE if seconds > 2 * _MINUTE else 1
     steps = (step for step in _TIME_STEPS if step >= least and seconds / step <= room)
     step = next(steps, seconds)
+    first = ceil((width(now) + _BESIDE_END) / cells * seconds / step)
     count = int(seconds / step + 1e-9)
     named = [
-        (1 - number * step / seconds, f"-{span(number * step)}") for number in range(1, count + 1)
+        (1 - number * step / seconds, f"-{span(number * step)}")
+        for number in range(first, count + 1)
     ]
     return [*reversed(named), (1.0, now)]
 

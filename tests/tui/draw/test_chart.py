@@ -74,6 +74,14 @@ def test_axes_name_values_and_instants() -> None:
     assert lines[8].split() == ["-1m", "-50s", "-40s", "-30s", "-20s", "-10s", "now"]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("cells", [78, 118, 200])
+@pytest.mark.parametrize("seconds", [3600.0, 86400.0, 7 * 86400.0])
+def test_an_end_with_a_long_name_has_room_for_it(count: int, cells: int, seconds: float) -> None:
+    figure = chart_of(*[[10.0, 20.0]] * count)._replace(seconds=seconds, now="11-23 02:14")
+    assert texts([*drawn(figure, cells, 9, PLAIN)])[-1].split()[-2:] == ["11-23", "02:14"]
+
+
 def test_nothing_of_a_chart_is_left_in_the_next() -> None:
     small, large = chart_of([70.0] * 30), chart_of([10.0] * 90, [90.0] * 90, high=200)
     before = texts([*chart._drawn.__wrapped__(small, 60, 10, THEME)])
