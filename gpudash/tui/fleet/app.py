@@ -165,7 +165,7 @@ class FleetApp(BaseApp):
     # The feed
 
     def _receive(self, received: Sequence[Received[FleetSnapshot]], _after_jump: bool) -> None:
-        """Take what the feed brings; while time stands still it is only kept for later."""
+        """Take what the feed brings; while time stands still only its charts are shown."""
         for each in received:
             if self.dashboard.receive(each.snapshot, each.line):
                 self.outdated = True

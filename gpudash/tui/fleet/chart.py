@@ -25,9 +25,13 @@ _MAX_CURVES, _TICKS = 8, 4
 def answered(model: FleetModel) -> FleetChart | None:
     """Return the chart that the page asks for, None while there is none."""
     host = None if model.host is None else model.host[1]
+    known = model.snapshot.charts
+    if model.time.asked is None:
+        # An answer comes with the present, also while time stands still.
+        known += model.time.latest.charts
     fitting = (
         each
-        for each in model.snapshot.charts
+        for each in known
         if (each.metric, each.span_seconds) == (model.chart.metric, model.chart.span_seconds)
         and each.by_device == (host is not None)
         and all(line.host in (None, host) for line in each.lines)

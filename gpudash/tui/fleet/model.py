@@ -144,7 +144,7 @@ class FleetModel:
     # What is shown
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
-        """Take the next snapshot of the feed; return whether it is to be shown."""
+        """Take the next snapshot of the feed; return whether anything of it is to be shown."""
         if self.player is not None:
             self.time.latest = snapshot
             self._show(snapshot)
@@ -152,7 +152,8 @@ class FleetModel:
         is_shown = self.time.receive(snapshot, line)
         if is_shown:
             self._show(snapshot)
-        return is_shown
+        # A chart may be waited for while time stands still.
+        return is_shown or bool(snapshot.charts)
 
     def step(self, samples: int) -> None:
         """Show an earlier or later sample; the one after the last is the present."""

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import (
+    ChartRequest,
     FleetChart,
     FleetFinding,
     FleetLine,
@@ -344,6 +345,40 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
         assert "GPU 1" in text_of(app)
         await pilot.press("escape")
         assert feed.asked[-1].charts == ()
+
+
+def answer_to(asked: ChartRequest, seconds: float, **fields: Any) -> FleetChart:
+    """The chart of one GPU, which ends so many seconds after the first sample."""
+    values: dict[str, Any] = {
+        "metric": asked.metric,
+        "span_seconds": asked.span_seconds,
+        "by_device": asked.by_device,
+        "end": INSTANT + timedelta(seconds=seconds),
+        "step_seconds": 1800.0,
+        "lines": tuple(FleetLine(host=name, index=0, values=(1e9, 2e9)) for name in asked.hosts),
+    }
+    return FleetChart(**{**values, **fields})
+
+
+async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_its_end() -> None:
+    hosts = some_hosts(3)
+    async with shown(fleet(hosts), (120, 40)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("2", "home", "enter", "p", "tab")
+        assert "asking" in text_of(app)
+        answer = answer_to(feed.asked[-1].charts[0], 10)
+        feed.give(fleet(hosts, seconds=10, charts=(answer,)))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        text = text_of(app)
+        assert "asking" not in text
+        assert f"{answer.end.astimezone():%T}" in text
+        # That of the present is not what an instant of the past is charted by.
+        await pilot.press("at", *"-2h", "enter")
+        feed.give(fleet(hosts, seconds=10 - 7200))
+        await pilot.pause()
+        assert "asking" in text_of(app)
 
 
 async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which() -> None:
