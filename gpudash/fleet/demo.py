@@ -28,7 +28,7 @@ from gpudash.model.fleet import (
     FleetRequest,
     FleetSource,
 )
-from gpudash.model.text import SafeText
+from gpudash.model.text import SafeText, clean
 
 _BLOCK, _RACK = 8, 16
 _SLOT = 6 * 3600.0
@@ -365,6 +365,8 @@ class DemoSource:
             metric=request.metric,
             span_seconds=request.span_seconds,
             by_device=request.by_device,
+            cluster=None if request.cluster is None else clean(request.cluster),
+            hosts=tuple(map(clean, request.hosts)),
             end=datetime.fromtimestamp(end, timezone.utc),
             step_seconds=step,
             lines=tuple(

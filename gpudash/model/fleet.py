@@ -230,6 +230,10 @@ class FleetChart(Struct, frozen=True, kw_only=True):
     metric: Annotated[str, _document(Unit.NONE, "The field of a device, in its unit.")]
     span_seconds: Annotated[Seconds, _document(Unit.SECOND, "How far it reaches back.")]
     by_device: Annotated[bool, _document(Unit.NONE, "Whether there is a line a device.")] = False
+    cluster: Annotated[SafeText | None, _host(Unit.NONE,
+        "The cluster that was asked for, null for none.")] = None
+    hosts: Annotated[tuple[SafeText, ...], Meta(max_length=100), _host(Unit.NONE,
+        "The hosts that were asked for, empty for the whole fleet.")] = ()
     end: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "The instant of its last values.")]
     step_seconds: Annotated[Seconds, _document(Unit.SECOND, "Between two values.")]
     lines: Annotated[tuple[FleetLine, ...], Meta(max_length=1 << 10), _document(Unit.NONE,

@@ -87,6 +87,7 @@ def test_draws_charts(request_: ChartRequest, lines: int) -> None:
     source.ask(FleetRequest(charts=(request_,)))
     (chart,) = source.read().charts
     assert [len(line.values) for line in chart.lines] == [5] * lines
+    assert (chart.cluster, chart.hosts) == (request_.cluster, request_.hosts)
 
 
 @pytest.mark.parametrize(("hosts", "gpus"), [(1, 1), (2, 2), (17, 4), (70, 16)])

@@ -95,13 +95,16 @@ class Charts:
         self._finish(chart, tuple(lines), None)
 
     def _finish(self, chart: _Chart, lines: tuple[FleetLine, ...], message: str | None) -> None:
-        min_period = _MIN_PERIOD if chart.request.hosts else _WHOLE_PERIOD
+        request = chart.request
+        min_period = _MIN_PERIOD if request.hosts else _WHOLE_PERIOD
         period = min(_MAX_PERIOD, max(min_period, chart.step))
         chart.due_at = time.monotonic() + period if chart.at is None else inf
         chart.answer = FleetChart(
-            metric=chart.request.metric,
-            span_seconds=chart.request.span_seconds,
-            by_device=chart.request.by_device,
+            metric=request.metric,
+            span_seconds=request.span_seconds,
+            by_device=request.by_device,
+            cluster=None if request.cluster is None else clean(request.cluster),
+            hosts=tuple(map(clean, request.hosts)),
             end=datetime.fromtimestamp(chart.end, timezone.utc),
             step_seconds=chart.step,
             lines=lines,

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from gpudash.fleet.summary import gpu_index
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
-from gpudash.model.fleet import FleetChart, FleetLine
+from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import cut
 from gpudash.model.units import Unit
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
@@ -22,28 +22,26 @@ _SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=Tru
 _MAX_CURVES, _TICKS = 8, 4
 
 
-def answered(model: FleetModel) -> FleetChart | None:
-    """Return the chart that the page asks for, None while there is none."""
-    host = None if model.host is None else model.host[1]
+def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
+    """Return the chart that answers a request of the page, None while there is none."""
     known = model.snapshot.charts
     if model.time.asked is None:
         # An answer comes with the present, also while time stands still.
         known += model.time.latest.charts
-    fitting = (
-        each
-        for each in known
-        if (each.metric, each.span_seconds) == (model.chart.metric, model.chart.span_seconds)
-        and each.by_device == (host is not None)
-        and all(line.host in (None, host) for line in each.lines)
-    )
-    return next(fitting, None)
+    return next((each for each in known if _subject(each) == _subject(asked)), None)
+
+
+def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:
+    """Return what of a chart an answer has in common with its request."""
+    return each.metric, each.span_seconds, each.cluster, each.hosts, each.by_device
 
 
 def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
     """Return a heading and the chart, nothing where no source has a past."""
-    if not model.request.charts:
+    asked = model.request.charts
+    if not asked:
         return []
-    found = answered(model)
+    found = answered(model, asked[0])
     lines, which = ((), "") if found is None else _shown(found, model)
     left = [
         Segment(f" {label(model.chart.metric)}", theme.title),

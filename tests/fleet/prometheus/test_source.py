@@ -377,6 +377,8 @@ def test_charts_of_the_fleet_a_host_and_its_devices(server: Server) -> None:
     )
     source.ask(FleetRequest(charts=requests))
     reading = read_until(source, lambda reading: len(reading.charts) == len(requests))
+    for chart, asked in zip(reading.charts, requests, strict=True):
+        assert (chart.cluster, chart.hosts) == (asked.cluster, asked.hosts)
     fleet, memory, trap, twin, nothing = reading.charts
     assert [line.host for line in fleet.lines] == [None]
     assert {line.host for line in memory.lines} == set(names)

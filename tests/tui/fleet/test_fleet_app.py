@@ -319,6 +319,21 @@ async def test_a_picture_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
 
 
+def answer_to(asked: ChartRequest, seconds: float, **fields: Any) -> FleetChart:
+    """The chart of one GPU, which ends so many seconds after the first sample."""
+    values: dict[str, Any] = {
+        "metric": asked.metric,
+        "span_seconds": asked.span_seconds,
+        "by_device": asked.by_device,
+        "cluster": asked.cluster,
+        "hosts": asked.hosts,
+        "end": INSTANT + timedelta(seconds=seconds),
+        "step_seconds": 1800.0,
+        "lines": tuple(FleetLine(host=name, index=0, values=(1e9, 2e9)) for name in asked.hosts),
+    }
+    return FleetChart(**{**values, **fields})
+
+
 async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> None:
     hosts = some_hosts(3)
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
@@ -331,33 +346,13 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
         lines = tuple(
             FleetLine(host=hosts[0].name, index=index, values=(1e9, None, 2e9)) for index in (0, 1)
         )
-        answer = FleetChart(
-            metric=asked.metric,
-            span_seconds=asked.span_seconds,
-            by_device=True,
-            end=INSTANT,
-            step_seconds=43200.0,
-            lines=lines,
-        )
+        answer = answer_to(asked, 0, step_seconds=43200.0, lines=lines)
         feed.give(fleet(hosts, seconds=10, charts=(answer,)))
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert "GPU 1" in text_of(app)
         await pilot.press("escape")
         assert feed.asked[-1].charts == ()
-
-
-def answer_to(asked: ChartRequest, seconds: float, **fields: Any) -> FleetChart:
-    """The chart of one GPU, which ends so many seconds after the first sample."""
-    values: dict[str, Any] = {
-        "metric": asked.metric,
-        "span_seconds": asked.span_seconds,
-        "by_device": asked.by_device,
-        "end": INSTANT + timedelta(seconds=seconds),
-        "step_seconds": 1800.0,
-        "lines": tuple(FleetLine(host=name, index=0, values=(1e9, 2e9)) for name in asked.hosts),
-    }
-    return FleetChart(**{**values, **fields})
 
 
 async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_its_end() -> None:
@@ -381,6 +376,23 @@ async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_
         assert "asking" in text_of(app)
 
 
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_host_is_not_charted_by_the_answer_for_another(known: bool) -> None:
+    hosts = (host(1, cluster="east"), host(1, cluster="west"), host(2, cluster="west"))
+    async with shown(fleet(hosts), (120, 40)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("2", "home", "enter")
+        (asked,) = feed.asked[-1].charts
+        fields = {} if known else {"lines": (), "message": SafeText("no such metric")}
+        feed.give(fleet(hosts, seconds=10, charts=(answer_to(asked, 10, **fields),)))
+        await pilot.pause()
+        assert "asking" not in text_of(app)
+        for _ in hosts[1:]:
+            await pilot.press("escape", "down", "enter")
+            assert "asking" in text_of(app)
+
+
 async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which() -> None:
     one = host(0, *["busy"] * 16, expected_devices=16)
     async with shown(fleet((one,)), (120, 50)) as (app, pilot):
@@ -388,16 +400,8 @@ async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which()
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "enter", "home")
         (asked,) = feed.asked[-1].charts
-        answer = FleetChart(
-            metric=asked.metric,
-            span_seconds=asked.span_seconds,
-            by_device=True,
-            end=INSTANT,
-            step_seconds=1800.0,
-            lines=tuple(
-                FleetLine(host=one.name, index=n, values=(10.0, n * 5.0)) for n in range(16)
-            ),
-        )
+        lines = tuple(FleetLine(host=one.name, index=n, values=(10.0, n * 5.0)) for n in range(16))
+        answer = answer_to(asked, 0, lines=lines)
         feed.give(fleet((one,), seconds=10, charts=(answer,)))
         await app.workers.wait_for_complete()
         await pilot.pause()
@@ -699,13 +703,8 @@ async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room()
         assert isinstance(feed, HandFleetFeed)
         (asked,) = feed.asked[-1].charts
         assert (asked.hosts, asked.by_device, asked.metric) == ((), False, METRICS[0])
-        answer = FleetChart(
-            metric=asked.metric,
-            span_seconds=asked.span_seconds,
-            end=INSTANT,
-            step_seconds=60.0,
-            lines=(FleetLine(values=(10.0, None, 20.0)),),
-        )
+        lines = (FleetLine(values=(10.0, None, 20.0)),)
+        answer = answer_to(asked, 0, step_seconds=60.0, lines=lines)
         feed.give(fleet(some_hosts(40), seconds=10.0, charts=(answer,)))
         await app.workers.wait_for_complete()
         await pilot.pause()
