@@ -28,7 +28,9 @@ def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
     if model.time.asked is None:
         # An answer comes with the present, also while time stands still.
         known += model.time.latest.charts
-    return next((each for each in known if _subject(each) == _subject(asked)), None)
+    found = [each for each in known if _subject(each) == _subject(asked)]
+    # Each server answers, also one that does not know the host.
+    return max(found, key=lambda each: bool(each.lines), default=None)
 
 
 def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:

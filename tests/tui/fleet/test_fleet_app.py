@@ -393,6 +393,20 @@ async def test_a_host_is_not_charted_by_the_answer_for_another(known: bool) -> N
             assert "asking" in text_of(app)
 
 
+async def test_a_host_is_charted_by_the_one_of_two_servers_that_knows_it() -> None:
+    hosts = some_hosts(1)
+    async with shown(fleet(hosts), (120, 40)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("2", "enter")
+        (asked,) = feed.asked[-1].charts
+        nothing = answer_to(asked, 10, lines=(), message=SafeText("no such metric"))
+        feed.give(fleet(hosts, seconds=10, charts=(nothing, answer_to(asked, 10))))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "no such metric" not in text_of(app)
+
+
 async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which() -> None:
     one = host(0, *["busy"] * 16, expected_devices=16)
     async with shown(fleet((one,)), (120, 50)) as (app, pilot):
