@@ -32,19 +32,26 @@ class Timeline:
         self.latest = EMPTY
         """The newest that arrived; another one is shown while time stands still."""
         self.moment: datetime | None = None
-        """The instant of the past that is shown, None for the present."""
+        """The instant of the past that is shown or waited for, None for the present."""
         self.asked: datetime | None = None
         """The one that the collector was asked for, None if it is none."""
+        self._is_asking = False
+        """Whether that is waited for, and what was shown before is shown."""
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
 
     @property
     def mark(self) -> str:
-        """How far back the instant is for the header, empty for the present."""
+        """How far back the instant is, and if it is waited for, for the header.
+
+        Empty for the present.
+        """
         if self.moment is None:
             return ""
         ago = (self.latest.taken_at - self.moment).total_seconds()
-        return f"{duration(ago)} AGO" if ago > 0 else "PAUSED"
+        if ago <= 0:
+            return "PAUSED"
+        return f"{'ASKING FOR ' if self._is_asking else ''}{duration(ago)} AGO"
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
         """Keep the next snapshot of the feed; return whether it is to be shown."""
@@ -52,7 +59,7 @@ class Timeline:
             # What was on its way when another instant was asked for is not that.
             if abs((snapshot.taken_at - self.asked).total_seconds()) >= _SAME_SECONDS:
                 return False
-            self.moment = snapshot.taken_at
+            self.moment, self._is_asking = snapshot.taken_at, False
             return True
         if self.latest is not EMPTY and snapshot.taken_at < self.latest.taken_at:
             # An instant that was asked for, and comes late.
@@ -84,6 +91,7 @@ class Timeline:
             return self._at(bisect_right(self._times, moment) - 1)
         if has_past:
             self.asked = self.moment = moment
+            self._is_asking = True
             return None
         return self._at(0) if self._kept else None
 
@@ -94,6 +102,7 @@ class Timeline:
     def go_live(self) -> FleetSnapshot:
         """Return the present, which is followed again."""
         self.asked = self.moment = None
+        self._is_asking = False
         return self.latest
 
     @property
@@ -105,7 +114,7 @@ class Timeline:
         if index >= len(self._kept) - 1:
             return self.go_live()
         kept = self._kept[index]
-        self.asked, self.moment = None, kept.taken_at
+        self.asked, self.moment, self._is_asking = None, kept.taken_at, False
         return decode(unpack(kept.packed))
 
     def _keep(self, taken_at: datetime, line: bytes) -> None:

@@ -432,11 +432,20 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         await pilot.press("at", *"-2h", "enter")
         wanted = INSTANT - timedelta(hours=2)
         assert feed.asked[-1].at == wanted
+        assert " ASKING FOR 2h00m AGO " in screen_lines(app)[0]
+        assert "p live" in screen_lines(app)[-1]
         # The present goes on to arrive until the collector has changed over.
         feed.give(fleet(some_hosts(4), seconds=10))
         assert model.totals.hosts == 3
         feed.give(fleet(some_hosts(5), seconds=-7200))
         assert (model.totals.hosts, model.snapshot.taken_at) == (5, wanted)
+        await pilot.pause()
+        assert " ASKING" not in screen_lines(app)[0]
+        assert " 2h00m AGO " in screen_lines(app)[0]
+        # A step further back is asked for as well.
+        await pilot.press("left_square_bracket")
+        assert " ASKING FOR 2h01m AGO " in screen_lines(app)[0]
+        assert feed.asked[-1].at == wanted - timedelta(minutes=1)
         await pilot.press("escape")
         assert (model.time.moment, feed.asked[-1].at) == (None, None)
         # Of what was asked for the rest comes late.

@@ -60,3 +60,20 @@ def test_the_mark_is_how_far_back_it_is() -> None:
     assert kept.mark == "10s AGO"
     kept.moment = kept.latest.taken_at
     assert kept.mark == "PAUSED"
+
+
+def test_what_is_asked_for_is_marked_as_such_until_something_else_is_shown() -> None:
+    earlier = INSTANT - timedelta(hours=1)
+    kept = timeline(2)
+    kept.go_to(earlier, has_past=True)
+    assert kept.mark == "ASKING FOR 1h00m AGO"
+    snapshot = fleet((), seconds=-3600)
+    kept.receive(snapshot, encode(snapshot))
+    assert kept.mark == "1h00m AGO"
+    kept.step(-1, has_past=True)
+    assert kept.mark == "ASKING FOR 1h01m AGO"
+    kept.go_to(INSTANT, has_past=True)
+    assert kept.mark == "10s AGO"
+    kept.go_to(earlier, has_past=True)
+    kept.go_live()
+    assert kept.mark == ""
