@@ -181,10 +181,10 @@ class FindingsPage:
 
     def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the findings in view, the one under the cursor whole."""
+        self._starts = []
         if not model.findings:
             return [[], [Segment(" Nothing is wrong", theme.dim)]]
         lines: list[Line] = []
-        self._starts = []
         for number, finding in enumerate(model.findings):
             where = f"on {brief(finding.hosts, 6)}" if len(finding.hosts) > _IN_SENTENCE else ""
             under_cursor = number == model.finding
@@ -196,7 +196,8 @@ class FindingsPage:
         )
         self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
         self._page = max(1, height // max(1, len(lines) // len(self._starts)))
-        self._end = self._first + height
+        # The last line is the empty one below the last finding.
+        self._end = min(self._first + height, len(lines) - 1)
         return lines[self._first : self._end]
 
     def position(self, model: FleetModel) -> str:
@@ -217,10 +218,11 @@ class FindingsPage:
     def clicked(self, model: FleetModel, _x: int, y: int) -> bool:
         """Put the cursor on a finding; return whether it was there."""
         line = y + self._first
-        before = model.finding
         found = [n for n, start in enumerate(self._starts) if start <= line]
-        if found:
-            model.finding = found[-1]
+        is_blank = line + 1 in self._starts
+        if not found or is_blank or not self._first <= line < self._end:
+            return False
+        before, model.finding = model.finding, found[-1]
         return model.finding == before
 
 

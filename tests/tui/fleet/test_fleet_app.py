@@ -553,6 +553,42 @@ async def test_a_finding_about_one_host_leads_to_its_gpus() -> None:
         assert app.dashboard.host == (None, "gpu0008")
 
 
+def finding_about(number: int) -> FleetFinding:
+    """A finding about one host."""
+    name = SafeText(f"gpu{number:04}")
+    return FleetFinding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
+
+
+async def test_a_click_beside_the_findings_is_on_none() -> None:
+    found = (finding_about(0), finding_about(1))
+    async with shown(fleet(some_hosts(3), findings=found)) as (app, pilot):
+        await pilot.press("6")
+        for number in (0, 1):
+            last = max(y for y, line in enumerate(screen_lines(app)) if "is odd" in line)
+            # The line of sums, those between and below the findings, the last above the footer.
+            for y in (1, last - 1, last + 4, 22):
+                await pilot.click(offset=(3, y))
+                assert (app.dashboard.page, app.dashboard.finding) == ("findings", number)
+            await pilot.click(offset=(3, last))
+            assert app.dashboard.finding == 1
+
+
+async def test_a_click_where_there_were_findings_is_on_none() -> None:
+    async with shown(fleet(some_hosts(3), findings=(finding_about(0), finding_about(1)))) as (
+        app,
+        pilot,
+    ):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("6")
+        feed.give(fleet(some_hosts(3), seconds=10, findings=()))
+        await pilot.pause()
+        await pilot.click(offset=(3, 5))
+        feed.give(fleet(some_hosts(3), seconds=20, findings=(finding_about(0),)))
+        await pilot.pause()
+        assert (app.dashboard.page, app.dashboard.finding) == ("findings", 0)
+
+
 async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("slash", *"gpu0003 idle>x")
