@@ -20,6 +20,8 @@ from gpudash.tui.theme import Theme
 _BETWEEN = "   "
 _PAIR = 2
 """Texts of a count: the number and its word."""
+_MIN_FILTER = 12
+"""Cells of a filter that matter more than what it leaves."""
 Text = tuple[str, Style]
 
 
@@ -136,17 +138,19 @@ def _count_style(level: Level, theme: Theme) -> Style:
 
 
 def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
-    """Return the filter in force with what it leaves, no line without one."""
+    """Return the filter in force, cut if it must be, with what it leaves; no line without one."""
     if not model.is_filtered:
         return []
-    sums = model.totals
-    texts = [
-        (" / ", theme.title),
-        (model.filter_text, theme.strong),
+    sums, text = model.totals, model.filter_text
+    sign: Text = (" / ", theme.title)
+    counts = [
         (f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),
         (f" on {part_of(sums.hosts, model.everything.hosts, 'host')}", theme.base),
     ]
-    return [_fits_or_cut(texts, cells, theme)]
+    while counts and cells - _cells([sign, *counts]) < min(width(text), _MIN_FILTER):
+        counts.pop()
+    text = cut(text, max(0, cells - _cells([sign, *counts])), mark=theme.glyphs.ellipsis)
+    return [_fits_or_cut([sign, (text, theme.strong), *counts], cells, theme)]
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:

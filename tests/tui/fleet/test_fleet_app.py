@@ -553,6 +553,18 @@ async def test_a_finding_about_one_host_leads_to_its_gpus() -> None:
         assert app.dashboard.host == (None, "gpu0008")
 
 
+@pytest.mark.parametrize("cells", [20, 40, 80, 120])
+async def test_a_long_filter_is_cut_to_the_room_beside_what_it_leaves(cells: int) -> None:
+    names = ",".join(f"gpu{number:04}" for number in range(10))
+    async with shown(fleet(some_hosts(40)), (cells, 24)) as (app, pilot):
+        await pilot.press("slash", *f"host:{names}", "enter")
+        await pilot.pause()
+        line = screen_lines(app)[2]
+    assert line.startswith(" / host:gpu")
+    assert "…" in line or names in line
+    assert ("80 of 320 GPUs on 10 of 40 hosts" in line) == (cells >= 80)
+
+
 def finding_about(number: int) -> FleetFinding:
     """A finding about one host."""
     name = SafeText(f"gpu{number:04}")
