@@ -18,6 +18,7 @@ from gpudash.fleet.summary import GpuRow, names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
+from gpudash.model.units import counted
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import TICK_SECONDS, WHILE_TYPING, BaseApp
@@ -380,14 +381,17 @@ class FleetApp(BaseApp):
             if len(hosts) == 1:
                 self._enter_named(hosts[0])
             elif hosts:
-                concerned = frozenset(hosts[:_MAX_NAMED])
+                concerned = frozenset(hosts)
                 found = [
                     row.host.name
                     for row in model.rows
                     if concerned.intersection(names_of(row.host))
                 ]
-                names = ",".join(dict.fromkeys(map(str, found)))
-                narrow(model, "host", names)
+                names = list(dict.fromkeys(found))
+                narrow(model, "host", ",".join(names[:_MAX_NAMED]))
+                if len(names) > _MAX_NAMED:
+                    left_out = counted(len(names) - _MAX_NAMED, "host")
+                    self.show_message(f"{left_out} left out: a filter names {_MAX_NAMED} at most")
             else:
                 self.show_message("this is about all hosts")
 

@@ -565,6 +565,18 @@ async def test_a_long_filter_is_cut_to_the_room_beside_what_it_leaves(cells: int
     assert ("80 of 320 GPUs on 10 of 40 hosts" in line) == (cells >= 80)
 
 
+async def test_hosts_of_a_finding_that_no_filter_can_name_are_counted() -> None:
+    names = tuple(each.name for each in some_hosts(60))
+    found = FleetFinding(rule="x", level="warn", sentence=SafeText("y"), hosts=names)
+    async with shown(fleet(some_hosts(60), findings=(found,))) as (app, pilot):
+        await pilot.press("6", "enter")
+        assert "20 hosts left out" in text_of(app)
+        assert app.dashboard.totals.hosts == 40
+        await pilot.press("escape", "escape", "slash", *"rack:r03", "enter", "6", "enter")
+        assert "left out" not in text_of(app)
+        assert app.dashboard.totals.hosts == 20
+
+
 def finding_about(number: int) -> FleetFinding:
     """A finding about one host."""
     name = SafeText(f"gpu{number:04}")
