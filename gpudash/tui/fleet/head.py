@@ -89,20 +89,20 @@ def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") ->
 
     `position` is which rows are in view, and stands at the end whatever else fits.
     """
-    counted: list[Text] = []
+    counts: list[Text] = []
     for word, count in sums.counts.items():
         style = _count_style(STATE_OF_WORD[word].level, theme)
-        counted += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
+        counts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
     end: list[Text] = [(f"   {position} ", theme.dim)] if position else []
     room = max(0, cells - _cells(end))
     right = next(
-        (each for each in _amounts(sums, theme) if _cells(counted) + _cells(each) <= room), []
+        (each for each in _amounts(sums, theme) if _cells(counts) + _cells(each) <= room), []
     )
     # A number whose word does not fit would say nothing.
-    while len(counted) > _PAIR and _cells(counted) > room:
-        del counted[-_PAIR:]
+    while len(counts) > _PAIR and _cells(counts) > room:
+        del counts[-_PAIR:]
     return spread(
-        _fits_or_cut(counted, room, theme),
+        _fits_or_cut(counts, room, theme),
         [Segment(*text) for text in (*right, *end)],
         cells,
         theme.base,
@@ -177,7 +177,7 @@ def _held_hosts(model: FleetModel, texts: list[Text], theme: Theme, cells: int) 
     texts.append(("by unknown users on: ", theme.base))
     for row in rows:
         texts += [(f"{row.title} ", theme.base), (f"{row.count(HELD)}   ", theme.warn)]
-    return [*_whole(texts[:1], 2, cells, theme), *_whole(texts[1:], 2, cells - 12, theme)]
+    return _whole(texts, 2, cells, theme)
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:

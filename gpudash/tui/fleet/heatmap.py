@@ -18,7 +18,7 @@ from gpudash.model.text import pad, width
 
 _GAP = 2
 """Cells between two columns of groups."""
-_MAX_LABEL, _MIN_INNER = 18, 4
+_MAX_LABEL = 18
 _SHORT_LABEL = 10
 """Of a group, whose name matters less than room for cells."""
 _MAX_GAP = 10
@@ -163,7 +163,7 @@ def _fitted(
     label_cells = min(limit, longest) + (longest > 0)
     for columns in range(1, cells):
         room = (cells + _GAP) // columns - _GAP - label_cells
-        if room < max(min(_MIN_INNER, widest), widest):
+        if room < widest:
             return None
         deep = ceil(sum(_line_count(run.sizes, room, gap) for run in runs) / columns)
         if deep <= height:

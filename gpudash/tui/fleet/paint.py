@@ -152,7 +152,7 @@ class Painter:
         dim = self._theme.dim
         meaning = self._painting.help
         found: list[Line] = [[Segment(f"{meaning}  ", dim)] if meaning else []]
-        for (letter, word), style in sorted(self.used.items(), key=self._rank):
+        for (letter, word), style in sorted(self.used.items(), key=self._place):
             entry = [Segment(letter, style), Segment(f" {word}  ", dim)]
             if cells_of([*found[-1], *entry]) > lines[len(found) - 1]:
                 if len(found) == len(lines):
@@ -161,7 +161,7 @@ class Painter:
             found[-1] += entry
         return [*found, *([] for _ in lines[len(found) :])]
 
-    def _rank(self, entry: tuple[tuple[str, str], Style]) -> tuple[bool, int]:
+    def _place(self, entry: tuple[tuple[str, str], Style]) -> tuple[bool, int]:
         """Return where a letter stands in the legend: states, the worst first, then names."""
         (letter, word), _ = entry
         is_name = (letter, word) in self._names.values()
