@@ -29,7 +29,7 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u"})
 
 
 def worst(
-    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int, key: str = "w"
+    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int, key: str
 ) -> list[Line]:
     """Return the first `limit` findings in a line each; the last counts those left out.
 

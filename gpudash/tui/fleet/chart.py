@@ -12,6 +12,7 @@ from gpudash.model.fields import label
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import cut
 from gpudash.model.units import Unit
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
 from gpudash.tui.fleet.head import clock
@@ -50,7 +51,10 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
         Segment(which if model.host else "  mean of all GPUs", theme.dim),
         Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
     ]
-    keys = [Segment("Tab metric  + - time ", theme.dim)]
+    metric, less, more = (
+        shown_key(model.keys, f"fleet.{name}") for name in ("metric", "zoom_in", "zoom_out")
+    )
+    keys = [Segment(f"{metric} metric  {less} {more} time ", theme.dim)]
     if found is None or not found.lines:
         why = f"asking{theme.glyphs.ellipsis}" if found is None else "nothing is known"
         text = str(found.message) if found is not None and found.message else why

@@ -8,6 +8,7 @@ from rich.segment import Segment
 
 from gpudash.fleet.summary import HostRow
 from gpudash.model.text import width
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
@@ -41,7 +42,8 @@ class ClusterPage:
     def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return everything, the map in what the rest leaves."""
         top = _who_and_where(model, theme, cells)
-        findings = worst(model.findings, theme, cells, _MAX_FINDINGS)
+        key = shown_key(model.keys, "fleet.findings")
+        findings = worst(model.findings, theme, cells, _MAX_FINDINGS, key)
         room = height - len(top) - 2 - _MAX_FINDINGS
         if room < _MIN_MAP:
             findings, room = [], height - len(top) - 2
@@ -63,7 +65,7 @@ class ClusterPage:
         # Lines that would be empty show more findings; one below the map and one below the chart.
         spare = rest - (len(chart) + 2 if chart else 1)
         if findings and spare > 0:
-            findings = worst(model.findings, theme, cells, _MAX_FINDINGS + spare)
+            findings = worst(model.findings, theme, cells, _MAX_FINDINGS + spare, key)
             del below[rest - max(0, len(findings) - _MAX_FINDINGS) :]
         lines = [*top, *[[]] * above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)

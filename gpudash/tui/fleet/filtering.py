@@ -11,10 +11,10 @@ from gpudash.fleet.where import GRAMMAR, TERMS, fits
 from gpudash.model.errors import FilterError
 from gpudash.model.fleet import HostKey
 from gpudash.model.units import counted, parse_span
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
-_NOTHING_FITS = "No GPU fits; Esc shows all"
 _NO_TIME = "expected a time up to the newest sample: 02:14, 11-23 02:14, -3h"
 _YEARS = 9
 """From this one back: there may be eight from one 29 February to the next."""
@@ -54,7 +54,9 @@ class FilteredGpus:
     @property
     def warning(self) -> str:
         """That nothing fits, where that is so."""
-        return "" if self._model.rows or not self._model.is_filtered else _NOTHING_FITS
+        if self._model.rows or not self._model.is_filtered:
+            return ""
+        return f"No GPU fits; {shown_key(self._model.keys, 'fleet.back')} shows all"
 
     def begin(self) -> None:
         """Note the filter in force and the cursor."""

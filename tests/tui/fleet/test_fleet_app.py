@@ -825,3 +825,14 @@ async def test_the_page_of_a_host_lists_its_own_gpus_though_time_stands_still() 
             await pilot.press(*keys, "enter")
             text = text_of(app)
             assert [name for name in ("ann", "ben") if name in text] == [user]
+
+
+async def test_texts_name_the_keys_in_force() -> None:
+    keys = {"fleet.metric": ("f7",), "fleet.back": ("f8",), "fleet.findings": ("f9",)}
+    several = fleet(some_hosts(40)).findings * 20
+    async with shown(fleet(some_hosts(40), findings=several), (140, 40), keys=keys) as (app, pilot):
+        assert "more: F9" in text_of(app)
+        await pilot.press("enter")
+        assert "F7 metric  + - time" in text_of(app)
+        await pilot.press("slash", *"host:nowhere", "enter")
+        assert "No GPU fits; F8 shows all" in text_of(app)
