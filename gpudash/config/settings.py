@@ -17,8 +17,13 @@ _MAX_LISTED = 40
 
 _MAX_MEANT = 3
 _MODIFIERS = frozenset({"ctrl", "alt", "shift"})
+_SOME_ITEM = " - at `$[...]`"
+"""What msgspec appends for any item of a table: it does not say which."""
 _KEYS_EXAMPLE = 'action = ["key"]'
 _WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
+
+Price = Annotated[float, Meta(ge=0, le=1e9)]
+"""Of an hour of a GPU, in a currency of the user's."""
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -182,8 +187,9 @@ class Table(NamedTuple):
             try:
                 kept[name] = msgspec.convert(item, fields[name].type)
             except msgspec.ValidationError as error:
+                problem = clean(str(error).removesuffix(_SOME_ITEM))
                 example = example_of(fields[name])
-                mistakes.append((name, f"{clean(str(error))}: expected such as {example}"))
+                mistakes.append((name, f"{problem}: expected such as {example}"))
         return Checked(self.type(**kept), tuple(mistakes))
 
     def valid(self, choices: Choices) -> str:
@@ -315,7 +321,7 @@ class FleetSettings(Struct, frozen=True, kw_only=True):
     host_label: Annotated[str | None, _of_table(
         "Label that names a host in Prometheus, where the one found is not right.",
         '"kubernetes_node"')] = None
-    prices: Annotated[dict[str, float], _of_table(
+    prices: Annotated[dict[str, Price], _of_table(
         "Price of an hour of a GPU by part of its model, in a currency of yours.",
         "{ H100 = 2.5 }")] = msgspec.field(default_factory=dict)
     # fmt: on

@@ -217,3 +217,19 @@ def test_of_the_settings_of_many_hosts_the_valid_ones_count(file: Path) -> None:
     ]
     file.write_text("fleet = 3")
     assert load(str(file), CHOICES)[0] == Settings()
+
+
+@pytest.mark.parametrize(
+    ("price", "problem"),
+    [
+        ("-2.5", "Expected `float` >= 0.0"),
+        ("nan", "Expected `float` >= 0.0"),
+        ("inf", "Expected `float` <= 1000000000.0"),
+        ("'2.5'", "Expected `float`, got `str`"),
+    ],
+)
+def test_a_price_is_an_amount_of_money(file: Path, price: str, problem: str) -> None:
+    text = f"[fleet]\nremote = 'x'\nprices = {{ H100 = {price} }}"
+    assert mistakes(file, text) == [f"fleet.prices: {problem}: expected such as {{ H100 = 2.5 }}"]
+    assert load(str(file), CHOICES)[0].fleet == FleetSettings(remote="x")
+    assert mistakes(file, "[fleet]\nprices = { H100 = 0, A100 = 1.5 }") == []
