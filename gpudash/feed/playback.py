@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.protocol import FeedState, OnSnapshots
@@ -22,7 +24,7 @@ from gpudash.feed.recording.samples import (
     following,
     with_past,
 )
-from gpudash.model.errors import GpudashError
+from gpudash.model.errors import GpudashError, WireError
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 
@@ -36,6 +38,11 @@ _FRAME_SECONDS = 0.1
 """The time between two deliveries, however fast it plays."""
 _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
+_FIRST_INTERVAL = 1.0
+_COUNTED = 9
+"""How many times between samples the interval is the median of."""
+_READ_AHEAD = 2
+"""How many samples behind the first one tell its interval."""
 
 Read = Callable[[], list[DecodedSample]]
 OnRead = Callable[[list[DecodedSample]], None]
@@ -51,14 +58,13 @@ class Playback:
         self.latest_line = b""
         self.error: str | None = None
         self.exit_status: int | None = None
-        self.interval = 1.0
-        """Seconds between the last two samples."""
         self.recording = recording
         self.speed = speed
         self.paused = self.ended = False
         self._repeats = repeats
         self._head = start
         self._first: list[DecodedSample] = []
+        self._between = deque([_FIRST_INTERVAL], maxlen=_COUNTED)
         self._gap = 0.0
         self._turn = 0
         self._loop: AbstractEventLoop | None = None
@@ -72,7 +78,15 @@ class Playback:
         if self._first:
             return
         self._first = with_past(self.recording, self._head)
-        self._take_head(self._first)
+        self._take_head(self._first, after_jump=True)
+        # Where only bad lines follow, what can be read is shown.
+        with suppress(WireError):
+            self._count([*self._first[-1:], *after(self.recording, self._head, _READ_AHEAD)])
+
+    @property
+    def interval(self) -> float:
+        """Seconds between most of the last samples: a gap among them does not count."""
+        return sorted(self._between)[(len(self._between) - 1) // 2]
 
     @property
     def preview(self) -> None:
@@ -245,17 +259,22 @@ class Playback:
 
     def _deliver(self, samples: list[DecodedSample], *, after_jump: bool) -> None:
         self._gap, self.error = 0.0, None
-        self._take_head(samples)
+        self._take_head(samples, after_jump=after_jump)
         if self._on_snapshots is not None:
             received = [Received(each.snapshot, each.sample.line) for each in samples]
             self._on_snapshots(received, after_jump)
 
-    def _take_head(self, samples: list[DecodedSample]) -> None:
-        previous = samples[-2].snapshot if len(samples) > 1 else self.latest
+    def _take_head(self, samples: list[DecodedSample], *, after_jump: bool) -> None:
+        shown = DecodedSample(self._head, self.latest)
+        self._count(samples if after_jump else [shown, *samples])
         self._head, self.latest = samples[-1]
         self.latest_line = self._head.line
-        if previous is not None:
-            self.interval = elapsed(previous, self.latest) or self.interval
+
+    def _count(self, samples: list[DecodedSample]) -> None:
+        """Take the times between samples that follow each other."""
+        for first, second in pairwise(samples):
+            if seconds := elapsed(first.snapshot, second.snapshot):
+                self._between.append(seconds)
 
     def _interrupt(self) -> None:
         """Discard what was requested and has not arrived yet."""

@@ -46,6 +46,10 @@ class Watcher:
         self.seen.append(([_second(each.snapshot) for each in received], after_jump))
 
 
+def _first_word(text: str) -> str:
+    return text.split()[0]
+
+
 def _second(snapshot: Snapshot) -> float:
     return (snapshot.taken_at - START).total_seconds()
 
@@ -117,6 +121,39 @@ async def test_a_gap_is_reported(tmp_path: Path) -> None:
     watcher.begin()
     await watcher.until(lambda: watcher.playback.ended)
     assert watcher.messages[0] == "nothing was recorded for 1m39s"
+    watcher.playback.stop()
+
+
+async def test_each_of_several_gaps_is_reported(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path / "a", map(line, [0, 1, 2, 1000, 2000, 3000]), speed=5000.0)
+    watcher.begin()
+    await watcher.until(lambda: watcher.playback.ended)
+    assert [message for message in watcher.messages if message.startswith("nothing")] == [
+        "nothing was recorded for 16m38s",
+        "nothing was recorded for 16m40s",
+        "nothing was recorded for 16m40s",
+    ]
+    watcher.playback.stop()
+
+
+async def test_a_gap_behind_one_that_was_jumped_over_is_reported(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path / "a", map(line, [0, 1, 2, 3, 2000, 4000]), speed=10_000.0)
+    watcher.begin()
+    watcher.playback.pause()
+    watcher.playback.seek(START + timedelta(seconds=2000))
+    await watcher.until(lambda: watcher.now == 2000)
+    watcher.playback.play()
+    await watcher.until(lambda: watcher.playback.ended)
+    assert watcher.messages[0] == "nothing was recorded for 33m20s"
+    watcher.playback.stop()
+
+
+@pytest.mark.parametrize("seconds", [[0, 60, 120, 180], [0, 60, 120, 121, 180, 240, 300]])
+async def test_a_long_interval_is_no_gap(tmp_path: Path, seconds: list[int]) -> None:
+    watcher = Watcher(tmp_path / "a", map(line, seconds), speed=500.0)
+    watcher.begin()
+    await watcher.until(lambda: watcher.playback.ended)
+    assert [watcher.playback.interval, *map(_first_word, watcher.messages)] == [60, "the"]
     watcher.playback.stop()
 
 
