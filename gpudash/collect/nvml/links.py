@@ -58,12 +58,15 @@ class NvLinks:
             call = "nvmlDeviceGetNvLinkVersion"
             number, _ = self._library.call(call, self._handle, self.active[0])
             self._version = _VERSIONS.get(number)
+        total: int | None = len(states)
+        inactive: tuple[int, ...] | None
         inactive = tuple(link for link, is_up in enumerate(states) if is_up is False)
-        total = len(states)
+        # The driver also answers for links of the chip that the board does not have.
         if count is not None:
-            # The driver also answers for links of the chip that the board does not have.
             total = max(count, len(self.active))
             inactive = inactive[: total - len(self.active)]
+        elif self._count.is_open:
+            total = inactive = None
         found = (len(self.active), total, inactive, self._version)
         return dict(zip(LINK_FIELDS, found, strict=True))
 
@@ -75,15 +78,17 @@ class _LinkCount:
         self._library = library
         self._handle = handle
         self._count: int | None = None
-        self._is_open = True
+        self.is_open = True
+        """Whether it is not known yet."""
 
     def read(self) -> int | None:
         """Return it, None if it is not known."""
-        if self._is_open:
+        if self.is_open:
             answers = self._library.fields(self._handle, [LINK_COUNT])
             answer = answers.values.get(LINK_COUNT)
             self._count = None if answer is None else link_number(answer.value)
-            self._is_open = not (answers.values or answers.refused or answers.code)
+            is_refused = answers.refused or answers.code in codes.PERMANENT
+            self.is_open = not (answers.values or is_refused)
         return self._count
 
 

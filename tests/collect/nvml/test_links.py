@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.links import FABRIC_FIELDS, KINDS
+from gpudash.collect.nvml.links import FABRIC_FIELDS, KINDS, MAX_LINKS
 from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
@@ -310,3 +310,24 @@ def test_a_board_without_links_has_none_although_its_chip_has() -> None:
     device = counting(Machine("dgx-h100"), 0, frozenset()).read().devices[0]
     assert device.nvlink_total_count is None
     assert device.nvlink_inactive_links is None
+
+
+def test_a_count_of_links_that_failed_is_asked_again() -> None:
+    machine = counting(Machine("dgx-h100"), 4, frozenset(range(4)))
+    answer = machine.driver.replaced[FIELDS]
+    machine.driver.replaced[FIELDS] = machine.driver.error(codes.UNKNOWN)
+    device = machine.read().devices[0]
+    assert (device.nvlink_count, device.nvlink_total_count) == (4, None)
+    assert device.nvlink_inactive_links is None
+    machine.driver.replaced[FIELDS] = answer
+    device = device_after(machine, 12)
+    assert (device.nvlink_count, device.nvlink_total_count) == (4, 4)
+    assert device.nvlink_inactive_links == ()
+
+
+def test_a_driver_without_a_count_of_links_is_believed_about_each() -> None:
+    machine = counting(Machine("dgx-h100"), 4, frozenset(range(4)))
+    machine.driver.replaced[FIELDS] = machine.driver.error(codes.FUNCTION_NOT_FOUND)
+    device = machine.read().devices[0]
+    assert (device.nvlink_count, device.nvlink_total_count) == (4, MAX_LINKS)
+    assert device.nvlink_inactive_links == tuple(range(4, MAX_LINKS))
