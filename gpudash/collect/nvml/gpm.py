@@ -55,15 +55,20 @@ class Gpm:
         self._before = self._spare = self._supported = None
         self._values = _NONE
 
-    def _is_supported(self, handle: Any) -> bool:
+    def _is_supported(self, handle: Any) -> bool | None:
+        """Whether the device has it, None where the driver fails to say so this time."""
         if self._library.single_sample:
             return False
-        support, _ = self._library.call("nvmlGpmQueryDeviceSupport", handle)
-        if support is None or not support.isSupportedDevice:
+        support, code = self._library.call("nvmlGpmQueryDeviceSupport", handle)
+        if code:
+            return False if code in codes.PERMANENT else None
+        if not support.isSupportedDevice:
             return False
         streaming, code = self._library.call("nvmlGpmQueryIfStreamingEnabled", handle)
         # Drivers without this call always stream; where it is off, all counters read 0.
-        return bool(code or streaming)
+        if code:
+            return True if code in codes.PERMANENT else None
+        return bool(streaming)
 
     def _take(self, handle: Any) -> Values:
         sample = self._spare

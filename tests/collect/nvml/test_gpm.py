@@ -31,6 +31,25 @@ def test_a_chip_without_it_is_asked_once() -> None:
     assert "nvmlGpmSampleGet" not in machine.driver.asked
 
 
+@pytest.mark.parametrize("name", ["nvmlGpmQueryDeviceSupport", "nvmlGpmQueryIfStreamingEnabled"])
+def test_a_question_that_failed_is_asked_again(name: str) -> None:
+    machine = Machine("dgx-h100")
+    machine.driver.replaced[name] = machine.driver.error(codes.UNKNOWN)
+    machine.read()
+    assert machine.read().devices[0].sm_active_percent is None
+    del machine.driver.replaced[name]
+    machine.read()
+    assert machine.read().devices[0].sm_active_percent is not None
+
+
+def test_an_older_driver_always_streams() -> None:
+    machine = Machine("dgx-h100")
+    name = "nvmlGpmQueryIfStreamingEnabled"
+    machine.driver.replaced[name] = machine.driver.error(codes.FUNCTION_NOT_FOUND)
+    machine.read()
+    assert machine.read().devices[0].sm_active_percent is not None
+
+
 def test_two_samples_last_for_ever() -> None:
     machine = Machine("dgx-h100")
     for _ in range(10):
