@@ -16,6 +16,7 @@ from gpudash.collect.nvml.values import (
     percent,
     seconds,
     size,
+    small_count,
 )
 from gpudash.model.records import (
     AccountedProcess,
@@ -215,7 +216,7 @@ class Records:
 
     def _nvlink(self, link: int, answers: Mapping[Scoped, FieldAnswer]) -> NvLink:
         known = {
-            name: count(answer.value)
+            name: small_count(answer.value)
             for field, name in _LINK_FIELDS.items()
             if (answer := answers.get((field, link))) is not None
         }
