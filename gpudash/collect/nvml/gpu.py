@@ -182,13 +182,19 @@ class GpuReader:
         """Keep what is known, and get a handle again at the next read."""
         sampler = self._sampler
         if sampler is not None:
-            self._known = _identity(sampler.values) or self._known
+            self._keep_identity(sampler.values)
             self._old_samplers.append(sampler)
             if self._xids is not None:
                 values = sampler.values.items()
                 self._before.update((name, value) for name, value in values if value is not None)
         self.handle, self._sampler = None, None
         self._retry_at = 0.0
+
+    def _keep_identity(self, values: dict[str, Any]) -> None:
+        """Add what a handle has told; that of another GPU in the same place is another identity."""
+        told = {field: value for field, value in _identity(values).items() if value is not None}
+        is_same = told.get("uuid") in (None, self._known.get("uuid"))
+        self._known = {**self._known, **told} if is_same else told
 
     @property
     def _xid_events(self) -> tuple[XidEvent, ...] | None:

@@ -103,6 +103,38 @@ def test_a_lost_gpu_keeps_its_row_and_the_others_are_complete() -> None:
     assert all(d.gpu_utilization_percent is not None for d in devices if d.state == "ok")
 
 
+def test_a_gpu_that_stays_broken_keeps_its_identity() -> None:
+    machine = Machine("dgx-h100")
+    before = machine.read().devices[0]
+    fail = machine.driver.error(codes.UNKNOWN)
+    counting = {"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
+    for name in set(machine.driver.asked) - counting:
+        if name.startswith("nvmlDeviceGet"):
+            machine.driver.replaced[name] = fail
+    assert before.serial is not None
+    for _ in range(3):
+        after = machine.read(after=calls.RETRY_SECONDS + 1).devices[0]
+        assert after.state == "failed"
+        assert (after.uuid, after.serial) == (before.uuid, before.serial)
+        assert after.fault is not None
+        assert after.fault.uuid == before.uuid
+
+
+def test_another_gpu_in_its_place_has_none_of_its_identity() -> None:
+    machine = Machine("dgx-h100")
+    machine.read()
+    replaced, utilization = machine.driver.replaced, "nvmlDeviceGetUtilizationRates"
+    replaced[utilization] = machine.driver.error(codes.GPU_IS_LOST)
+    machine.read()
+    del replaced[utilization]
+    replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-other"
+    replaced["nvmlDeviceGetSerial"] = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.read(after=calls.RETRY_SECONDS + 1)
+    replaced[utilization] = machine.driver.error(codes.GPU_IS_LOST)
+    device = machine.read().devices[0]
+    assert (device.state, device.uuid, device.serial) == ("lost", "GPU-other", None)
+
+
 def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value() -> None:
     machine = Machine("single")
     before = machine.read().devices[0]
