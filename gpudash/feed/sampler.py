@@ -45,11 +45,11 @@ class Sampler:
         """Start it; with `allow_empty` a sample counts although the driver did not answer."""
         self.samples: deque[Snapshot] = deque(maxlen=keep)
         self._allow_empty = allow_empty
-        self._limits = limits
         self._answer_seconds = limits.answer + 3 * interval
         self._silence = ""
         self._collector = Supervisor(argv, interval, decode, limits=limits)
-        self._start()
+        self._collector.start()
+        _require_running(self._collector)
 
     def poll(self, timeout_seconds: float) -> Snapshot | None:
         """Return the newest sample that arrives within this time, None for none.
@@ -86,6 +86,8 @@ class Sampler:
         """Wait for the next sample also through silence and restarts of the collector.
 
         `goes_on` gets each error; where it returns False, waiting ends, and the result is False.
+        Another collector is started by the rules of the supervisor: ever later while the driver
+        hangs, as one that it holds cannot even be killed.
         """
         while True:
             try:
@@ -94,8 +96,6 @@ class Sampler:
             except GpudashError as error:
                 if not goes_on(str(error)):
                     return False
-            time.sleep(self._limits.retry)
-            self._start()
 
     def close(self) -> None:
         """End the collector; one that the driver holds is left behind after a moment."""
@@ -112,10 +112,6 @@ class Sampler:
         error = GpudashError("there is no GPU")
         error.exit_status = ExitStatus.NO_GPU
         raise error
-
-    def _start(self) -> None:
-        self._collector.start()
-        _require_running(self._collector)
 
 
 def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:

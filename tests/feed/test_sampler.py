@@ -85,6 +85,45 @@ time.sleep(600)
     sampler.close()
 
 
+def test_a_hung_collector_is_not_replaced_at_each_retry(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    argv = ["sh", "-c", f"echo >> {starts}; exec sleep 600"]
+    sampler = Sampler(argv, interval=0.01, keep=1, limits=Limits(answer=0.1, retry=0.01))
+    troubles: list[str] = []
+    while not starts.exists():
+        sampler.poll(0.05)
+    assert not sampler.next_sample_or_retry(
+        lambda trouble: len(troubles) < 5 and not troubles.append(trouble)
+    )
+    assert starts.read_text() == "\n"
+    assert all("the driver did not answer" in trouble for trouble in troubles)
+    sampler.close()
+
+
+def test_retrying_goes_on_where_the_collector_cannot_be_started(tmp_path: Path) -> None:
+    script = tmp_path / "collector"
+    troubles: list[str] = []
+
+    def write(text: str) -> None:
+        script.write_text(f"#!/bin/sh\n{text}\n")
+        script.chmod(0o700)
+
+    def goes_on(trouble: str) -> bool:
+        troubles.append(trouble)
+        if len(troubles) == 1:
+            script.unlink()
+        else:
+            write(f"echo '{LINE}'; exec sleep 600")
+        return True
+
+    write("exit 9")
+    sampler = Sampler([str(script)], interval=0.1, keep=1, limits=Limits(retry=0.01))
+    assert sampler.next_sample_or_retry(goes_on)
+    assert troubles[0] == "the collector ended with status 9"
+    assert troubles[1].startswith("the collector cannot be started: ")
+    sampler.close()
+
+
 def test_retrying_has_an_end() -> None:
     sampler = Sampler(collector("sys.exit(9)"), interval=0.1, keep=1)
     assert not sampler.next_sample_or_retry(lambda trouble: False)
