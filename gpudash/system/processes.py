@@ -401,7 +401,9 @@ def _network(pid: int) -> tuple[int | None, int | None]:
             return None, None
     except OSError:
         return None, None
-    text = read_start(f"/proc/{pid}/net/dev", _INTERFACES_BYTES) or b""
+    text = read_start(f"/proc/{pid}/net/dev", _INTERFACES_BYTES)
+    if not text:
+        return None, None
     found = (line.partition(b":") for line in text.splitlines()[2:])
     counters = [each.split() for name, _, each in found if name.strip() != b"lo"]
     if not all(len(each) == 16 and each[0].isdigit() and each[8].isdigit() for each in counters):

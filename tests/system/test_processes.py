@@ -234,6 +234,18 @@ def test_network_is_counted_for_a_namespace_of_its_own_alone() -> None:
     assert (usage.received_bytes, usage.sent_bytes) == (0, 0)
 
 
+def test_the_network_of_a_process_that_ends_meanwhile_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Popen(["true"]) as ended:
+        # It is left a zombie, which has no network any more, but as of a moment before.
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(os, "readlink", lambda path: f"net:[{str(ended.pid) in path}]")
+        usage = processes.usage(ended.pid)
+    assert usage.thread_count is not None
+    assert (usage.received_bytes, usage.sent_bytes) == (None, None)
+
+
 def test_a_machine_of_which_little_is_shown_is_none_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
