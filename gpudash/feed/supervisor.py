@@ -259,7 +259,8 @@ class Supervisor(Generic[D]):
         status = process.status()
         if status is None and self._clock() - ended_at < self._limits.exit:
             return
-        message = process.last_error or f"the collector ended with status {status}"
+        end = "closed its output" if status is None else f"ended with status {status}"
+        message = process.last_error or f"the collector {end}"
         self.failure = CollectorError(message.removeprefix("gpudash: "))
         self.exit_status = status
         if status is not None and status > 0:

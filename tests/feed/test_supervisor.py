@@ -54,6 +54,20 @@ def test_retries_come_later_each_time_but_soon_after_a_refusal_of_nvml(
         assert supervisor.is_restarting
 
 
+def test_a_collector_that_lingers_behind_its_output_has_no_status(
+    collectors: Collectors, clock: Clock
+) -> None:
+    supervisor = collectors.start("import os; os.close(1); time.sleep(60)", clock)
+    while supervisor.descriptor is not None:
+        supervisor.wait(60.0)
+        supervisor.advance()
+    clock.now += LIMITS.exit
+    supervisor.advance()
+    assert not supervisor.is_running
+    assert str(supervisor.failure) == "the collector closed its output"
+    assert supervisor.exit_status is None
+
+
 def test_each_hung_collector_is_given_more_time(collectors: Collectors, clock: Clock) -> None:
     supervisor = collectors.start("time.sleep(60)", clock)
     for seconds in (30, 60, 100, 100):
