@@ -53,7 +53,6 @@ def _limit(gpu: Gpu, watts: float) -> int | None:
 
 
 FACTS: dict[str, Call] = {
-    "Index": lambda g, _: g.index,
     "MinorNumber": lambda g, _: g.index,
     "UUID": lambda g, _: g.uuid,
     "Name": lambda g, _: g.board.name,
@@ -188,13 +187,6 @@ _NOT_FOUND = CONSTANTS["NVML_ERROR_NOT_FOUND"]
 _LISTS = {"Compute": "C", "Graphics": "G", "MPSCompute": "M"}
 
 
-def occupants(device: Gpu | Instance) -> list[Occupant]:
-    """Return who uses a GPU, or one of its MIG instances."""
-    if isinstance(device, Gpu):
-        return list(device.occupants)
-    return [o for o in device.gpu.occupants if o.share.slot == device.slice.slot]
-
-
 def utilization_samples(gpu: Gpu, now: float, last_seen: int) -> list[Record] | None:
     """Return the newest sample of each busy program, if it is newer than `last_seen` (µs).
 
@@ -220,17 +212,16 @@ def utilization_samples(gpu: Gpu, now: float, last_seen: int) -> list[Record] | 
     return samples
 
 
-def _listing(letter: str) -> Callable[[Gpu | Instance, float], list[Record]]:
+def _listing(letter: str) -> Callable[[Gpu, float], list[Record]]:
     """Return the call that lists the programs of one type."""
-    return lambda device, now: [
-        _entry(device, occupant)
-        for occupant in occupants(device)
+    return lambda gpu, now: [
+        _entry(gpu, occupant)
+        for occupant in gpu.occupants
         if letter in occupant.share.type.split("+")
     ]
 
 
-def _entry(device: Gpu | Instance, occupant: Occupant) -> Record:
-    gpu = device if isinstance(device, Gpu) else device.gpu
+def _entry(gpu: Gpu, occupant: Occupant) -> Record:
     slices = (each for each in gpu.card.slices if each.slot == occupant.share.slot)
     mig = next(slices, None)
     return Record(
@@ -241,15 +232,11 @@ def _entry(device: Gpu | Instance, occupant: Occupant) -> Record:
     )
 
 
-_LISTING_CALLS: dict[str, Callable[..., Any]] = {
-    f"nvmlDeviceGet{kind}RunningProcesses{version}": _listing(letter)
-    for kind, letter in _LISTS.items()
-    for version in ("", "_v2", "_v3")
-}
-"""Calls that list programs, on the handle of a GPU or of a MIG instance."""
-
 _PROCESS_CALLS: dict[str, Callable[..., Any]] = {
-    **_LISTING_CALLS,
+    **{
+        f"nvmlDeviceGet{kind}RunningProcesses_v3": _listing(letter)
+        for kind, letter in _LISTS.items()
+    },
     "nvmlDeviceGetProcessUtilization": utilization_samples,
 }
 """Calls about programs on the handle of a whole GPU."""
@@ -355,13 +342,9 @@ _RESERVED = 13 * MIB
 
 
 def _memory(instance: Instance, now: float, version: int | None = None) -> Record:
-    used = sum(o.share.memory + (3 + o.program.pid % 5) * MIB for o in occupants(instance))
+    inside = (o for o in instance.gpu.occupants if o.share.slot == instance.slice.slot)
+    used = sum(o.share.memory + (3 + o.program.pid % 5) * MIB for o in inside)
     return memory(instance.slice.memory, _RESERVED, used, version)
-
-
-def _instance_bar1(instance: Instance, now: float) -> Record:
-    total = instance.gpu.board.bar1 * instance.slice.slices // instance.gpu.board.mig_slots
-    return Record(bar1Total=total, bar1Used=MIB, bar1Free=total - MIB)
 
 
 def _attributes(instance: Instance, now: float) -> Record:
@@ -380,15 +363,12 @@ def _attributes(instance: Instance, now: float) -> Record:
 
 
 INSTANCE_CALLS: dict[str, Callable[..., Any]] = {
-    **_LISTING_CALLS,
     "nvmlDeviceGetUUID": lambda i, now: i.uuid,
     "nvmlDeviceGetName": lambda i, now: f"{i.gpu.board.name} MIG {i.slice.profile}",
     "nvmlDeviceGetMemoryInfo": _memory,
-    "nvmlDeviceGetBAR1MemoryInfo": _instance_bar1,
     "nvmlDeviceGetGpuInstanceId": lambda i, now: i.slice.gpu_instance,
     "nvmlDeviceGetComputeInstanceId": lambda i, now: i.slice.compute_instance,
     "nvmlDeviceGetAttributes": _attributes,
-    "nvmlDeviceGetComputeMode": lambda i, now: 0,
 }
 """Calls on the handle of a MIG instance: (instance, now, *arguments) -> answer."""
 

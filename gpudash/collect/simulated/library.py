@@ -112,8 +112,6 @@ class Library:
             call = _GPU_CALLS.get(name)
             return call and call(device, self._clock(), *arguments[1:], **named)
         if isinstance(device, Instance):
-            if name == "nvmlDeviceGetDeviceHandleFromMigDeviceHandle":
-                return self._handle(device.gpu)
             call = INSTANCE_CALLS.get(name)
             return call and call(device, self._clock(), *arguments[1:], **named)
         return None
@@ -166,7 +164,6 @@ _HOST_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlSystemGetNVMLVersion": lambda library: (
         f"{library._scene.cuda_version // 1000}.{library._scene.driver_version}"
     ),
-    "nvmlSystemGetCudaDriverVersion": lambda library: library._scene.cuda_version,
     "nvmlSystemGetCudaDriverVersion_v2": lambda library: library._scene.cuda_version,
     "nvmlEventSetCreate": lambda library: EventSet(),
     "nvmlEventSetFree": lambda library, events: 0,

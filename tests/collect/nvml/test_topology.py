@@ -76,8 +76,8 @@ def test_what_gpus_come_and_go_costs_only_what_was_not_read() -> None:
     once = asked("nvmlDeviceGetP2PStatus")
     rates = machine.host.library.nvmlDeviceGetUtilizationRates
 
-    def lost(handle: object) -> object:
-        is_third = machine.host.library.nvmlDeviceGetIndex(handle) == 2
+    def lost(handle: Any) -> object:
+        is_third = handle.device.index == 2
         return machine.driver.error(codes.GPU_IS_LOST)() if is_third else rates(handle)
 
     machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = lost

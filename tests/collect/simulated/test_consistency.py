@@ -110,7 +110,7 @@ def test_memory_adds_up(name, index):
     if card.state == "lost":
         return
     handle = library.nvmlDeviceGetHandleByIndex(index)
-    memory = library.nvmlDeviceGetMemoryInfo(handle, version=library.nvmlMemory_v2)
+    memory = library.nvmlDeviceGetMemoryInfo(handle, version=2)
     assert memory.used + memory.reserved + memory.free == memory.total
     assert min(memory.used, memory.reserved, memory.free) >= 0
     old = library.nvmlDeviceGetMemoryInfo(handle)
@@ -128,7 +128,7 @@ def test_orphaned_memory_belongs_to_no_listed_process():
     library = SimulatedHost("lost").library
     library.nvmlInit()
     handle = library.nvmlDeviceGetHandleByIndex(3)
-    assert library.nvmlDeviceGetMemoryInfo(handle, library.nvmlMemory_v2).used == 5_324 * MIB
+    assert library.nvmlDeviceGetMemoryInfo(handle, 2).used == 5_324 * MIB
     assert library.nvmlDeviceGetComputeRunningProcesses_v3(handle) == []
     assert library.nvmlDeviceGetGraphicsRunningProcesses_v3(handle) == []
     assert library.nvmlDeviceGetUtilizationRates(handle).gpu == 0
