@@ -14,39 +14,12 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
-from gpudash.model.device import Device, DeviceState, UtilizationSource, pcie_capacity
-from gpudash.model.fault import Fault, XidEvent, listing_failed, unlisted_uuids
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault, listing_failed
 from gpudash.model.fields import Amount, Group, Index, Integer, Natural, Seconds, metric
-from gpudash.model.process import Holder, Job, JobKind, Lease, Process, ProcessDevice
+from gpudash.model.process import Holder, Lease, Process, ProcessDevice
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
-
-__all__ = [
-    "EMPTY",
-    "SCHEMA",
-    "Device",
-    "DeviceState",
-    "Evidence",
-    "Fault",
-    "Finding",
-    "FindingLevel",
-    "Holder",
-    "Host",
-    "Job",
-    "JobKind",
-    "Lease",
-    "LeftOut",
-    "P2PStatus",
-    "Process",
-    "ProcessDevice",
-    "Snapshot",
-    "Topology",
-    "UtilizationSource",
-    "XidEvent",
-    "gpus_unknown",
-    "pcie_capacity",
-    "unlisted_uuids",
-]
 
 FindingLevel = Literal["info", "warn", "critical"]
 

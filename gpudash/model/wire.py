@@ -15,7 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import Fault, LeftOut, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import LeftOut, Snapshot
 from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, bound_all, clean, is_plain
 from gpudash.model.units import counted
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.model import snapshot as vocabulary
-from gpudash.model import wire
+from gpudash.model import device, fault, process, records, snapshot, wire
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import EMPTY, Finding, Holder, LeftOut, Process, Snapshot
+from gpudash.model.process import Holder, Process
+from gpudash.model.snapshot import EMPTY, Finding, LeftOut, Snapshot
 from gpudash.model.text import LIMIT, SafeText, clean
 from gpudash.model.units import Unit
 from gpudash.model.wire import MAX_BYTES, decode, encode, json_schema, pretty
@@ -25,8 +25,11 @@ from tests.strategies import snapshots
 LONE_SURROGATE = rb'{"taken_at":"2026-01-02T03:04:05Z","host":{"hostname":"\ud800"}}'
 STRUCTS = [
     kind
-    for kind in vars(vocabulary).values()
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
+    for module in (device, fault, process, records, snapshot)
+    for kind in vars(module).values()
+    if isinstance(kind, type)
+    and issubclass(kind, msgspec.Struct)
+    and kind.__module__ == module.__name__
 ]
 
 
