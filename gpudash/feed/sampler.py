@@ -135,12 +135,9 @@ class LineStream(Generic[D]):
         decode: Callable[[bytes], D | None],
         *,
         encode: Callable[[D], bytes] | None = None,
-        limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collector = Supervisor(
-            argv, interval, decode, encode=encode, limits=limits, clock=clock
-        )
+        self._collector = Supervisor(argv, interval, decode, encode=encode, clock=clock)
         self._clock = clock
         self._resumed_at = clock()
         self._collector.start()
