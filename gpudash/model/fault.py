@@ -22,7 +22,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     source: Annotated[str, _state(Unit.NONE,
-        "What failed: nvml, host, processes, topology, or document where it is cut.")]
+        "What failed: nvml, processes, topology, or document where it is cut.")]
     message: Annotated[SafeText, _state(Unit.NONE, "What failed and what to do, one line.")]
     code: Annotated[Index | None, _state(Unit.NONE,
         "NVML's return value, null for other sources.")] = None
