@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpudash.analysis.labels import VisibleDevices, visible_devices
-from gpudash.model.process import Process
+from gpudash.model.process import EXITED, Process
 from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
@@ -21,7 +21,6 @@ from gpudash.system.processes import Usage
 _MAX_ENVIRONMENT_BYTES = 1 << 18
 _MAX_VARIABLES = 2048
 _MAX_RELATIVES = 512
-_EXITED = "exited"
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -100,7 +99,7 @@ def io_rates(before: Inspection, after: Inspection) -> IoRates:
 
 
 def _nothing(process: Process, reason: str) -> Inspection:
-    exited = reason.startswith(_EXITED)
+    exited = reason.startswith(EXITED)
     return Inspection(pid=process.pid, taken_at=time.monotonic(), reason=reason, exited=exited)
 
 
@@ -114,11 +113,11 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
         return process.hidden_reason
     stat = processes.read_stat(process.pid)
     if stat is None:
-        return _EXITED
+        return EXITED
     if stat.status == "zombie":
-        return f"{_EXITED}; its parent has not yet reaped it"
+        return f"{EXITED}; its parent has not yet reaped it"
     if not processes.is_start_of(stat, process.start_ticks, process.create_time):
-        return f"{_EXITED}; its PID belongs to another process now"
+        return f"{EXITED}; its PID belongs to another process now"
     return None
 
 

@@ -21,11 +21,10 @@ from gpudash.collect.nvml.worker import (
     ignore_answer,
     one_shot_timeouts,
 )
-from gpudash.collect.processes import EXITED
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import Holder, LastRead, Process, ProcessDevice
+from gpudash.model.process import EXITED, Holder, LastRead, Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20

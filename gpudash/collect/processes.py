@@ -14,14 +14,13 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from gpudash.model.process import Process
+from gpudash.model.process import EXITED, Process
 from gpudash.system import processes
 from gpudash.system.processes import Facts, ProcStat, StatFile
 
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
 """How much longer the facts of a process stay valid that has done nothing since."""
-EXITED = "exited"
 _MAX_WATCHED = 4096
 _FILES_PER_WATCHED = 2
 """One in that many of the files that may be open may be that of a process."""

@@ -13,6 +13,9 @@ from gpudash.model.units import ABSENT, Unit, duration, short_size, sum_known
 
 JobKind = Literal["container", "pod", "slurm", "unit"]
 
+EXITED = "exited"
+"""The `hidden_reason` of a process that has ended."""
+
 _process = partial(metric, Group.PROCESS)
 
 

@@ -11,11 +11,10 @@ from gpudash.collect.simulated.signals import key, mix, wobble
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
-from gpudash.model.process import Lease, Process
+from gpudash.model.process import EXITED, Lease, Process
 from gpudash.model.snapshot import Host
 from gpudash.model.text import clean
 
-_GONE = "exited"
 _LOAD_PERIOD = 280.0
 _TICKS_PER_SECOND = 100
 
@@ -81,7 +80,7 @@ class SimulatedReader:
     def _process(self, pid: int, now: float) -> Process:
         program = self._programs.get(pid)
         if program is None:
-            return Process(pid=pid, devices=(), hidden_reason=_GONE)
+            return Process(pid=pid, devices=(), hidden_reason=EXITED)
         started = start_time(program, now)
         return Process(
             pid=pid,
