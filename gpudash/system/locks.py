@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from gpudash.system import processes
 from gpudash.system.files import read_start
+from gpudash.system.pci import kernel_address
 
 _SYSFS = "/sys/bus/pci/devices"
 _LOCKS = "/proc/locks"
 _LOCKS_BYTES = 1 << 22
-_HEXADECIMAL = frozenset("0123456789abcdef")
 _VARIABLE = "GPUDASH_LOCK_DIR"
 _F_OFD_SETLK = 37
 _FLOCK_STRUCT = "hhqqi4x"
@@ -44,13 +44,8 @@ def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
     shared = shared_folder()
     if shared is not None:
         return None if not uuid or "/" in uuid else f"{shared}/{uuid}"
-    if not pci_bus_id:
-        return None
-    # NVML writes the domain with eight digits and in upper case, the kernel with four or more.
-    domain, _, rest = pci_bus_id.lower().partition(":")
-    if "/" in rest or not _HEXADECIMAL.issuperset(domain) or not domain:
-        return None
-    return f"{_SYSFS}/{int(domain, 16):04x}:{rest}"
+    address = kernel_address(pci_bus_id)
+    return None if address is None else f"{_SYSFS}/{address}"
 
 
 class Lock(Struct, frozen=True):

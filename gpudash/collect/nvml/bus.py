@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
 
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import clean
 from gpudash.system.files import read_start
 
 _DISPLAY_CLASS = "0x03"
@@ -96,20 +95,6 @@ class PciBus:
             return os.stat(self._module).st_ino
         except OSError:
             return None
-
-
-@lru_cache(maxsize=256)
-def kernel_address(bus_id: str | bytes | None) -> SafeText | None:
-    """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`, None if it is neither.
-
-    A domain may have more than four digits: those behind Intel's VMD begin at 10000.
-    """
-    text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id or ""
-    domain, _, rest = text.partition(":")
-    try:
-        return clean(f"{int(domain, 16):04x}:{rest.lower()}")
-    except ValueError:
-        return None
 
 
 class IdlePolicy:

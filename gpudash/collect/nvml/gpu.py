@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import UNKNOWN, Bus, Identity, kernel_address
+from gpudash.collect.nvml.bus import UNKNOWN, Bus, Identity
 from gpudash.collect.nvml.calls import IDENTITY, RETRY_SECONDS, STATIC
 from gpudash.collect.nvml.device import DeviceSampler
 from gpudash.collect.nvml.library import DeviceLost, Library
@@ -22,6 +22,7 @@ from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import clean
 from gpudash.model.units import sum_known
+from gpudash.system.pci import kernel_address
 
 if TYPE_CHECKING:
     from gpudash.collect.nvml.xids import XidWatch

@@ -8,7 +8,7 @@ from math import inf
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import SUSPENDED, Bus, PowerStates, kernel_address
+from gpudash.collect.nvml.bus import SUSPENDED, Bus, PowerStates
 from gpudash.collect.nvml.calls import MAX_REOPEN_SECONDS, RETRY_SECONDS
 from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
@@ -17,6 +17,7 @@ from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
 from gpudash.model.text import NAME_BYTES, SafeText, bound, clean
+from gpudash.system.pci import kernel_address
 
 _MAX_GPUS = 1024
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml.bus import UNKNOWN, Identity, IdlePolicy, PciBus, kernel_address
+from gpudash.collect.nvml.bus import UNKNOWN, Identity, IdlePolicy, PciBus
 from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker
 from tests.collect.nvml.tampering import Machine
 
@@ -77,23 +77,6 @@ def test_a_module_that_was_loaded_again_is_another_load(tmp_path: Path) -> None:
     module.rename(before)
     module.mkdir()
     assert bus.driver_load() != first
-
-
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        ("00000000:1A:00.0", "0000:1a:00.0"),
-        (b"0000:1A:00.0", "0000:1a:00.0"),
-        ("00010000:E1:00.0", "10000:e1:00.0"),
-        (b"00000000:1A:00.\x1b[2J", r"0000:1a:00.\x1b[2j"),
-        ("nowhere", None),
-        (None, None),
-    ],
-)
-def test_an_address_is_written_as_the_kernel_does(
-    told: str | bytes | None, shown: str | None
-) -> None:
-    assert kernel_address(told) == shown
 
 
 ADDRESS = "0000:01:00.0"
