@@ -1,7 +1,8 @@
 """Several sources of hosts read side by side, and merged into one snapshot of them all.
 
 A host that two sources know is one host: what the fresher one does not know of it is filled in
-from the other. Two hosts of one name that share no GPU are two.
+from the other; of one that has lost it, only what does not age. Two hosts of one name that share
+no GPU are two.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _ANNOTATES = "slurm"
 """The kind of source that knows about hosts, but not which are to be shown."""
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
 """What stays that of the fresher source."""
+_LASTING = frozenset(
+    {"cluster", "group", "expected_devices", "driver_version", "memory_total_bytes"}
+    | {"uuid", "parent_uuid", "name"}
+)
+"""What is true of a host or a device also when nothing has been heard of it for days."""
 
 
 class Collector:
@@ -192,33 +198,40 @@ class _Merger:
     def _combined(self, first: FleetHost, second: FleetHost) -> FleetHost:
         """Return a host by what two sources know of it."""
         fresh, other = sorted((first, second), key=_staleness)
+        # Beside what is live, what was seen last would be taken for live as well.
+        lasting = fresh.state == "ok" and other.state != "ok"
         by_uuid = {device.uuid: device for device in other.devices if device.uuid}
         by_index = {device.index: device for device in other.devices if not device.parent_uuid}
         devices = []
         for device in fresh.devices:
             past = by_uuid.get(device.uuid) if device.uuid else by_index.get(device.index)
-            devices.append(device if past is None else _device(device, past))
+            devices.append(device if past is None else _device(device, past, lasting=lasting))
         message = fresh.message
         if message is None and other.state != "ok" and other.message is not None:
             message = SafeText(f"{self._reports[other.source].kind}: {other.message}")
-        whole = filled(fresh, other)
-        devices = devices or list(other.devices)
+        whole = filled(fresh, other, lasting=lasting)
+        if not devices and not lasting:
+            devices = list(other.devices)
         return replace(whole, name=first.name, devices=tuple(devices), message=message)
 
 
-def _device(fresh: FleetDevice, other: FleetDevice) -> FleetDevice:
+def _device(fresh: FleetDevice, other: FleetDevice, *, lasting: bool = False) -> FleetDevice:
     """Return a device by what two sources know of it."""
-    device = filled(fresh, other)
-    return device if device.users or not other.users else replace(device, users=other.users)
+    device = filled(fresh, other, lasting=lasting)
+    is_known = lasting or device.users or not other.users
+    return device if is_known else replace(device, users=other.users)
 
 
-def filled(first: _S, second: _S) -> _S:
-    """Return a value whose fields that are not known are those of the second."""
+def filled(first: _S, second: _S, *, lasting: bool = False) -> _S:
+    """Return a value whose fields that are not known are those of the second.
+
+    With `lasting` only those that do not age are filled in.
+    """
     missing = {
         name: value
         for name in first.__struct_fields__
         if getattr(first, name) is None
-        and name not in _KEPT
+        and (name in _LASTING if lasting else name not in _KEPT)
         and (value := getattr(second, name)) is not None
     }
     return replace(first, **missing) if missing else first

@@ -40,6 +40,51 @@ def test_a_host_of_two_sources_is_one_with_what_each_knows() -> None:
     assert (device.gpu_utilization_percent, device.xid) == (90, 79)
 
 
+def test_a_source_that_lost_a_host_tells_only_what_does_not_age() -> None:
+    known = FleetDevice(
+        index=0,
+        uuid=clean("u"),
+        name=clean("H100"),
+        memory_total_bytes=80,
+        tensor_active_percent=60.0,
+        sm_clock_mhz=1980,
+        xid=79,
+        users=(clean("bob"),),
+        job=clean("77"),
+    )
+    old = host(
+        "gpu01",
+        state="lost-contact",
+        age_seconds=172800.0,
+        group=clean("r01"),
+        driver_version=clean("550"),
+        expected_devices=8,
+        cpu_percent=97.0,
+        memory_used_bytes=900,
+        memory_total_bytes=1000,
+        devices=(known, FleetDevice(index=1)),
+    )
+    idle = FleetDevice(index=0, uuid=clean("u"), gpu_utilization_percent=0.0, idle_seconds=90000.0)
+    [merged] = merge([prometheus(host("gpu01", devices=(idle,))), ssh(old)]).hosts
+    assert merged == host(
+        "gpu01",
+        group=clean("r01"),
+        driver_version=clean("550"),
+        expected_devices=8,
+        memory_total_bytes=1000,
+        devices=(replace(idle, name=clean("H100"), memory_total_bytes=80),),
+    )
+    [empty] = merge([prometheus(host("gpu01")), ssh(old)]).hosts
+    assert empty.devices == ()
+
+
+def test_of_two_sources_that_lost_a_host_both_tell_what_they_last_knew() -> None:
+    known = FleetDevice(index=0, uuid=clean("u"), users=(clean("bob"),), sm_clock_mhz=1980)
+    old = host("gpu01", state="lost-contact", age_seconds=600.0, devices=(known,))
+    [merged] = merge([prometheus(host("gpu01", "u", state="stale")), ssh(old)]).hosts
+    assert (merged.state, merged.devices) == ("stale", (known,))
+
+
 def test_where_ssh_fails_the_other_source_stands_and_the_reason_is_there() -> None:
     refused = host("gpu01", state="auth", age_seconds=None, message=clean("Permission denied"))
     [merged] = merge([prometheus(host("gpu01", "u")), ssh(refused)]).hosts
