@@ -47,10 +47,10 @@ class Row(Struct, gc=False):
 
     @property
     def labels(self) -> Labels:
-        """The labels; none if they are no strings."""
+        """The labels; none if they are no strings, or none of UTF-8."""
         try:
             return json.decode(self.metric, type=dict[str, str])
-        except DecodeError:
+        except (DecodeError, UnicodeDecodeError):
             return {}
 
 

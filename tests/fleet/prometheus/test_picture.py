@@ -208,6 +208,16 @@ def test_names_of_others_are_made_printable() -> None:
     assert all(text and text.isprintable() for text in (*texts, *device.users))
 
 
+def test_a_label_that_is_not_utf8_costs_only_its_series() -> None:
+    odd = Row(Raw(b'{"__name__":"%s","gpu":"0","Hostname":"b\xff"}' % UTIL.encode()), (T, "1"))
+    seen = Picture()
+    seen.inventory.set_names([UTIL])
+    seen.inventory.learn([odd, row(UTIL, "a", 0, 7)])
+    seen.take_main([odd, row(UTIL, "a", 0, 7)], T, is_partial=False)
+    assert [(each.name, len(each.devices)) for each in seen.hosts(T)] == [("a", 1)]
+    assert first(seen).gpu_utilization_percent == 7
+
+
 _LABELS = st.dictionaries(
     st.sampled_from(["__name__", "Hostname", "gpu", "UUID", "GPU_I_ID", "instance", "pod", "xid"]),
     st.sampled_from([UTIL, POWER, XID, "a", "b", "0", "1", "", "-1", "١", "9" * 30, "x:9400"]),
