@@ -351,7 +351,7 @@ def decode_request(line: bytes) -> FleetRequest:
     """Return the request of one line; raises WireError."""
     try:
         return json.decode(line, type=FleetRequest)
-    except (DecodeError, RecursionError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a request: {error}") from None
 
 

@@ -7,7 +7,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+import pytest
 
+from gpudash.model.errors import WireError
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -16,6 +18,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
     decode,
+    decode_request,
     encode,
 )
 from gpudash.model.text import clean
@@ -39,3 +42,9 @@ def test_every_field_is_there_and_null_if_it_is_not_known() -> None:
     assert (document["hosts"][0]["state"], device["state"]) == ("ok", "ok")
     assert device["memory_used_bytes"] is None
     assert decode(encode(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize("line", [b'{"charts":[{"metric":"\xff"}]}', b"{", b"[]", b'{"at":1}'])
+def test_what_is_no_request_is_refused(line: bytes) -> None:
+    with pytest.raises(WireError, match="not a request"):
+        decode_request(line)
