@@ -30,8 +30,14 @@ class PrometheusError(GpudashError):
 
 
 def public_url(url: str) -> SafeText:
-    """Return a URL as it may be shown: without user, password, query and fragment."""
-    parts = urlsplit(url)
+    """Return a URL as it may be shown: without user, password, query and fragment.
+
+    Of an invalid one nothing is shown: it cannot be told where the password in it ends.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return SafeText("an invalid URL")
     return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/"))
 
 

@@ -75,6 +75,7 @@ def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
         ("502=<html>bad</html>", "web page"),
         ("html", "a login page"),
         ("redirect=https://u:p@login.example/x/api/v1/query?a=b", "https://login.example/x:"),
+        ("redirect=http://u:p@[oops/x", "redirects to an invalid URL: not followed"),
         ("gzip-cut", "cut off"),
         ("gzip-bad", "no valid gzip"),
         ("cut", "cut off"),
