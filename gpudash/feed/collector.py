@@ -30,6 +30,10 @@ CONTROLLED: Mapping[str, str] = {_VARIABLE: "1"}
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
+FLEET_LINE_LIMIT = 64 * 1024 * 1024
+"""The same for a document of many hosts: 110,000 GPUs stay below it."""
+FLEET_START = b'{"fleet":'
+"""How a document of many hosts begins, and no other."""
 
 _CONTROL_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -112,9 +116,14 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> CollectorProcess:
 
 
 class CollectorProcess:
-    """A child in a session of its own, read without ever blocking, abandoned without waiting."""
+    """A child in a session of its own, read without ever blocking, abandoned without waiting.
 
-    def __init__(self, process: Popen[bytes] | ForkedProcess, line_limit: int = LINE_LIMIT) -> None:
+    Without a `line_limit` in bytes, that of each line is `LINE_LIMIT` or `FLEET_LINE_LIMIT`.
+    """
+
+    def __init__(
+        self, process: Popen[bytes] | ForkedProcess, line_limit: int | None = None
+    ) -> None:
         reap()
         assert process.stdout is not None
         assert process.stderr is not None
@@ -204,9 +213,18 @@ class CollectorProcess:
         self._pending_size += len(rest)
         if self._pending_size >= _CHUNK and not self._is_wide:
             self._widen()
-        if self._pending_size > self._line_limit:
+        if self._pending_size > self._limit():
             self._oversized += not self._skipping
             self._pending, self._pending_size, self._skipping = [], 0, True
+
+    def _limit(self) -> int:
+        """Return how many bytes the line that is arriving may have."""
+        if self._line_limit is not None:
+            return self._line_limit
+        # Its first pieces may be as short as a byte.
+        count = len(FLEET_START)
+        start = b"".join([piece[:count] for piece in self._pending[: count + 1]])
+        return FLEET_LINE_LIMIT if start.startswith(FLEET_START) else LINE_LIMIT
 
     def _widen(self) -> None:
         """Let a line that is longer than the pipe through at once, not in a dozen pieces.

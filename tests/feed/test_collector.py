@@ -1,17 +1,22 @@
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from gpudash.feed.collector import (
     CONTROLLED,
+    FLEET_LINE_LIMIT,
+    FLEET_START,
+    LINE_LIMIT,
     CollectorProcess,
     ControlReader,
     interval_message,
     is_controlled,
 )
 from gpudash.system.fork import ForkedProcess
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -76,18 +81,45 @@ def test_it_reads_nothing_without_a_descriptor() -> None:
     assert not is_controlled({})
 
 
-def test_a_line_beyond_the_limit_is_dropped() -> None:
-    def speak() -> None:
-        os.write(1, b"x" * 300_000 + b"\nnext\n")
-
-    process = CollectorProcess(ForkedProcess(speak), line_limit=100_000)
+def spoken(speak: Callable[[], None], **limit: int) -> tuple[list[bytes], int]:
+    """Return the lines of a child that arrive, and how many were dropped."""
+    process = CollectorProcess(ForkedProcess(speak), **limit)
     lines: list[bytes] = []
     has_ended = False
     while not has_ended:
         select.select([process.descriptor], [], [], 10)
         new, has_ended = process.read()
+        process.send(b"read\n")
         lines += new
-    assert lines == [b"next"]
-    assert process.take_oversized() == 1
+    dropped = process.take_oversized()
     assert process.take_oversized() == 0
     process.abandon()
+    return lines, dropped
+
+
+def say(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def test_a_line_beyond_the_limit_is_dropped() -> None:
+    long = b"x" * 300_000 + b"\nnext\n"
+    assert spoken(lambda: say(long), line_limit=100_000) == ([b"next"], 1)
+
+
+def test_a_document_of_many_hosts_may_be_longer_than_one_of_a_host() -> None:
+    # By more than what is read at once.
+    many, one = FLEET_START + b" " * (LINE_LIMIT + MIB), b"{" + b" " * (LINE_LIMIT + MIB)
+
+    def speak() -> None:
+        say(many[:3])
+        # The rest of its beginning comes in another piece.
+        os.read(0, 5)
+        say(many[3:] + b"\n" + one + b"\nnext\n")
+
+    lines, dropped = spoken(speak)
+    assert lines[0] == many
+    assert (lines[1:], dropped) == ([b"next"], 1)
+    assert spoken(lambda: say(many + b"\nnext\n"), line_limit=100_000) == ([b"next"], 1)
+    longest = FLEET_START + b" " * (FLEET_LINE_LIMIT + MIB)
+    assert spoken(lambda: say(longest + b"\nnext\n")) == ([b"next"], 1)

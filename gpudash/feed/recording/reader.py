@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from gpudash.feed.collector import LINE_LIMIT
+from gpudash.feed.collector import FLEET_LINE_LIMIT, FLEET_START
 from gpudash.model import fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
@@ -28,7 +28,6 @@ _MAX_UNREADABLE_LINES, _MAX_UNREADABLE_CHUNKS = 64, 8
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """How a compressed file begins, whatever its name."""
 
-_FLEET = b'{"fleet":'
 _OF_MANY = "a recording of many hosts: for gpudash replay, --once and --json"
 _D = TypeVar("_D")
 _HINT = "not a recording: make one with gpudash record"
@@ -55,7 +54,7 @@ class PlainChunks:
         self._bytes = chunk_bytes
         self._size = os.fstat(descriptor).st_size
         self.count = -(-self._size // chunk_bytes)
-        self.max_empty = LINE_LIMIT // chunk_bytes + 1
+        self.max_empty = FLEET_LINE_LIMIT // chunk_bytes + 1
 
     def read(self, number: int) -> bytes:
         """Return the lines that begin in a piece; none where one longer than it goes on."""
@@ -74,7 +73,7 @@ class PlainChunks:
         """Return the line's end behind `position`."""
         found: list[bytes] = []
         size = 0
-        while position < self._size and size <= LINE_LIMIT:
+        while position < self._size and size <= FLEET_LINE_LIMIT:
             piece = os.pread(self._descriptor, min(self._bytes, self._size - position), position)
             line, newline, _ = piece.partition(b"\n")
             found.append(line)
@@ -130,7 +129,7 @@ class Sample(NamedTuple):
     @property
     def is_fleet(self) -> bool:
         """Whether it is of many hosts."""
-        return self.line.startswith(_FLEET)
+        return self.line.startswith(FLEET_START)
 
     def snapshot(self) -> Snapshot:
         """Return the decoded line of one host; raises WireError if it is none."""
@@ -256,7 +255,7 @@ class Recording:
         line = _LINE.search(self._chunks.read(0))
         if line is not None and line[0].startswith(b"{"):
             try:
-                (fleet.decode if line[0].startswith(_FLEET) else wire.decode)(line[0])
+                (fleet.decode if line[0].startswith(FLEET_START) else wire.decode)(line[0])
             except WireError as error:
                 return str(error)
         return _HINT

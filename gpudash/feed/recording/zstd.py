@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 
-from gpudash.feed.collector import LINE_LIMIT
+from gpudash.feed.collector import FLEET_LINE_LIMIT
 from gpudash.feed.recording.reader import ZSTD_MAGIC
 from gpudash.model.errors import WireError
 from gpudash.system.zstd import zstd
@@ -63,7 +63,7 @@ class ZstdChunks:
         """Return the lines of a frame; raises WireError for one that is too large."""
         start = self._ends[number - 1] if number else 0
         frame = os.pread(self._descriptor, self._ends[number] - start, start)
-        return decompress(frame, FRAME_BYTES + LINE_LIMIT)
+        return decompress(frame, FRAME_BYTES + FLEET_LINE_LIMIT)
 
     def _walk(self) -> list[int]:
         """Return where each frame ends; the last one ends with the file at the latest.

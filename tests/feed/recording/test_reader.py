@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpudash.feed.recording.reader import Chunks, PlainChunks, Recording, open_chunks
 from gpudash.feed.recording.samples import after
-from gpudash.model import wire
+from gpudash.model import fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from tests.feed.recording.lines import START, line, second, write
 from tests.strategies import snapshots
@@ -129,6 +129,14 @@ def test_a_line_of_sixteen_mebibytes_is_read(path: Path) -> None:
     recording = Recording(str(write(path, [line(0), long, line(2)])))
     assert times(recording) == [0, 1, 2]
     assert recording.at(START + timedelta(seconds=1)).snapshot() == second(1)
+
+
+def test_a_line_of_many_hosts_may_be_longer(path: Path) -> None:
+    many = fleet.FleetSnapshot(taken_at=START + timedelta(seconds=1))
+    long = fleet.encode(many)[:-1] + b',"x":"%s"}' % (b"y" * (60 << 20))
+    recording = Recording(str(write(path, [line(0), long, line(2)])))
+    assert times(recording) == [0, 1, 2]
+    assert recording.at(many.taken_at).fleet() == many
 
 
 def test_hostile_texts_are_cleaned(path: Path) -> None:
