@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,7 +20,14 @@ from gpudash.feed.collector import CollectorProcess, spawn
 from gpudash.fleet.names import expand
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetRequest, FleetSource
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetRequest,
+    FleetSource,
+    SourceState,
+)
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _FIELDS = "%A|%i|%u|%a|%P|%T|%M|%l|%N|%j"
@@ -36,6 +43,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 """What is run, one after the other, each of it one request to the controller."""
 
 _INTERVAL, _DEADLINE, _EXIT_SECONDS = 60.0, 20.0, 1.0
+_KEPT_SECONDS = 3 * _INTERVAL
+"""How long an answer stands while there is no other: jobs end and their GPUs are given on."""
 _MAX_BYTES = 64 << 20
 _MAX_NODE_LINE = 1 << 14
 _MAX_INDEX = 1 << 10
@@ -217,16 +226,20 @@ def _seconds(text: str) -> float | None:
 
 
 class SlurmSource:
-    """A `Source` that knows about hosts of others; it asks Slurm every minute."""
+    """A `Source` that knows about hosts of others; it asks Slurm every minute.
+
+    While Slurm fails, its last answer is given for three minutes, and then nothing.
+    """
 
     def __init__(
         self,
         commands: Mapping[str, Sequence[str]] = COMMANDS,
         *,
         deadline: float = _DEADLINE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._commands, self._deadline = commands, deadline
-        self._due = time.monotonic()
+        self._commands, self._deadline, self._clock = commands, deadline, clock
+        self._due = clock()
         self._process: CollectorProcess | None = None
         self._started_at = 0.0
         self._ended_at: float | None = None
@@ -250,10 +263,10 @@ class SlurmSource:
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do."""
         if self._process is None:
-            return max(0.0, self._due - time.monotonic())
+            return max(0.0, self._due - self._clock())
         if self._ended_at is not None:
             return 0.02
-        return max(0.0, self._started_at + self._deadline - time.monotonic())
+        return max(0.0, self._started_at + self._deadline - self._clock())
 
     def ask(self, request: FleetRequest) -> None:
         """Note whether the present is shown: nothing is known of the past."""
@@ -263,25 +276,32 @@ class SlurmSource:
         """Read what has arrived, start what is due."""
         if self._process is not None:
             self._watch(self._process)
-        elif time.monotonic() >= self._due:
+        elif self._clock() >= self._due:
             self._left, self._lines, self._size = list(self._commands), {}, 0
             self._start()
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
-        age = None if self._read_at is None else time.monotonic() - self._read_at
+        age = None if self._read_at is None else self._clock() - self._read_at
+        is_over = age is None or age > _KEPT_SECONDS
+        is_failing = self._message is not None
+        state: SourceState = "starting" if age is None else "ok"
+        if is_failing:
+            state = "failed" if is_over else "stale"
         report = FleetSource(
             kind="slurm",
             name=SafeText("scontrol"),
-            state=self._state(),
+            state=state,
             message=self._message,
             age_seconds=age,
-            answering_hosts=len(self._hosts),
+            answering_hosts=0 if is_over else len(self._hosts),
         )
-        if self._is_past:
+        if self._is_past or age is None or is_over:
             return Reading(report=report)
+        # Nobody knows whether they still run while Slurm does not say so.
+        since = 0.0 if is_failing else age
         jobs = [
-            replace(job, elapsed_seconds=job.elapsed_seconds + (age or 0.0))
+            replace(job, elapsed_seconds=job.elapsed_seconds + since)
             if job.elapsed_seconds is not None and job.state == "RUNNING"
             else job
             for job in self._jobs
@@ -295,22 +315,17 @@ class SlurmSource:
         if process is not None:
             process.abandon()
 
-    def _state(self) -> Literal["ok", "starting", "stale", "failed"]:
-        if self._read_at is None:
-            return "starting" if self._message is None else "failed"
-        return "ok" if self._message is None else "stale"
-
     def _start(self) -> None:
         """Start the next command; a shell's locale changes nothing in what it prints."""
         name = self._left[0]
-        self._started_at, self._ended_at = time.monotonic(), None
+        self._started_at, self._ended_at = self._clock(), None
         try:
             self._process = spawn(self._commands[name], {"LC_ALL": "C"})
         except OSError as error:
             self._fail(f"{self._commands[name][0]} cannot be started: {error.strerror}")
 
     def _watch(self, process: CollectorProcess) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._ended_at is None:
             lines, has_ended = process.read()
             self._lines.setdefault(self._left[0], []).extend(lines)
@@ -341,8 +356,8 @@ class SlurmSource:
         lines = [self._lines.get(name, []) for name in ("queue", "jobs", "nodes")]
         self._hosts, self._jobs = parse(*lines)
         self._lines = {}
-        self._read_at, self._message = time.monotonic(), None
-        self._due = time.monotonic() + _INTERVAL
+        self._read_at, self._message = self._clock(), None
+        self._due = self._clock() + _INTERVAL
 
     def _fail(self, message: str) -> None:
         process, self._process = self._process, None
@@ -350,4 +365,4 @@ class SlurmSource:
             process.abandon()
         self._message = clean(message)
         self._lines = {}
-        self._due = time.monotonic() + _INTERVAL
+        self._due = self._clock() + _INTERVAL

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from gpudash.fleet.slurm import SlurmSource, parse
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText
+from tests.feed.clock import Clock
 from tests.waiting import until
 
 QUEUE = (
@@ -173,6 +176,52 @@ def test_slurm_that_hangs_is_left_behind() -> None:
 def test_missing_command_is_a_failure() -> None:
     source = SlurmSource({"queue": ["/nonexistent/squeue"], "jobs": [], "nodes": []})
     assert "cannot be started" in str(worked(source).report.message)
+
+
+def test_what_slurm_knew_is_over_some_minutes_after_it_last_answered(tmp_path: Path) -> None:
+    printed = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
+    gone = tmp_path / "gone"
+    script = (
+        "import os, sys; os.path.exists({!r}) and sys.exit('gone'); sys.stdout.buffer.write({!r})"
+    )
+    clock = Clock()
+    source = SlurmSource(
+        {
+            name: [sys.executable, "-c", script.format(str(gone), b"\n".join(lines) + b"\n")]
+            for name, lines in printed.items()
+        },
+        deadline=1e6,
+        clock=clock,
+    )
+
+    def elapsed(reading: Reading) -> list[float | None]:
+        return [job.elapsed_seconds for job in reading.jobs]
+
+    def read_in(state: str) -> Reading:
+        def is_so() -> bool:
+            source.advance()
+            return source.read().report.state == state
+
+        until(is_so)
+        return source.read()
+
+    with closing(source):
+        assert elapsed(read_in("ok")) == [62.0, 86401.0, 1.0]
+        clock.now += 59.0
+        assert elapsed(source.read()) == [121.0, 86460.0, 60.0]
+        gone.touch()
+        clock.now += 1.0
+        failing = read_in("stale")
+        assert elapsed(failing) == [62.0, 86401.0, 1.0]
+        assert (len(failing.hosts), failing.report.age_seconds) == (4, 60.0)
+        clock.now += 121.0
+        over = read_in("failed")
+        assert (over.hosts, over.jobs) == ((), ())
+        assert (over.report.age_seconds, over.report.answering_hosts) == (181.0, 0)
+        assert over.report.message == f"{sys.executable}: gone"
+        gone.unlink()
+        clock.now += 60.0
+        assert elapsed(read_in("ok")) == [62.0, 86401.0, 1.0]
 
 
 def test_nothing_is_known_of_the_past() -> None:
