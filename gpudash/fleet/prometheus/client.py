@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import ssl
 import subprocess
 import time
@@ -37,6 +38,9 @@ _TOKEN_SECONDS = 45 * 60
 _COMMAND_SECONDS = 30.0
 _IDLE_SECONDS = 90.0
 _TOKEN_VARIABLE = "GPUDASH_PROM_TOKEN"
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
+"""What RFC 9110 lets into a header, its bytes as Latin-1."""
 _MASK = "***"
 
 
@@ -78,9 +82,13 @@ class _Address(NamedTuple):
 
 
 class Client:
-    """Makes one request at a time; for a second one at once there is a second client."""
+    """Makes one request at a time; for a second one at once there is a second client.
+
+    Raises UsageError for a URL, a proxy, certificates or headers that cannot be used.
+    """
 
     def __init__(self, endpoint: Endpoint, what: str = "Prometheus") -> None:
+        _check_headers(endpoint.headers)
         self._endpoint, self._what = endpoint, what
         self._address, self._userinfo = _parse(endpoint.url)
         self._context = _tls(endpoint) if self._address.is_tls else None
@@ -299,6 +307,17 @@ def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
     if parts.username is None:
         return address, None
     return address, (unquote(parts.username), unquote(parts.password or ""))
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise UsageError for a header that cannot be sent, without its value: it may be a secret."""
+    for name, value in headers.items():
+        shown = f"'{clean(name, 100)}'"
+        if not _HEADER_NAME.fullmatch(name):
+            raise UsageError(f"cannot send the header {shown}: expected a name like X-Scope-OrgID")
+        if not _HEADER_VALUE.fullmatch(value):
+            why = "its value has a line break or a character that no header has"
+            raise UsageError(f"cannot send the header {shown}: {why}")
 
 
 def _is_exempt(host: str, port: int) -> bool:

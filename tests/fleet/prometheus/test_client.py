@@ -16,6 +16,7 @@ import pytest
 from gpudash.fleet.prometheus.client import Client, Endpoint
 from gpudash.fleet.prometheus.failures import PrometheusError, public_url
 from gpudash.model.errors import UsageError
+from gpudash.model.text import clean
 from tests.fleet.rig.faults import SUCCESS, Faulty, faulty
 
 QUERY = "/api/v1/query"
@@ -192,9 +193,25 @@ def test_runs_a_token_command_again_after_a_refusal(server: Faulty, tmp_path: Pa
 
 
 def test_sends_headers(server: Faulty) -> None:
-    ask(client := Client(Endpoint(url=server.url, headers={"X-Scope-OrgID": "a|b"})))
+    ask(client := Client(Endpoint(url=server.url, headers={"X-Scope-OrgID": "a|b é\tc"})))
     client.close()
-    assert server.seen[0].headers["X-Scope-OrgID"] == "a|b"
+    assert server.seen[0].headers["X-Scope-OrgID"] == "a|b é\tc"
+
+
+@pytest.mark.parametrize("name", ["X Scope", "X-Scope:", "X-Scope\n", "Łab", "\x1b[2J", ""])
+def test_a_header_with_an_odd_name_is_a_usage_error(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot send the header") as caught:
+        Client(Endpoint(url="http://prom", headers={"X-Fine": "a", name: SECRET}))
+    assert clean(name) in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ["Łab", "\n", "\r\n X-Other: a", "\0", "\x7f"])
+def test_a_header_with_an_odd_value_is_a_usage_error(odd: str) -> None:
+    with pytest.raises(UsageError, match="cannot send the header 'X-Scope-OrgID'") as caught:
+        Client(Endpoint(url="http://prom", headers={"X-Scope-OrgID": SECRET + odd}))
+    assert SECRET not in str(caught.value)
 
 
 def test_goes_through_the_proxy_of_the_environment(
