@@ -196,7 +196,7 @@ class Inventory:
         """Return the host of a series, or of the target that it is of."""
         for label in self._ranked:
             name = named_by(label, labels)
-            host = None if name is None else self.hosts.get((_cluster(labels), name))
+            host = None if name is None else self.hosts.get((cluster_of(labels), name))
             if host is not None:
                 return host
         return self._targets.get(_target(labels)) if labels.get("instance") else None
@@ -256,7 +256,7 @@ class Inventory:
         if named is None:
             return None
         label, name = named
-        cluster = _cluster(labels)
+        cluster = cluster_of(labels)
         host = self.hosts.get((cluster, name))
         if host is None:
             host = Host(cluster, (label, labels[label]), name)
@@ -308,9 +308,10 @@ def _dialect(labels: Labels) -> Dialect | None:
     return next((each for each in dialects() if each.identity == name), None)
 
 
-def _cluster(labels: Labels) -> str | None:
+def cluster_of(labels: Labels) -> str | None:
+    """Return the cluster that a series or a target is of, None where no label names it."""
     return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
 
 
 def _target(labels: Labels) -> tuple[str, str, str]:
-    return _cluster(labels) or "", labels.get("job", ""), labels.get("instance", "")
+    return cluster_of(labels) or "", labels.get("job", ""), labels.get("instance", "")

@@ -29,6 +29,7 @@ from gpudash.fleet.prometheus.inventory import (
     Host,
     Inventory,
     Row,
+    cluster_of,
     number_of,
 )
 from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
@@ -195,7 +196,7 @@ class Picture:
         self._down = {}
         for labels, why in targets:
             host, instance = self.inventory.host_of(labels), labels.get("instance", "")
-            key = (labels.get("cluster"), host_name(instance)) if host is None else host.key
+            key = (cluster_of(labels), host_name(instance)) if host is None else host.key
             if key[1]:
                 self._down[key] = f"{instance} {why or 'does not answer the scrapes'}"
 

@@ -136,6 +136,18 @@ def test_an_old_sample_makes_a_host_stale() -> None:
     assert seen.hosts(T + 200)[0].state == "stale"
 
 
+@pytest.mark.parametrize("label", ["cluster", "exported_cluster", "cluster_name", "k8s_cluster"])
+def test_a_host_that_never_answered_is_in_its_cluster(label: str) -> None:
+    seen = Picture()
+    seen.inventory.set_names([UTIL])
+    there = row(UTIL, "a", 0, 1, **{label: "east"})
+    seen.inventory.learn([there])
+    seen.take_main([there], T, is_partial=False)
+    seen.take_down([({label: "east", "instance": "b:9400"}, None)])
+    found = [(each.name, each.cluster, each.state) for each in seen.hosts(T)]
+    assert found == [("a", "east", "ok"), ("b", "east", "down")]
+
+
 @pytest.mark.parametrize(("watched", "xid"), [(True, 79), (False, None)])
 def test_an_xid_error_is_new_only_if_it_was_seen_to_come(watched: bool, xid: int | None) -> None:
     seen = picture({"a": [1]})
