@@ -74,7 +74,7 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         if not is_burst and what.level != "critical":
             continue
         hosts = {row.host.name: row.host for row in rows}
-        on = f"{counted(len(hosts), 'host')}"
+        on = counted(len(hosts), "host")
         if is_burst and group is not None:
             on = f"{counted(len(by_group[group]), 'host')} of {group}"
             others = len(hosts) - len(by_group[group])
@@ -145,12 +145,13 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
         job = survey.jobs.get(name)
         owner = f" of {job.user}" if job is not None and job.user else ""
         share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / usual
+        run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
         yield finding(
             "straggler",
             "warn",
-            f"{where(slow)} runs at {share:.0f} % of the clock of the other "
-            f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for it"
-            f"{_reason(slow[0], busy)}",
+            f"{where(slow)} {run} at {share:.0f} % of the clock of the other "
+            f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for {them}"
+            f"{_reason(slow, busy)}",
             f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
             slow,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
@@ -158,17 +159,23 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def _reason(row: GpuRow, peers: Sequence[GpuRow]) -> str:
-    """Return what is different on a slow GPU, empty if nothing that is known is."""
-    device = row.device
+def _reason(slow: Sequence[GpuRow], peers: Sequence[GpuRow]) -> str:
+    """Return what is different on the first of slow GPUs, empty if nothing that is known is."""
+    device = slow[0].device
     limits = [s.device.enforced_power_limit_mw for s in peers if s.device.enforced_power_limit_mw]
     degrees = [s.device.temperature_celsius for s in peers if s.device.temperature_celsius]
     usual = median(limits) if limits else 0
     limit = device.enforced_power_limit_mw
+    first = where(slow[:1])
     if limit and limit < _LOW_LIMIT_SHARE * usual:
-        return f": its power limit is {limit / 1000:.0f} W, theirs {usual / 1000:.0f} W"
+        watts, theirs = f"{limit / 1000:.0f} W", f"{usual / 1000:.0f} W"
+        if len(slow) == 1:
+            return f": its power limit is {watts}, theirs {theirs}"
+        return f": the power limit of {first} is {watts}, that of most {theirs}"
     middle = median(degrees) if degrees else 0
     warm = device.temperature_celsius
     if warm is not None and degrees and warm >= middle + _HOTTER_CELSIUS:
-        return f": it has {warm} C, they have {middle:.0f} C"
+        if len(slow) == 1:
+            return f": it has {warm} C, they have {middle:.0f} C"
+        return f": {first} has {warm} C, most have {middle:.0f} C"
     return ""

@@ -239,3 +239,49 @@ def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
     running = replace(split[1], gpu_utilization_percent=90.0, sm_clock_mhz=1980)
     found = rules_of(fleet(host("gpu01", split[0], running, *gpus)))
     assert "gpu01 GPU 5 runs at 66 % of the clock" in found["straggler"].sentence
+
+
+@pytest.mark.parametrize(
+    ("slow", "words"),
+    [
+        (
+            (0,),
+            "g0 GPU 0 runs at 51 % of the clock of the other 15 GPUs of job 9, which wait for it: "
+            "its power limit is 300 W, theirs 700 W",
+        ),
+        (
+            (0, 1),
+            "g0 GPU 0, g1 GPU 0 run at 51 % of the clock of the other 14 GPUs of job 9, which wait "
+            "for them: the power limit of g0 GPU 0 is 300 W, that of most 700 W",
+        ),
+    ],
+)
+def test_tells_one_straggler_from_several(slow: tuple[int, ...], words: str) -> None:
+    def at(number: int, index: int) -> FleetDevice:
+        is_slow = number in slow and index == 0
+        return gpu(
+            index,
+            job=SafeText("9"),
+            gpu_utilization_percent=90.0,
+            sm_clock_mhz=1010 if is_slow else 1980,
+            enforced_power_limit_mw=300_000 if is_slow else 700_000,
+        )
+
+    hosts = [host(f"g{n}", *(at(n, index) for index in range(4))) for n in range(4)]
+    assert rules_of(fleet(*hosts))["straggler"].sentence == words
+
+
+def test_tells_which_of_several_stragglers_is_warm() -> None:
+    gpus = [
+        gpu(
+            n,
+            job=SafeText("9"),
+            gpu_utilization_percent=90.0,
+            sm_clock_mhz=1010 if n < 2 else 1980,
+            temperature_celsius=80 if n == 0 else 60,
+        )
+        for n in range(8)
+    ]
+    sentence = rules_of(fleet(host("g0", *gpus)))["straggler"].sentence
+    assert sentence.startswith("g0 GPU 0-1 run at 51 % ")
+    assert sentence.endswith(", which wait for them: g0 GPU 0 has 80 C, most have 60 C")
