@@ -7,6 +7,7 @@ no GPU are two.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from math import inf
@@ -69,9 +70,10 @@ class Collector:
         return [source.read() for source in self._sources]
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End all that the sources started."""
+        """End all that the sources started; waits so long at most for all of them."""
+        deadline = time.monotonic() + wait_seconds
         for source in self._sources:
-            source.close(wait_seconds)
+            source.close(max(0.0, deadline - time.monotonic()))
 
 
 def has_answer(readings: Iterable[Reading]) -> bool:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 
 from msgspec.structs import replace
 
-from gpudash.fleet.collector import has_answer, is_settled, merge, narrowed
+from gpudash.fleet.collector import Collector, has_answer, is_settled, merge, narrowed
+from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, FleetUser
 from gpudash.model.text import clean
@@ -26,6 +28,27 @@ def prometheus(*hosts: FleetHost, **fields: object) -> Reading:
 
 def ssh(*hosts: FleetHost) -> Reading:
     return Reading(report=SSH, hosts=hosts)
+
+
+class Lingering(DemoSource):
+    """Takes a moment of the time that it is given to end."""
+
+    given = -1.0
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        self.given = wait_seconds
+        began = time.monotonic()
+        while time.monotonic() == began:
+            pass
+
+
+def test_all_sources_together_have_the_time_to_end_that_is_given() -> None:
+    sources = [Lingering(hosts=1) for _ in range(3)]
+    Collector(sources).close(30.0)
+    first, second, third = (source.given for source in sources)
+    assert 31 > first > second > third > 0
+    Collector(sources).close()
+    assert [source.given for source in sources] == [0.0, 0.0, 0.0]
 
 
 def test_a_host_of_two_sources_is_one_with_what_each_knows() -> None:
