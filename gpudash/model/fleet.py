@@ -339,7 +339,7 @@ def decode(line: bytes) -> FleetSnapshot:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of the document, with each field's help and unit."""
-    return json.schema(FleetSnapshot)
+    return wire.schema_of(FleetSnapshot, "gpudash snapshot of many hosts")
 
 
 def encode_request(request: FleetRequest) -> bytes:

@@ -240,11 +240,15 @@ def pretty(line: bytes) -> bytes:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a document, with each field's help, unit and NVML call."""
-    schema = msgspec.json.schema(Snapshot)
+    return schema_of(Snapshot, "gpudash snapshot")
+
+
+def schema_of(document: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of document under a title."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpudash snapshot",
-        **schema,
+        "title": title,
+        **msgspec.json.schema(document),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpudash.model import wire
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import (
     FleetDevice,
@@ -20,6 +21,7 @@ from gpudash.model.fleet import (
     decode,
     decode_request,
     encode,
+    json_schema,
 )
 from gpudash.model.text import clean
 
@@ -42,6 +44,14 @@ def test_every_field_is_there_and_null_if_it_is_not_known() -> None:
     assert (document["hosts"][0]["state"], device["state"]) == ("ok", "ok")
     assert device["memory_used_bytes"] is None
     assert decode(encode(snapshot)) == snapshot
+
+
+def test_schema_has_the_head_of_that_of_one_host_and_a_title_of_its_own() -> None:
+    one, many = wire.json_schema(), json_schema()
+    assert list(many) == list(one)
+    assert many["$schema"] == one["$schema"]
+    assert (one["title"], many["title"]) == ("gpudash snapshot", "gpudash snapshot of many hosts")
+    assert many["$ref"] == "#/$defs/FleetSnapshot"
 
 
 @pytest.mark.parametrize("line", [b'{"charts":[{"metric":"\xff"}]}', b"{", b"[]", b'{"at":1}'])
