@@ -101,10 +101,11 @@ def open_chunks(path: str) -> Chunks:
 
 
 class _Stamp(msgspec.Struct):
-    """The values of a line by which it is found."""
+    """The values of a line by which it is found, and its version: of one host or of many."""
 
     taken_at: Annotated[datetime, msgspec.Meta(tz=True)]
     schema: Index = 1
+    fleet: Index = 1
 
 
 class Sample(NamedTuple):
@@ -119,10 +120,11 @@ class Sample(NamedTuple):
     @property
     def note(self) -> str:
         """A warning that its schema is newer than ours, else empty."""
-        if self.schema <= SCHEMA:
+        known = fleet.FLEET_SCHEMA if self.is_fleet else SCHEMA
+        if self.schema <= known:
             return ""
         return (
-            f"recorded by a newer gpudash (schema {self.schema}, this one reads {SCHEMA}): "
+            f"recorded by a newer gpudash (schema {self.schema}, this one reads {known}): "
             "unknown values are left out; update gpudash"
         )
 
@@ -234,7 +236,8 @@ class Recording:
             if unreadable > _MAX_UNREADABLE_LINES:
                 raise WireError(f"{self.path}: {unreadable} lines in a row are no samples: {_HINT}")
             if stamp is not None:
-                found.append(Sample(number, row, stamp.taken_at, stamp.schema, match[0]))
+                schema = stamp.fleet if match[0].startswith(FLEET_START) else stamp.schema
+                found.append(Sample(number, row, stamp.taken_at, schema, match[0]))
         if found:
             self._unreadable_chunks = self._empty_chunks = 0
         elif data:

@@ -176,6 +176,21 @@ def test_a_newer_schema_is_read_as_far_as_it_is_known(path: Path) -> None:
     assert "update gpudash" in sample.note
 
 
+@pytest.mark.parametrize(
+    ("version", "note"),
+    [
+        (fleet.FLEET_SCHEMA, ""),
+        (7, f"schema 7, this one reads {fleet.FLEET_SCHEMA}): unknown values are left out"),
+    ],
+)
+def test_a_newer_document_of_many_hosts_says_so(path: Path, version: int, note: str) -> None:
+    many = fleet.encode(fleet.FleetSnapshot(taken_at=START, fleet=version))
+    sample = Recording(str(write(path, [many]))).first
+    assert sample.fleet().fleet == version
+    assert note in sample.note
+    assert bool(sample.note) == bool(note)
+
+
 def test_a_newer_schema_that_cannot_be_read_says_what_to_do(path: Path) -> None:
     later = line(0, schema=7).replace(b'"processes":[', b'"processes":[7,')
     sample = Recording(str(write(path, [later]))).first
