@@ -75,7 +75,10 @@ class ControlReader:
             os.set_blocking(descriptor, False)
 
     def read(self) -> bool:
-        """Take the last line that has arrived; return whether the interval is another one."""
+        """Take all lines that have arrived; return whether the interval is another one.
+
+        Of several intervals the last one counts.
+        """
         before = self.seconds
         if self.descriptor is not None:
             with suppress(BlockingIOError):
