@@ -96,9 +96,12 @@ def encode_compact(snapshot: Snapshot) -> bytes:
         ]
     )
     findings = None if snapshot.findings is None else snapshot.findings[:_COMPACT_COUNT]
-    left_out = LeftOut(
-        findings=len(snapshot.findings or ()) - len(findings or ()),
-        processes=len(snapshot.processes) - len(processes),
+    left_out = _sum(
+        snapshot.left_out or LeftOut(),
+        LeftOut(
+            findings=len(snapshot.findings or ()) - len(findings or ()),
+            processes=len(snapshot.processes) - len(processes),
+        ),
     )
     short = replace(
         snapshot,
@@ -107,7 +110,7 @@ def encode_compact(snapshot: Snapshot) -> bytes:
         devices=devices,
         processes=processes,
         findings=findings,
-        left_out=snapshot.left_out if left_out == LeftOut() else left_out,
+        left_out=None if left_out == LeftOut() else left_out,
     )
     document = msgspec.to_builtins(short, builtin_types=(datetime,))
     document["host"] = _without_none(document["host"])

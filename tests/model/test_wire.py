@@ -73,6 +73,18 @@ def test_compact_document_has_short_command_lines_and_counts_what_it_leaves_out(
     assert all(len("".join(each.command_line or ())) <= limit for each in found.processes)
 
 
+def test_compact_document_counts_also_what_was_left_out_before() -> None:
+    before = LeftOut(command_lines=7, processes=100)
+    crowded = make_snapshot(
+        processes=tuple(make_process(pid=pid) for pid in range(1, 1101)), left_out=before
+    )
+    found = decode(wire.encode_compact(crowded))
+    assert found.left_out == LeftOut(command_lines=7, processes=176)
+    small = decode(wire.encode_compact(make_snapshot(left_out=before)))
+    assert small.left_out == before
+    assert decode(wire.encode_compact(make_snapshot())).left_out is None
+
+
 def test_absent_values_are_written_as_null() -> None:
     device = document(make_snapshot(1, devices=(make_device(temperature_celsius=None),)))["devices"]
     assert device[0]["temperature_celsius"] is None
