@@ -53,10 +53,12 @@ class _Page:
     """An exporter, and what it answered last."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        # First of all for its checks of the URL.
+        self.client = Client(endpoint, "exporter")
         parts = urlsplit(endpoint.url)
         if parts.path in ("", "/"):
-            endpoint = replace(endpoint, url=endpoint.url.rstrip("/") + _DEFAULT_PATH)
-        self.client = Client(endpoint, "exporter")
+            url = endpoint.url.rstrip("/") + _DEFAULT_PATH
+            self.client = Client(replace(endpoint, url=url), "exporter")
         self.target = {"job": _JOB, "instance": parts.netloc.rpartition("@")[2]}
         self.is_pending = False
         self.read_at = 0.0

@@ -109,6 +109,11 @@ def test_any_page_is_read_or_refused(text: str) -> None:
         source.close(10)
 
 
+def test_an_invalid_url_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="expected http://HOST"):
+        ScrapeSource([Endpoint(url="http://[oops")])
+
+
 def test_more_than_a_handful_are_too_many() -> None:
     with pytest.raises(UsageError, match="--prometheus"):
         ScrapeSource([Endpoint(url="http://a")] * (MAX_EXPORTERS + 1))

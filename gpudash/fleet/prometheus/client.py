@@ -295,8 +295,8 @@ def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
         port, host = parts.port, parts.hostname
     except ValueError:
         parts, port, host = urlsplit(""), None, None
-    is_printable = url.isprintable() and " " not in url
-    if parts.scheme not in ("http", "https") or not host or not is_printable:
+    can_be_sent = url.isprintable() and " " not in url and (parts.path + parts.query).isascii()
+    if parts.scheme not in ("http", "https") or not host or not can_be_sent:
         shown = clean(url.rpartition("@")[2], 100)
         raise UsageError(f"invalid URL {shown!r}: expected http://HOST[:PORT][/PREFIX] or https://")
     is_tls = parts.scheme == "https"

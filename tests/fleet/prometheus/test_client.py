@@ -289,10 +289,10 @@ def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert message == f"through the proxy {gone.url}: refuses connections on port {port}"
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["", "prom:9090", "ftp://prom", "http://", "http://a:b:c", "http://a b", "http://a:99999"],
-)
+BAD_URLS = "prom:9090", "ftp://prom", "http://", "http://a:b:c", "http://a b", "http://a:99999"
+
+
+@pytest.mark.parametrize("url", ["", *BAD_URLS, "http://[oops", "http://a/ł"])
 def test_an_invalid_url_is_a_usage_error(url: str) -> None:
     with pytest.raises(UsageError, match="expected http://HOST"):
         Client(Endpoint(url=url))
