@@ -53,8 +53,8 @@ MEANINGS: dict[int, str] = {
     ExitStatus.NO_ANSWER: "the driver or a GPU did not answer within `--timeout`; the values "
     "of other GPUs are complete; `record` got no sample",
     12: "libnvidia-ml.so.1 was not found",
-    ExitStatus.GPU_IS_LOST: "a GPU is lost; the output is still complete",
-    ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is still complete",
+    ExitStatus.GPU_IS_LOST: "one host: a GPU is lost; the output is still complete",
+    ExitStatus.RESET_REQUIRED: "one host: a GPU needs a reset; the output is still complete",
     18: "driver and library versions differ",
     ExitStatus.DATA: "the input is not a document of gpudash",
     ExitStatus.UNAVAILABLE: "many hosts: a source does not answer at all; what others know is "
