@@ -65,8 +65,8 @@ def gpu_request(options: argparse.Namespace) -> GpuRequest:
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `gpudash pick` takes."""
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Declare what is chosen on this host and how it is printed, as `pick` and `wait` take it."""
     add_request(parser)
     formats = ("uuid", "index")
     parser.add_argument(
@@ -77,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print UUIDs or indices (uuid)",
     )
     add_shared(parser, "demo")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash pick` takes."""
+    add_choice(parser)
     add_hosts(parser)
 
 

@@ -10,7 +10,7 @@ from gpudash.cli.verbs import Verb, pick
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash wait` takes."""
-    pick.add_arguments(parser)
+    pick.add_choice(parser)
     text = "give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
 
