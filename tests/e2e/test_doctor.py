@@ -68,6 +68,15 @@ def test_a_bundle_is_listed_before_it_is_written(fakenvml: Path, tmp_path: Path)
     assert path.read_text() == text
 
 
+def test_a_bundle_says_why_there_is_no_snapshot(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    run = gpudash("doctor", "--bundle", str(path), library=fakenvml, INIT_ERR=9)
+    assert run.status == 0
+    assert "Traceback" not in run.stderr
+    _, _, snapshot = path.read_text().partition("== snapshot")
+    assert "the NVIDIA driver is not loaded" in snapshot
+
+
 def test_a_bundle_can_be_declined(tmp_path: Path) -> None:
     path = tmp_path / "report.txt"
     argv = [*GPUDASH, "doctor", "--bundle", str(path)]

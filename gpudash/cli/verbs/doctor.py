@@ -17,7 +17,7 @@ from gpudash.collect.local import open_once
 from gpudash.doctor import driver, environment, toolkit
 from gpudash.doctor.checks import Check, Machine, Verdict, failed, worst
 from gpudash.model import wire
-from gpudash.model.errors import ExitStatus, OutputError, UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, OutputError, UsageError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, fold, pad, wrap
 from gpudash.output.table import Style, ellipsis, painter, shown
@@ -87,11 +87,15 @@ def _snapshot(timeout: float) -> Snapshot | str:
     def sample() -> bytes:
         from gpudash.analysis.health.engine import Diagnosis
 
-        return wire.encode(Diagnosis().examine(open_once(None, 0.6 * timeout).sample()))
+        try:
+            return wire.encode(Diagnosis().examine(open_once(None, 0.6 * timeout).sample()))
+        except GpudashError as error:
+            return msgspec.json.encode(str(error))
 
     (reply,) = call_isolated([sample], timeout)
     if isinstance(reply, bytes):
-        return wire.decode(reply)
+        # Of the two only a snapshot is an object.
+        return wire.decode(reply) if reply[:1] == b"{" else msgspec.json.decode(reply, type=str)
     return _slow(timeout) if reply is None else f"the collector {_ended(reply)}"
 
 
