@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from gpudash.cli import arguments
 from gpudash.cli.signals import exit_on_ctrl_c
-from gpudash.model.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
+from gpudash.model.errors import ExitStatus, GpudashError, ResourceError, UsageError, is_exhausted
 from gpudash.model.text import clean
 from gpudash.system import terminal
 
@@ -57,19 +57,20 @@ def _report(error: GpudashError) -> int:
 def _run(argv: list[str]) -> int:
     options = arguments.parse(argv)
     if options.filename is not None:
-        _redirect(options.filename)
+        if _is_same_file(options.filename, options.replay):
+            raise UsageError(f"-f {options.filename} is the file of --replay: name another")
+        terminal.redirect(options.filename)
     status: int = options.run(options)
+    # What was printed may be nothing.
+    terminal.empty_file()
     return status
 
 
-def _redirect(path: str) -> None:
-    """Let everything that is printed go to a file; raises OutputError."""
+def _is_same_file(path: str, other: str | None) -> bool:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from None
-    os.dup2(descriptor, 1)
-    os.close(descriptor)
+        return other is not None and os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _reopen_standard_streams() -> None:

@@ -18,6 +18,7 @@ _DEFAULT_COLUMNS = 80
 _FD = 1
 _captured: list[bytes] | None = None
 _has_written = False
+_file_is_untouched = False
 
 
 class ReaderGoneError(Exception):
@@ -40,7 +41,9 @@ def write(data: bytes) -> None:
         _captured.append(data)
         return
     global _has_written
-    _has_written = _has_written or bool(data)
+    if data:
+        _has_written = True
+        empty_file()
     rest = memoryview(data)
     try:
         while rest:
@@ -52,6 +55,28 @@ def write(data: bytes) -> None:
         raise ReaderGoneError from None
     except OSError as error:
         raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def redirect(path: str) -> None:
+    """Let stdout be a file, whose content stays until something is written; raises OutputError."""
+    global _file_is_untouched
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from None
+    os.dup2(descriptor, _FD)
+    os.close(descriptor)
+    _file_is_untouched = True
+
+
+def empty_file() -> None:
+    """Remove what the file of `redirect`, if there is one, held before."""
+    global _file_is_untouched
+    if _file_is_untouched:
+        _file_is_untouched = False
+        # A device or a pipe holds nothing.
+        with suppress(OSError):
+            os.ftruncate(_FD, 0)
 
 
 def keep_for_ourselves() -> None:

@@ -229,6 +229,33 @@ def test_a_schema_goes_into_a_file(tmp_path: Path) -> None:
     assert "properties" in file.read_text()
 
 
+@pytest.mark.parametrize("words", [["--format", "nope"], ["--gpu", "99"], ["--fail-on", "nope"]])
+def test_a_file_stays_as_it_is_where_nothing_is_written(tmp_path: Path, words: list[str]) -> None:
+    file = tmp_path / "keep.csv"
+    file.write_text("kept")
+    run = gpudash("--once", "--demo=single", *words, "-f", str(file))
+    assert (run.returncode, file.read_text()) == (2, "kept")
+
+
+@pytest.mark.parametrize("words", [["-L"], ["--query-compute-apps=pid", "--format=csv,noheader"]])
+def test_a_file_that_is_written_has_nothing_of_before(tmp_path: Path, words: list[str]) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text("of before\n" * 100)
+    words = [*words, "--demo=lost", "--gpu", "3"]
+    assert gpudash(*words, "-f", str(file)).returncode == 0
+    assert file.read_text() == gpudash(*words).stdout
+
+
+def test_a_recording_is_not_written_over(tmp_path: Path) -> None:
+    file, link = tmp_path / "recorded.jsonl", tmp_path / "link"
+    file.write_text(gpudash("--once", "--json", "--demo=single").stdout)
+    link.symlink_to(file)
+    before = file.read_text()
+    run = gpudash("--once", "--replay", str(file), "-f", str(link))
+    assert (run.returncode, file.read_text()) == (2, before)
+    assert run.stderr == f"gpudash: -f {link} is the file of --replay: name another\n"
+
+
 def test_help_that_cannot_be_written_says_so() -> None:
     for words in (["--help"], ["--help-all"], ["--version"], ["pick", "--help"]):
         with open("/dev/full", "w") as full:
