@@ -38,6 +38,11 @@ def child_of(pid: int) -> int:
     return child
 
 
+def child_named(name: str, pid: int) -> int:
+    """Wait until a process has a child of that name, and return its PID."""
+    return until(lambda: next((e.pid for e in children_of(pid) if name_of(e.pid) == name), 0))
+
+
 def children_of(pid: int) -> list[psutil.Process]:
     """Return the children that run: neither zombies nor those that have just ended."""
     found = []

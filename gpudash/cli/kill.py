@@ -109,7 +109,8 @@ def _selected(
             continue
         stack.callback(selection.close)
         (row,), below = selection.rows, selection.members if with_tree else ()
-        _print(question_lines(row, below, selection.warnings, show_secrets=secrets))
+        warnings = selection.warnings(with_tree=with_tree)
+        _print(question_lines(row, below, warnings, show_secrets=secrets))
         yield selection
 
 
@@ -143,7 +144,8 @@ def _is_agreed(
 
     Raises UsageError where a dangerous one needs an answer and there is no terminal.
     """
-    dangerous = [each.targets[0].process.pid for each in selections if each.is_dangerous]
+    found = (each.dangerous_pids(with_tree=with_tree) for each in selections)
+    dangerous = list(dict.fromkeys(chain.from_iterable(found)))
     if dangerous and not os.isatty(0):
         pid = dangerous[0]
         raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from gpudash.system import processes as proc_stat
+from tests.actions.kill.family import Family
 from tests.e2e.killing import ABSENT_PID, Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
-from tests.waiting import name_of, until
+from tests.waiting import child_named, name_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -151,11 +152,17 @@ os._exit = lambda status: end(100 + status + ("gpudash.actions.kill" in sys.modu
     assert "read-only" in run.stderr
 
 
+def sleep_as(name: str, folder: Path) -> Path:
+    """A program of that name that sleeps."""
+    program = folder / name
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    return program
+
+
 @pytest.fixture
 def daemon(holders: Holders, tmp_path: Path) -> Holder:
     """A process by the name of a daemon of the driver."""
-    program = tmp_path / "nv-hostengine"
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    program = sleep_as("nv-hostengine", tmp_path)
     (daemon,) = holders(1, (str(program), "600"))
     until(lambda: name_of(daemon.pid) == program.name)
     return daemon
@@ -177,3 +184,36 @@ def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder, right: boo
         terminal.send(str(daemon.pid) if right else "y", "enter")
         assert terminal.wait_exit() == (0 if right else 1)
         assert daemon.alive != right
+
+
+def test_yes_does_not_answer_for_a_display_below_a_job(fakenvml: Path, tmp_path: Path) -> None:
+    program = sleep_as("Xorg", tmp_path)
+    with Family(("sh", "-c", f"{program} 600 & wait")) as family:
+        display = child_named("Xorg", family.pid)
+        settings: dict[str, object] = {"PIDS": family.pid}
+        options = {"tree": True, "yes": True, "signal": "KILL"}
+        run = kill(family.pid, library=fakenvml, settings=settings, **options)
+        assert run.returncode == 2
+        assert f"! {display}: it is a display server" in run.stdout
+        assert f"PID {display} is not a plain job and there is no terminal" in run.stderr
+        assert family.alive() == {family.pid, display}
+        alone = kill(family.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
+        assert alone.returncode == 0
+        assert "display" not in alone.stdout
+        assert family.alive() == {display}
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_display_below_a_job_wants_its_own_pid_typed(
+    fakenvml: Path, tmp_path: Path, right: bool
+) -> None:
+    program = sleep_as("Xorg", tmp_path)
+    with Family(("sh", "-c", f"{program} 600 & wait")) as family:
+        display = child_named("Xorg", family.pid)
+        env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
+        words = command(family.pid, signal="KILL", yes=True, tree=True)
+        with Terminal(words, env=env) as terminal:
+            terminal.wait_for(f"type {display} to send it")
+            terminal.send(str(display if right else family.pid), "enter")
+            assert terminal.wait_exit() == (0 if right else 1)
+        assert family.alive() == (set() if right else {family.pid, display})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudash.actions.kill.pin import Target, masked_command
 from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
-from gpudash.actions.kill.warnings import KillWarning, warnings
+from gpudash.actions.kill.warnings import KillWarning, dangers_below, warnings
 from gpudash.analysis.labels import used_gpus
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.errors import ActionError, UsageError
@@ -33,7 +33,9 @@ class KillSelection:
         self.targets: tuple[Target, ...]
         self.refusals: tuple[Refusal, ...]
         self.targets, self.refusals = pin_all((row.process for row in rows), snapshot.host)
-        self.warnings = tuple(_merged(self.targets))
+        self._warnings = _warnings(self.targets)
+        self._dangers_below: dict[int, tuple[KillWarning, ...]] = {}
+        """Of each member, by PID, known once the trees are."""
         self.trees: tuple[Tree, ...] | None = None
         """The tree of each target, None before they are known."""
         self._ancestors = frozenset(process_tree.ancestor_pids(os.getpid()))
@@ -58,10 +60,23 @@ class KillSelection:
         """Whether gpudash runs below one of the targets; its own processes are no members."""
         return any(target.process.pid in self._ancestors for target in self.targets)
 
-    @property
-    def is_dangerous(self) -> bool:
-        """Whether one of the targets is not a plain job and needs a second confirmation."""
-        return any(warning.dangerous for warning in self.warnings)
+    def warnings(self, *, with_tree: bool) -> tuple[KillWarning, ...]:
+        """Return what else a signal would affect, each once, dangers first.
+
+        Of members there are dangers alone, each with the PIDs that it is about.
+        """
+        roots = _by_warning(self._warnings).items()
+        below = _by_warning(self._below(with_tree=with_tree)).items()
+        found = [
+            each._replace(text=_about(each.text, pids, len(self.targets))) for each, pids in roots
+        ]
+        found += [each._replace(text=f"{listed(pids)}: {each.text}") for each, pids in below]
+        return tuple(sorted(found, key=lambda warning: not warning.dangerous))
+
+    def dangerous_pids(self, *, with_tree: bool) -> tuple[int, ...]:
+        """Return the PIDs of those that are not plain jobs and need a second confirmation."""
+        found = {**self._warnings, **self._below(with_tree=with_tree)}
+        return tuple(pid for pid, each in found.items() if any(w.dangerous for w in each))
 
     def requests(self, *, with_tree: bool) -> tuple[KillRequest, ...]:
         """Return what is to be signalled."""
@@ -81,7 +96,10 @@ class KillSelection:
 
     def find_trees(self) -> None:
         """Find what is below the targets; reading /proc may block for ever."""
-        self.trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
+        trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
+        found = {member.pid: dangers_below(member.process) for member in members(trees)}
+        # Dangers first: once there are trees, members can be chosen.
+        self._dangers_below, self.trees = found, trees
 
     def find_trees_in_thread(self) -> None:
         """Find what is below the targets, in a thread of its own."""
@@ -93,7 +111,7 @@ class KillSelection:
         """Drop all but these targets and members."""
         self.rows = tuple(self._row(target.process) for target in targets)
         self.targets, self.refusals = tuple(targets), ()
-        self.warnings = tuple(_merged(self.targets))
+        self._warnings = _warnings(self.targets)
 
     def close(self) -> None:
         """Release all pins, at the latest when the search for trees has ended."""
@@ -102,6 +120,11 @@ class KillSelection:
             if self._is_searching:
                 return
         self._release()
+
+    def _below(self, *, with_tree: bool) -> dict[int, tuple[KillWarning, ...]]:
+        """Return the dangers of each member that is signalled, by PID."""
+        found = self.members if with_tree else ()
+        return {member.pid: self._dangers_below.get(member.pid, ()) for member in found}
 
     def _search(self) -> None:
         try:
@@ -125,14 +148,17 @@ class KillSelection:
         return ProcessRow(process, gpus((process,), self.snapshot), age)
 
 
-def _merged(targets: Sequence[Target]) -> Iterator[KillWarning]:
-    """Yield each warning once, with the PIDs it is about where there are several targets."""
+def _warnings(targets: Iterable[Target]) -> dict[int, tuple[KillWarning, ...]]:
+    return {target.process.pid: warnings(target) for target in targets}
+
+
+def _by_warning(found: Mapping[int, Sequence[KillWarning]]) -> dict[KillWarning, list[int]]:
+    """Return the PIDs that each warning is about."""
     about: dict[KillWarning, list[int]] = {}
-    for target in targets:
-        for warning in warnings(target):
-            about.setdefault(warning, []).append(target.process.pid)
-    for warning, pids in sorted(about.items(), key=lambda item: not item[0].dangerous):
-        yield warning._replace(text=_about(warning.text, pids, len(targets)))
+    for pid, each in found.items():
+        for warning in each:
+            about.setdefault(warning, []).append(pid)
+    return about
 
 
 def _about(sentence: str, pids: Sequence[int], count: int) -> str:
@@ -141,7 +167,12 @@ def _about(sentence: str, pids: Sequence[int], count: int) -> str:
     if len(pids) == count:
         return f"{sentence} (all of them)"
     is_few = len(pids) <= _MAX_NAMED
-    return f"{', '.join(map(str, pids)) if is_few else f'{len(pids)} of them'}: {sentence}"
+    return f"{listed(pids) if is_few else f'{len(pids)} of them'}: {sentence}"
+
+
+def listed(pids: Iterable[int]) -> str:
+    """Return PIDs in words: `4242, 4300`."""
+    return ", ".join(map(str, pids))
 
 
 def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:

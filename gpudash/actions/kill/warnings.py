@@ -37,7 +37,7 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
     process = target.process
     stat = processes.read_stat(process.pid)
     status = processes.read_status(process.pid) or b""
-    dangers = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
+    grave = (*_dangers(process, stat, status), _ancestor(process))
     other = (
         _graphics(process),
         _client(process),
@@ -48,9 +48,25 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
         _blocked(target),
     )
     return (
-        *(KillWarning(sentence, dangerous=True) for sentence in dangers if sentence),
+        *(KillWarning(sentence, dangerous=True) for sentence in grave if sentence),
         *(KillWarning(sentence) for sentence in other if sentence),
     )
+
+
+def dangers_below(process: Process) -> tuple[KillWarning, ...]:
+    """Return why a process that goes with another is not a plain job; empty if it is one.
+
+    What gpudash runs below is left out: that it does is said of the one that was chosen.
+    """
+    stat = processes.read_stat(process.pid)
+    found = _dangers(process, stat, processes.read_status(process.pid) or b"")
+    return tuple(KillWarning(sentence, dangerous=True) for sentence in found if sentence)
+
+
+def _dangers(
+    process: Process, stat: processes.ProcStat | None, status: bytes
+) -> tuple[str | None, ...]:
+    return _daemon(process, stat), _display(process), _container(status)
 
 
 def _daemon(process: Process, stat: processes.ProcStat | None) -> str | None:

@@ -151,7 +151,7 @@ class KillScreen(Dialog["Answer | None"]):
 
     def action_answer(self) -> None:
         """Close with the selected signal, after a second question unless it is for plain jobs."""
-        if self._selection.is_dangerous and not self.again:
+        if self._selection.dangerous_pids(with_tree=self.with_tree) and not self.again:
             self.set_focus(self._cancel)
             self._asked_at, self.again = math.inf, True
             return

@@ -14,6 +14,7 @@ from gpudash.actions.kill.selection import (
     describe_member,
     describe_memory,
     describe_process,
+    listed,
 )
 from gpudash.actions.kill.signals import Signal, signals
 from gpudash.actions.kill.tree import Member
@@ -34,6 +35,7 @@ _VERBS = {
     "CONT": "Resume",
 }
 _REFUSED = "refused"
+_MAX_NAMED = 3
 _MAX_MEMBERS = 200
 _MAX_INDENT = 7
 
@@ -246,13 +248,11 @@ def question(
     verb = _VERBS.get(signal.name, f"Send SIG{signal.name}")
     title = offer or _title(selection, verb if signal.name in _VERBS else f"{verb} to")
     if again:
-        is_one = len(selection.living) == 1
-        title = "This is not a plain job." if is_one else "Not all of these are plain jobs."
         verb = f"{verb} anyway"
-        title = f"{title} {verb}?"
+        title = f"{_doubt(selection, with_tree=with_tree)} {verb}?"
     return Question(
         title if possible else _reason(selection),
-        tuple(_notices(selection)),
+        tuple(_notices(selection, with_tree=with_tree)),
         tuple(_facts(selection, signal, with_tree=with_tree, brief=bool(offer))),
         tuple(_entries(selection, members if with_tree else ())),
         verb if possible else None,
@@ -274,7 +274,18 @@ def _reason(selection: KillSelection) -> str:
     return f"{'This process' if one else 'These processes'} cannot be signalled"
 
 
-def _notices(selection: KillSelection) -> Iterator[Entry]:
+def _doubt(selection: KillSelection, *, with_tree: bool) -> str:
+    """Return which of the processes are not plain jobs."""
+    if len(selection.processes(with_tree=with_tree)) == 1:
+        return "This is not a plain job."
+    pids = selection.dangerous_pids(with_tree=with_tree)
+    if len(pids) == 1:
+        return f"PID {pids[0]} is not a plain job."
+    which = f"PIDs {listed(pids)}" if len(pids) <= _MAX_NAMED else f"{len(pids)} of these"
+    return f"{which} are not plain jobs."
+
+
+def _notices(selection: KillSelection, *, with_tree: bool) -> Iterator[Entry]:
     if len(selection.rows) == 1:
         yield from (Entry(_REFUSED, each.reason, "critical") for each in selection.refusals)
     elif selection.refusals:
@@ -289,7 +300,7 @@ def _notices(selection: KillSelection) -> Iterator[Entry]:
         text = f"{gone} of {len(selection.targets)} {verb} ended: nothing is sent there"
         yield Entry("ended", text, "warn")
     if living:
-        for warning in selection.warnings:
+        for warning in selection.warnings(with_tree=with_tree):
             yield Entry("warning", warning.text, "critical" if warning.dangerous else "warn")
 
 

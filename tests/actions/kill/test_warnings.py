@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpudash.actions.kill.pin import Target
-from gpudash.actions.kill.warnings import warnings
+from gpudash.actions.kill.warnings import dangers_below, warnings
 from gpudash.model.process import Job
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
@@ -113,7 +113,9 @@ def test_the_init_of_a_container_is_reported(holders: Holders) -> None:
     if subprocess.run((*namespace, "true"), capture_output=True).returncode:
         pytest.skip("no PID namespace can be made here")
     (outside,) = holders(1, (*namespace, "sleep", "600"))
-    assert "init of a container" in warned(waiting.child_of(outside.pid))
+    init = waiting.child_of(outside.pid)
+    assert "init of a container" in warned(init)
+    assert ["init of a container" in each.text for each in dangers_below(shown(init))] == [True]
 
 
 def test_figures_within_a_namespace_are_doubted(
@@ -135,6 +137,15 @@ def test_what_is_no_plain_job_is_grave_and_said_first(plain: Holder) -> None:
     assert "MPS server" in first.text
     assert not any(warning.dangerous for warning in rest)
     assert any("client of MPS" in warning.text for warning in rest)
+
+
+def test_below_another_it_is_only_said_what_is_no_plain_job(plain: Holder) -> None:
+    devices = (make_process_device(type="M"),)
+    (danger,) = dangers_below(shown(plain.pid, name="nvidia-cuda-mps-server", devices=devices))
+    assert danger.dangerous
+    assert "MPS server" in danger.text
+    assert dangers_below(shown(plain.pid)) == ()
+    assert dangers_below(shown(os.getppid())) == ()
 
 
 def test_names_are_harmless(holders: Holders) -> None:

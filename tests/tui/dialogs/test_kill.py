@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,10 +16,11 @@ from textual.events import Key
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.link import FrameLimiter
+from tests.actions.kill.family import Family
 from tests.factories import make_host
 from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
 from tests.tui.stage import CaptureDriver, HandFeed, process_of
-from tests.waiting import LIMIT_SECONDS, child_of, until
+from tests.waiting import LIMIT_SECONDS, child_named, child_of, until
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
 
@@ -295,6 +298,36 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         await on.pilot.press("y")
         await on.reports("killed")
         assert victim.wait(LIMIT_SECONDS) == -9
+
+
+async def test_what_is_no_plain_job_below_a_process_is_asked_about_once_more(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "Xorg"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    with Family(("sh", "-c", f"{program} 600 & wait")) as family:
+        display = child_named("Xorg", family.pid)
+        async with stage() as on:
+            screen = await on.ask(process_for(family.pid))
+            await on.shows("children  1")
+            assert "it is a display server" not in on.text
+            await on.pilot.press("t")
+            await on.shows(f"warning   ! {display}: it is a display server")
+            await on.pilot.press("y")
+            await on.shows(f"PID {display} is not a plain job. Kill anyway?")
+            await on.asked()
+            await on.pilot.press("t", "n")
+            await on.closed()
+            assert family.alive() == {family.pid, display}
+            await on.pilot.press("K")
+            screen = await on.asked()
+            await on.shows("children  1")
+            await on.pilot.press("t", "y")
+            await on.shows("anyway")
+            assert await on.asked() is screen
+            await on.pilot.press("y")
+            await on.reports("1 below it ended too")
+            assert family.alive() == set()
 
 
 async def test_a_process_that_ends_by_itself_leaves_nothing_to_confirm(start: Start) -> None:
