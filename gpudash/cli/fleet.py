@@ -296,9 +296,11 @@ def fits(options: argparse.Namespace) -> Fits | None:
 
 def print_once(options: argparse.Namespace) -> int:
     """Print many hosts once, when all have answered or failed, or after --timeout."""
+    from gpudash.cli.oneshot import check_recording
     from gpudash.fleet.collector import narrowed
     from gpudash.output import FLEET_FORMATS, Target
 
+    check_recording(options)
     name = _format(options)
     if options.replay is not None:
         snapshot = narrowed(_recorded(options), fits(options))

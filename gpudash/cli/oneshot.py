@@ -33,6 +33,9 @@ _OF_SOME_METRICS = ("table", "gpustat")
 _LIVE_ONLY = {
     "--demo": "demo",
     "--host": "host",
+    "--hosts-file": "hosts_file",
+    "--prometheus": "prometheus",
+    "--scrape": "scrape",
     "--timeout": "timeout",
     "--show-secrets": "show_secrets",
     "--pcie-throughput": "pcie_throughput",
@@ -53,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
             wanted=None if name in _OF_SOME_METRICS else everything,
             whole=name == "json",
         )
-    refuse_loop(options, "--timeout", "--replay", "--fail-on")
+    refuse_loop(options, "--timeout", "--replay", "--at", "--fail-on")
     return _follow(options, choice)
 
 

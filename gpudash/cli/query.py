@@ -98,7 +98,7 @@ def _follow(
     options: argparse.Namespace, reads: Set[str], show: Callable[[Snapshot, Snapshot], None]
 ) -> NoReturn:
     """Show each sample and its chosen GPUs, until a signal or a closed pipe; raises UsageError."""
-    refuse_loop(options, "--once", "--timeout", "--replay")
+    refuse_loop(options, "--once", "--timeout", "--replay", "--at")
     if "supported_clocks" in reads:
         raise UsageError("--loop does not go with supported clocks, which do not change")
     gpus = gpu_selectors(options)

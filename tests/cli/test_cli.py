@@ -177,6 +177,12 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--once", "--format", "csv", "--pid", "1"], "--pid does not go with csv"),
         (["--once", "-l", "1", "--timeout", "3"], "--timeout does not go with --loop"),
         (["-l", "5", "topo"], "-l does not go with gpudash topo"),
+        (["--once", "--demo", "-l", "1", "--at", "10:53"], "--at does not go with --loop"),
+        (
+            ["--query-gpu=index", "--format=csv", "--demo", "-l", "1", "--at", "10:53"],
+            "--at does not go with --loop",
+        ),
+        (["-q", "--demo", "-l", "1", "--at", "10:53"], "--at does not go with --loop"),
         (["--once", "record", "x"], "--once does not go with gpudash record"),
         (["--once", "--json-schema"], "--once does not go with --json-schema"),
         (["--query-gpu=index", "--format=csv", "-l", "1", "--once"], "--once does not go with"),

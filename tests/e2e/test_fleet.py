@@ -163,6 +163,11 @@ def test_a_simulated_fleet_is_printed_in_every_form() -> None:
         (["--prometheus", "--once"], "--prometheus needs a URL, here, in GPUDASH_PROMETHEUS"),
         (["--prometheus", "ftp://x", "--once"], "--prometheus 'ftp://x': expected a URL"),
         (["--demo=fleet", "--once", "--format", "gpustat"], "--format 'gpustat' of many hosts"),
+        (["--demo=fleet-2x2", "--once", "--replay", "f"], "--demo does not go with --replay"),
+        (["--scrape", "http://x", "--once", "--replay", "f"], "--scrape does not go with --replay"),
+        (["--prometheus", "--once", "--replay", "f"], "--prometheus does not go with --replay"),
+        (["--hosts-file", "h", "--once", "--replay", "f"], "--hosts-file does not go with"),
+        (["--demo=fleet-2x2", "--once", "--at", "10:53"], "--at goes with --replay FILE"),
     ],
 )
 def test_options_without_effect_are_refused(far: Far, words: list[str], error: str) -> None:
