@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from gpudash.feed.live import LiveFeed
     from gpudash.model.snapshot import Snapshot
 
+_OF_A_COLLECTOR_HERE = {
+    "--demo": "demo",
+    "--show-secrets": "show_secrets",
+    "--pcie-throughput": "pcie_throughput",
+    "--compact": "compact",
+}
+
 
 class Lines(NamedTuple):
     """A command that prints snapshots, and how its lines are read and kept."""
@@ -51,8 +58,11 @@ def of(options: argparse.Namespace, host: str) -> Lines:
     from gpudash.cli.fleet import settings
     from gpudash.fleet.ssh import decode_line, stream_command
 
-    if options.demo is not None:
-        raise UsageError("--demo does not go with --host: it simulates a host here")
+    for option, name in _OF_A_COLLECTOR_HERE.items():
+        if getattr(options, name) not in (None, False):
+            raise UsageError(
+                f"{option} does not go with --host: it is about what is read on this host"
+            )
     gpus, path = gpu_selectors(options), settings(options).remote
 
     def decode(line: bytes) -> Snapshot | None:

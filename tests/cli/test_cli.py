@@ -197,6 +197,10 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--ssh-config", "x", "wait"], "--ssh-config does not go with gpudash wait"),
         (["--show-secrets", "topo"], "--show-secrets does not go with gpudash topo"),
         (["--pcie-throughput", "-L"], "--pcie-throughput does not go with -L"),
+        (["--host", "gpu1", "--once", "--show-secrets"], "--show-secrets does not go with --host"),
+        (["--host", "gpu1", "-L", "--demo"], "--demo does not go with --host"),
+        (["--host", "gpu1", "--json", "--compact"], "--compact does not go with --host"),
+        (["record", "x", "--host", "gpu1", "--pcie-throughput"], "--pcie-throughput does not go"),
         (["--no-config", "config", "path"], "takes no --no-config"),
     ],
 )
