@@ -201,6 +201,9 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--host", "gpu1", "-L", "--demo"], "--demo does not go with --host"),
         (["--host", "gpu1", "--json", "--compact"], "--compact does not go with --host"),
         (["record", "x", "--host", "gpu1", "--pcie-throughput"], "--pcie-throughput does not go"),
+        (["record", "x", "--demo=fleet", "--gpu", "0"], "--gpu does not go with many hosts"),
+        (["record", "x", "--host", "a,b", "--pcie-throughput"], "--pcie-throughput does not go"),
+        (["record", "x", "--demo=fleet", "--on-finding", "true"], "--on-finding does not go with"),
         (["--no-config", "config", "path"], "takes no --no-config"),
     ],
 )

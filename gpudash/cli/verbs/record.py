@@ -28,6 +28,11 @@ from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
 _DEFAULT_KEEP, _MAX_KEEP = 4, 1000
+_OF_ONE_HOST = {
+    "--on-finding": "on_finding",
+    "--gpu": "gpu",
+    "--pcie-throughput": "pcie_throughput",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,8 +108,9 @@ def _stream(
 ) -> Callable[[], LineStream[Snapshot] | LineStream[FleetSnapshot]]:
     """Return what starts the collector of one host, or of many."""
     if modes.is_fleet(options):
-        if options.on_finding is not None:
-            raise UsageError("--on-finding does not go with many hosts")
+        for option, name in _OF_ONE_HOST.items():
+            if getattr(options, name) not in (None, False):
+                raise UsageError(f"{option} does not go with many hosts")
         argv = fleet.command(options)
         return lambda: LineStream(argv, interval, decode)
     found = lines(options)
