@@ -301,23 +301,25 @@ def print_once(options: argparse.Namespace) -> int:
     from gpudash.output import FLEET_FORMATS, Target
 
     check_recording(options)
-    name = _format(options)
+    name, fitting = _format(options), fits(options)
     if options.replay is not None:
-        snapshot = narrowed(_recorded(options), fits(options))
+        whole = _recorded(options)
     else:
         found: list[FleetSnapshot] = []
         status = _until_signal(options, lambda collector: _collect(options, collector, found))
         if not found:
             return status
-        snapshot = found[0]
+        whole = found[0]
+    snapshot = narrowed(whole, fitting)
     target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
-    return exit_status(snapshot, options.fail_on)
+    return exit_status(whole, snapshot, options.fail_on)
 
 
 def _collect(options: argparse.Namespace, collector: Collector, found: list[FleetSnapshot]) -> int:
     """Wait until all is known that can be, or the time is over."""
-    from gpudash.fleet.collector import is_settled
+    from gpudash.fleet.collector import is_settled, merge
+    from gpudash.fleet.reduce import Reducer
 
     seconds = options.timeout or _ONCE_SECONDS
     deadline = time.monotonic() + seconds
@@ -326,7 +328,8 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
         if left <= 0:
             break
         _advance(collector, left)
-    found.append(View(options).of([_in_time(reading, seconds) for reading in readings]))
+    merged = merge([_in_time(reading, seconds) for reading in readings])
+    found.append(Reducer(settings(options).prices).reduce(merged))
     return ExitStatus.OK
 
 
@@ -365,12 +368,15 @@ def _format(options: argparse.Namespace) -> str:
     return str(name)
 
 
-def exit_status(snapshot: FleetSnapshot, fail_on: FindingLevel | None) -> int:
-    """Return how well it went: sources that failed, no GPU at all, findings as --fail-on asks."""
-    if any(source.state == "failed" for source in snapshot.sources):
+def exit_status(whole: FleetSnapshot, shown: FleetSnapshot, fail_on: FindingLevel | None) -> int:
+    """Return how well it went: sources that failed, no GPU at all, findings as --fail-on asks.
+
+    That a filter leaves no GPU is no failure: `whole` is without it, `shown` what is printed.
+    """
+    if any(source.state == "failed" for source in whole.sources):
         return ExitStatus.UNAVAILABLE
-    if not any(host.devices for host in snapshot.hosts):
+    if not any(host.devices for host in whole.hosts):
         return ExitStatus.NO_GPU
     failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
-    is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings)
+    is_failed = fail_on and any(finding.level in failing for finding in shown.findings)
     return ExitStatus.FAILURE if is_failed else ExitStatus.OK

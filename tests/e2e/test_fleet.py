@@ -101,6 +101,7 @@ def test_a_recording_carries_many_hosts(far: Far) -> None:
     lines = far("--json", "--replay", file).stdout.splitlines()
     assert all(decode(line.encode()).hosts for line in lines)
     assert far.once("--replay", file, "--where", "host:gpu2").hosts[0].name == "gpu2"
+    assert far("--once", "--replay", file, "--where", "host:nowhere").returncode == 0
     refused = far("--once", "--replay", file, "--gpu", "0")
     assert refused.stderr == "gpudash: --gpu does not go with a recording of many hosts\n"
 
@@ -151,6 +152,9 @@ def test_a_simulated_fleet_is_printed_in_every_form() -> None:
     held = decode(run("--json", "--where", "state:held").stdout.encode())
     assert {gpu.status for host in held.hosts for gpu in host.devices} == {"held idle"}
     assert run("--where", "foo:1").returncode == 2
+    none = run("--where", "host:nowhere")
+    assert (none.returncode, none.stderr) == (0, "")
+    assert "0 GPUs on 0 hosts" in none.stdout
 
 
 @pytest.mark.parametrize(
