@@ -38,6 +38,10 @@ class Machine:
         except OSError:
             return []
 
+    def real_path(self, path: str) -> str:
+        """Return a path without symbolic links, to compare with others of this machine."""
+        return os.path.realpath(self._root + path)
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file, folder or node."""
         return os.path.lexists(self._root + path)

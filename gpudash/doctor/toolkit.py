@@ -43,12 +43,12 @@ def _toolkits(machine: Machine) -> dict[str, str]:
     """Return the version of each toolkit by its folder, each real folder once."""
     named = [machine.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     usual = [f"/usr/local/{name}" for name in machine.names("/usr/local") if name[:4] == "cuda"]
-    found: dict[str, str] = {}
-    for folder in dict.fromkeys([*named, *sorted(usual, reverse=True), "/usr/lib/cuda"]):
-        version = _toolkit_version(machine, folder) if folder.startswith("/") else None
-        if version is not None and version not in found.values():
-            found[clean(folder)] = version
-    return found
+    places: dict[str, str] = {}
+    for folder in [*named, *sorted(usual, reverse=True), "/usr/lib/cuda"]:
+        if folder.startswith("/"):
+            places.setdefault(machine.real_path(folder), folder)
+    versions = {folder: _toolkit_version(machine, folder) for folder in places.values()}
+    return {clean(folder): version for folder, version in versions.items() if version is not None}
 
 
 def _toolkit_version(machine: Machine, folder: str) -> str | None:

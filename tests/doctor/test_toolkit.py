@@ -18,6 +18,22 @@ def test_a_toolkit_that_the_driver_runs(tmp_path: Path) -> None:
     assert check.finding == "12.4.1 in /usr/local/cuda-12.4"
 
 
+def test_a_folder_counts_once_however_it_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "usr/local/cuda-12.4/version.json", JSON % "12.4.1")
+    inside = machine(tmp_path, links={"usr/local/cuda": "cuda-12.4"}, CUDA_HOME="/usr/local/cuda")
+    check = by_topic(toolkit.checks(inside, "12.4"))["CUDA toolkit"]
+    assert check.finding == "12.4.1 in /usr/local/cuda"
+
+
+def test_two_folders_of_one_version_are_two_each_with_its_cudnn(tmp_path: Path) -> None:
+    for folder in ("opt/cuda", "usr/local/cuda-12.4"):
+        write(tmp_path, f"{folder}/version.json", JSON % "12.4.1")
+    write(tmp_path, "usr/local/cuda-12.4/lib64/libcudnn.so.8.9.7")
+    found = by_topic(toolkit.checks(machine(tmp_path, CUDA_HOME="/opt/cuda"), "12.4"))
+    assert found["CUDA toolkit"].finding == "12.4.1 in /opt/cuda, 12.4.1 in /usr/local/cuda-12.4"
+    assert found["cuDNN"].finding == "8.9.7 in /usr/local/cuda-12.4/lib64"
+
+
 def test_a_toolkit_that_is_too_new(tmp_path: Path) -> None:
     write(tmp_path, "opt/cuda/version.txt", "CUDA Version 13.0.88")
     found = toolkit.checks(machine(tmp_path, CUDA_HOME="/opt/cuda"), "12.4")
