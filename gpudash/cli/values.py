@@ -35,9 +35,11 @@ def count(maximum: int) -> Callable[[str], int]:
     """Return the type of a whole number from 1 to `maximum`."""
 
     def whole_number(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= maximum):
+        # int() refuses thousands of digits.
+        digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
+        if not digits or len(digits) > len(str(maximum)) or int(digits) > maximum:
             raise _invalid(text, f"1 to {maximum}")
-        return int(text)
+        return int(digits)
 
     return whole_number
 
