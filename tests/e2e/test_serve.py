@@ -241,10 +241,10 @@ def test_a_port_that_is_taken_is_named(fakenvml: Path) -> None:
 
 def test_the_unit_runs_the_same_command(fakenvml: Path) -> None:
     words = ("--listen", ":9400", "--print-unit", "--gpu", "0 1", "--tls-cert", "a.pem")
-    unit = gpudash("serve", *words, library=fakenvml)
+    unit = gpudash("serve", *words, "--tls-key=a.key", library=fakenvml)
     (line,) = (line for line in unit.text.splitlines() if line.startswith("ExecStart="))
-    certificate = Path("a.pem").absolute()
-    assert line.endswith(f"serve --listen :9400 --gpu '0 1' --tls-cert {certificate}")
+    files = f"--tls-cert {Path('a.pem').absolute()} --tls-key={Path('a.key').absolute()}"
+    assert line.endswith(f"serve --listen :9400 --gpu '0 1' {files}")
 
 
 def test_all_interfaces_are_those_of_both_protocols(fakenvml: Path) -> None:

@@ -153,8 +153,11 @@ def _unit(argv: list[str]) -> str:
     program = str(Path(argv[0]).resolve())
     words = [program] if program.endswith("gpudash") else [sys.executable, "-m", "gpudash"]
     words += (word for word in argv[1:] if word != "--print-unit")
-    for index, word in enumerate(words[:-1]):
-        if word in _FILES:
+    for index, word in enumerate(words):
+        name, equals, path = word.partition("=")
+        if name in _FILES and equals:
+            words[index] = f"{name}={os.path.abspath(path)}"
+        elif name in _FILES:
             words[index + 1] = os.path.abspath(words[index + 1])
     # systemd expands both.
     return _UNIT.format(command=shlex.join(words).replace("%", "%%").replace("$", "$$"))
