@@ -65,27 +65,21 @@ def choose(
     return Choice(devices=tuple(each.device for each in found), shortage="")
 
 
-def max_possible(now: Snapshot, request: GpuRequest, environ: Mapping[str, str]) -> int:
-    """Return how many devices could be leased together if all were free."""
-    devices = possible_devices(now, request, environ)
-    candidates = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
-    if request.linked and len(devices) >= request.count:
-        return request.count if _best(candidates, request, now.topology) else 0
-    return len(devices)
-
-
 def require_possible(
     now: Snapshot, request: GpuRequest, environ: Mapping[str, str] = os.environ
 ) -> None:
     """Raise GpudashError if the request cannot be satisfied even with all GPUs free."""
-    count = max_possible(now, request, environ)
-    if count < request.count:
-        error = GpudashError(
-            f"{counted(request.count, 'such GPU')} can never be free: "
-            f"{count or 'none'} of this host's GPUs {'matches' if count == 1 else 'match'}"
-        )
-        error.exit_status = ExitStatus.TOO_FEW_GPUS
-        raise error
+    devices = possible_devices(now, request, environ)
+    free = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
+    count = len(devices)
+    if count >= request.count and (not request.linked or _best(free, request, now.topology)):
+        return
+    match = f"{count or 'none'} of this host's GPUs {'matches' if count == 1 else 'match'}"
+    if count >= request.count:
+        match = f"{match}, {_unlinked(request)}"
+    error = GpudashError(f"{counted(request.count, 'such GPU')} can never be free: {match}")
+    error.exit_status = ExitStatus.TOO_FEW_GPUS
+    raise error
 
 
 def _best(
@@ -212,9 +206,13 @@ def _shortage(
     wanted = f"{counted(request.count, 'GPU')} wanted, "
     there = f"{fit} {word}"
     if fit >= request.count:
-        there = f"{there}, but no {request.count} of them linked by NVLink"
+        there = f"{there}, {_unlinked(request)}"
     why = "; ".join(f"GPU {where} {reason}" for reason, where in _by_reason(rejections))
     return f"{wanted}{there}" + (f": {why}" if why else "")
+
+
+def _unlinked(request: GpuRequest) -> str:
+    return f"but no {request.count} of them linked by NVLink"
 
 
 def _by_reason(rejections: list[Rejection]) -> list[tuple[str, str]]:

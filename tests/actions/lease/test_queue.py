@@ -79,8 +79,11 @@ def test_what_can_never_be() -> None:
 
 def test_what_is_linked_nowhere_is_not_waited_for() -> None:
     host = make_snapshot(4)
-    with pytest.raises(GpudashError, match="can never be free"):
+    why = "can never be free: 4 of this host's GPUs match, but no 2 of them linked by NVLink"
+    with pytest.raises(GpudashError, match=why):
         require_possible(host, GpuRequest(count=2, linked=True), {})
+    with pytest.raises(GpudashError, match=r"4 of this host's GPUs match$"):
+        require_possible(host, GpuRequest(count=5, linked=True), {})
 
 
 def test_what_is_kept_grows_and_is_always_passed_by_again() -> None:
