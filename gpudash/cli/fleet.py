@@ -120,7 +120,7 @@ def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Sour
     if options.scrape is not None:
         from gpudash.fleet.scrape import ScrapeSource
 
-        urls = _urls(",".join(options.scrape).split(","), _SCRAPED, (), "--scrape")
+        urls = _urls(",".join(options.scrape).split(","), _SCRAPED, None, "--scrape")
         yield ScrapeSource([_endpoint(url, known) for url in urls])
     if options.demo is None:
         from gpudash.fleet.slurm import SlurmSource, is_here
@@ -155,12 +155,18 @@ def _demo(name: str) -> Source:
 
 
 def _urls(
-    given: Sequence[str], variable: str, known: Sequence[str], option: str
+    given: Sequence[str], variable: str, known: Sequence[str] | None, option: str
 ) -> tuple[str, ...]:
-    """Return the URLs that are given, else those of the environment, else of the settings."""
+    """Return the URLs that are given, else those of the environment, else of the settings.
+
+    `known` is None for an option that has no setting.
+    """
     found = [url for url in given if url] or os.environ.get(variable, "").split() or known
     if not found:
-        raise UsageError(f"{option} needs a URL, here, in {variable} or in the settings [fleet]")
+        places = f"here, in {variable} or in the settings [fleet]"
+        if known is None:
+            places = f"here or in {variable}"
+        raise UsageError(f"{option} needs a URL, {places}")
     for url in found:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"{option} {url!r}: expected a URL such as http://127.0.0.1:9090")
