@@ -50,13 +50,14 @@ def lease(sampler: Sampler, request: GpuRequest, taken: Mapping[str, str] = NONE
     """
     own = own_leases(sampler.samples[-1])
     for attempt in range(_ROUNDS):
+        if attempt:
+            time.sleep(random.uniform(1, 1 + attempt) * _RETRY_SECONDS)
+            sampler.next_sample()
         unavailable = {**taken, **_without_lock_file(sampler.samples[-1].devices)}
         excluded = dict(unavailable)
         found = _lease_once(sampler, request, own, excluded)
         if isinstance(found, Leased) or excluded == unavailable or request.count == 1:
-            return found
-        time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
-        sampler.next_sample()
+            break
     return found
 
 
