@@ -12,11 +12,11 @@ import select
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import GpuRequest, filter_candidates
+from gpudash.actions.lease.request import NONE, GpuRequest
 from gpudash.cli.fleet import hosts_of, settings
 from gpudash.feed.supervisor import Limits, Supervisor
 from gpudash.fleet import ssh
@@ -27,7 +27,6 @@ from gpudash.system import terminal
 
 _ANSWER_SECONDS = 15.0
 _COUNT, _MIN_INTERVAL = 9, 0.1
-_NOTHING: Mapping[str, str] = {}
 # 75 of the command itself must not start it a second time, elsewhere.
 _ONCE = '"$@"; s=$?; [ "$s" -eq 75 ] && exit 1; exit "$s"'
 
@@ -53,10 +52,9 @@ def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
         if now is None:
             why = asked.why
         else:
-            choice = choose(tuple(asked.samples), request, _NOTHING)
-            fitting, _ = filter_candidates(tuple(asked.samples), request, _NOTHING)
+            choice = choose(tuple(asked.samples), request, NONE)
             if choice.devices:
-                found.append(Offer(asked.host, choice.devices, len(fitting) - request.count))
+                found.append(Offer(asked.host, choice.devices, choice.fit - request.count))
                 continue
             # Who holds each GPU would be a page for many hosts: ask one of them for it.
             why = choice.shortage if len(answers) == 1 else choice.shortage.partition(": ")[0]

@@ -39,6 +39,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...]
     shortage: str
     """The shortage in one line; empty if there is none."""
+    fit: int
+    """How many devices could be taken, the chosen ones among them."""
 
 
 def choose(
@@ -60,9 +62,10 @@ def choose(
         candidates = [each for each in candidates if not each.device.is_mig]
     topology = samples[-1].topology
     found = _best(candidates, request, topology)
+    fit = len(candidates)
     if found is None:
-        return Choice(devices=(), shortage=_shortage(len(candidates), rejections, request))
-    return Choice(devices=tuple(each.device for each in found), shortage="")
+        return Choice(devices=(), shortage=_shortage(fit, rejections, request), fit=fit)
+    return Choice(devices=tuple(each.device for each in found), shortage="", fit=fit)
 
 
 def require_possible(

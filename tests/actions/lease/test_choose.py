@@ -157,6 +157,13 @@ def test_instances_in_place_of_their_gpu() -> None:
     assert picked(snapshot, count=2) == []
 
 
+def test_instances_do_not_count_among_the_gpus_that_several_are_taken_from() -> None:
+    instances = (idle(2, uuid=f"MIG-{name}", parent_uuid=gpu_uuid(2)) for name in "ab")
+    samples = [host(idle(0), idle(1), idle(2, mig_mode=True), *instances)]
+    assert choose(samples, GpuRequest(count=2), {}).fit == 2
+    assert choose(samples, GpuRequest(), {}).fit == 4
+
+
 def test_many_of_many() -> None:
     count = 64
     links = tuple(
