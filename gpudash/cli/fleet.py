@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli.options import collector_words, has_color, is_ascii
+from gpudash.cli.options import collector_words, has_color, is_ascii, judgement
 from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
@@ -235,13 +235,16 @@ def _print_lines(
 
 
 def _advance(collector: Collector, seconds: float, control: int | None = None) -> bool:
-    """Let a collector work for some time; return whether something has arrived before."""
+    """Let a collector work for some time; return whether it had something to do before the end.
+
+    Something has arrived, or is due, such as an attempt to reach a host again.
+    """
     seconds = min(seconds, _WAIT_SECONDS)
     until = time.monotonic() + seconds
     terminal.wait(min(seconds, collector.due_in()), *collector.descriptors(), control)
-    has_arrived = time.monotonic() < until
+    is_early = time.monotonic() < until
     collector.advance()
-    return has_arrived
+    return is_early
 
 
 class _EndedError(BaseException):
@@ -383,6 +386,4 @@ def exit_status(whole: FleetSnapshot, shown: FleetSnapshot, fail_on: FindingLeve
         return ExitStatus.UNAVAILABLE
     if not any(host.devices for host in whole.hosts):
         return ExitStatus.NO_GPU
-    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
-    is_failed = fail_on and any(finding.level in failing for finding in shown.findings)
-    return ExitStatus.FAILURE if is_failed else ExitStatus.OK
+    return judgement((finding.level for finding in shown.findings), fail_on)

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import NONE, GpuRequest
 from gpudash.cli.fleet import hosts_of, settings
+from gpudash.cli.verbs.pick import value
+from gpudash.feed.sampler import sampling
 from gpudash.feed.supervisor import Limits, Supervisor
 from gpudash.fleet import ssh
 from gpudash.model.device import Device
@@ -26,7 +28,6 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
 
 _ANSWER_SECONDS = 15.0
-_COUNT, _MIN_INTERVAL = 9, 0.1
 # 75 of the command itself must not start it a second time, elsewhere.
 _ONCE = '"$@"; s=$?; [ "$s" -eq 75 ] && exit 1; exit "$s"'
 
@@ -66,11 +67,7 @@ def print_offers(options: argparse.Namespace, request: GpuRequest) -> int:
     """Print a host and its GPUs a line, the best first; 75 where there is none."""
     found = offers(options, request)
     for offer in found:
-        if options.names == "uuid" or any(device.is_mig for device in offer.devices):
-            names = ",".join(device.uuid or "" for device in offer.devices)
-        else:
-            names = ",".join(str(device.index) for device in offer.devices)
-        terminal.write(f"{offer.host} {names}\n".encode())
+        terminal.write(f"{offer.host} {value(offer.devices, options.names)}\n".encode())
     return ExitStatus.OK if found else ExitStatus.TOO_FEW_GPUS
 
 
@@ -131,9 +128,7 @@ def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
     """Yield every host with its samples, or why there are none, in the order named."""
     known = settings(options)
     hosts = hosts_of(options, known)
-    interval = options.window / (_COUNT - 1)
-    is_short = interval < _MIN_INTERVAL
-    interval, keep = (_MIN_INTERVAL, 1) if is_short else (interval, _COUNT)
+    interval, keep = sampling(options.window)
     asked = []
     for host in hosts:
         argv = ssh.stream_command(host, config=options.ssh_config, gpudash=known.remote)

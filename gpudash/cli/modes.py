@@ -80,7 +80,6 @@ def _print_schema(_options: Namespace) -> int:
 
     from gpudash.model import fleet, wire
     from gpudash.model.errors import ExitStatus
-    from gpudash.system import terminal
 
     # A line is one of the two.
     one, many = wire.json_schema(), fleet.json_schema()

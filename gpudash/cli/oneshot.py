@@ -14,6 +14,7 @@ from gpudash.cli.options import (
     gpu_selectors,
     has_color,
     is_ascii,
+    judgement,
 )
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
 from gpudash.system import terminal
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpudash.analysis.process_choice import ProcessChoice
     from gpudash.collect.source import Source
-    from gpudash.model.snapshot import FindingLevel, Snapshot
+    from gpudash.model.snapshot import Snapshot
 
     Command = Callable[[Source, argparse.Namespace], int]
     """Prints something about a source, and returns the exit status."""
@@ -161,9 +162,9 @@ def _source(
             os.write(2, f"gpudash: {source.note}\n".encode())
         return source
     if options.host:
-        from gpudash.cli.remote import RemoteSource, host_of
+        from gpudash.cli.remote import RemoteSource
 
-        return RemoteSource(options, host_of(options) or "")
+        return RemoteSource(options, options.host[0])
     from gpudash.collect.local import open_once
 
     return open_once(
@@ -189,7 +190,8 @@ def _print_state(source: Source, options: argparse.Namespace, choice: ProcessCho
         snapshot = Diagnosis().examine(snapshot)
     snapshot = select(snapshot, gpus)
     _write(snapshot, options, choice)
-    return exit_status(snapshot) or _judgement(snapshot, options.fail_on)
+    levels = (finding.level for finding in snapshot.findings or ())
+    return exit_status(snapshot) or judgement(levels, options.fail_on)
 
 
 def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:
@@ -277,13 +279,6 @@ def write_json(document: object) -> None:
 
     line = msgspec.json.encode(document)
     terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
-
-
-def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
-    """Return 1 if there is a finding of that level or a worse one."""
-    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
-    is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings or ())
-    return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 
 def _unanswered(what: str) -> DriverError:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash.model.errors import SettingsError, UsageError
+from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
     import argparse
+
+    from gpudash.model.snapshot import FindingLevel
 
 DEFAULT_INTERVAL = 1.0
 """Seconds between two samples of a stream."""
@@ -111,6 +113,13 @@ def _is_read_only(path: str) -> bool:
         return is_read_only(path)
     except SettingsError:
         return True
+
+
+def judgement(levels: Iterable[FindingLevel], fail_on: FindingLevel | None) -> int:
+    """Return the status that --fail-on gives to findings: 1 if one is of its level or worse."""
+    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
+    is_failed = fail_on is not None and not failing.isdisjoint(levels)
+    return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 
 def has_color() -> bool:

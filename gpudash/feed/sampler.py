@@ -114,12 +114,16 @@ class Sampler:
         raise error
 
 
+def sampling(window_seconds: float) -> tuple[float, int]:
+    """Return the seconds between samples over a time, and how many; one if it is too short."""
+    interval = window_seconds / (_COUNT - 1)
+    return (_MIN_INTERVAL, 1) if interval < _MIN_INTERVAL else (interval, _COUNT)
+
+
 def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
     """Return a sampler over `window_seconds`; of one sample if that is too short."""
-    interval = window_seconds / (_COUNT - 1)
-    if interval < _MIN_INTERVAL:
-        return Sampler(argv, interval=_MIN_INTERVAL, keep=1)
-    return Sampler(argv, interval=interval, keep=_COUNT)
+    interval, keep = sampling(window_seconds)
+    return Sampler(argv, interval=interval, keep=keep)
 
 
 class LineStream(Generic[D]):

@@ -29,7 +29,7 @@ from gpudash.cli.values import seconds
 from gpudash.cli.verbs import Verb
 from gpudash.feed.supervisor import Supervisor
 from gpudash.model import wire
-from gpudash.model.errors import GpudashError, UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.output import prometheus
 from gpudash.output.prometheus import DcgmNames
 from gpudash.system import terminal
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.print_unit:
         terminal.write(_unit(sys.argv).encode())
-        return 0
+        return ExitStatus.OK
     interval = options.interval or _DEFAULT_INTERVAL
     toggle, end = SignalToggle(signal.SIGUSR1), EndSignals()
     collector = Supervisor(collector_command(options), interval, wire.decode)
