@@ -118,19 +118,20 @@ def with_source(
     check_recording(options)
     from gpudash.system.imports import import_msgspec
 
-    if options.host or options.demo is not None or options.replay is not None:
-        import_msgspec()
-        return command(_source(options, lambda: None, wanted, whole), options)
-    from gpudash.system import fork
-
-    def in_child(alive: Callable[[], None]) -> int:
+    def run(alive: Callable[[], None]) -> int:
         import_msgspec()
         return command(_source(options, alive, wanted, whole), options)
 
     try:
-        return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
-    except GpudashError:
-        if options.format == "prometheus" and not terminal.has_written():
+        if options.host or options.demo is not None or options.replay is not None:
+            return run(lambda: None)
+        from gpudash.system import fork
+
+        return fork.run_isolated(run, options.timeout or DEFAULT_TIMEOUT)
+    except GpudashError as error:
+        # A wrong option or a recording says nothing about a host.
+        is_down = options.replay is None and error.exit_status != ExitStatus.USAGE
+        if is_down and options.format == "prometheus" and not terminal.has_written():
             from gpudash.output import prometheus
 
             terminal.write(prometheus.down().encode())

@@ -89,6 +89,11 @@ def test_one_host_has_the_local_commands(far: Far) -> None:
     failed = far("--host", "denied", "--once")
     assert (failed.returncode, failed.stdout) == (255, "")
     assert failed.stderr == "gpudash: eve@denied: Permission denied (publickey).\n"
+    down = far("--host", "denied", "--format", "prometheus")
+    assert (down.returncode, down.stderr) == (255, failed.stderr)
+    assert "gpudash_up 0" in down.stdout.splitlines()
+    wrong = far("--host", "gpu1", "--format", "prometheus", "--show-secrets")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
 def test_a_recording_carries_many_hosts(far: Far) -> None:
