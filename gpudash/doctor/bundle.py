@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from gpudash.config.file import rendered
+from gpudash.config.settings import Settings, Table, declared, plain
 from gpudash.doctor.checks import Machine
 from gpudash.model import wire
 from gpudash.model.process import Holder, LastProcess, Lease, Process
@@ -42,9 +44,9 @@ class Section(NamedTuple):
 
 
 def sections(
-    machine: Machine, checks: str, settings: str | None, snapshot: Snapshot | str
+    machine: Machine, checks: str, settings: Settings, snapshot: Snapshot | str
 ) -> list[Section]:
-    """Return the report: checks as printed, the settings file, and a snapshot or why there is none.
+    """Return the report: checks as printed, what is set, and a snapshot or why there is none.
 
     All of it is masked.
     """
@@ -58,7 +60,7 @@ def sections(
         Section("gpudash doctor", checks),
         Section("system", _system(machine)),
         Section("environment", _environment(machine.environ)),
-        Section("settings", "no file" if settings is None else settings),
+        Section("settings", _settings(settings)),
         Section("snapshot (gpudash --once --json)", document),
     ]
     return [Section(title, _masked(text, names)) for title, text in found]
@@ -86,6 +88,27 @@ def _system(machine: Machine) -> str:
 def _environment(environ: Mapping[str, str]) -> str:
     shown = sorted(name for name in environ if _VARIABLES.match(name))
     return "\n".join(f"{name}={clean(environ[name])}" for name in shown) or "none of ours"
+
+
+def _settings(settings: Settings) -> str:
+    """Return the settings that are not the defaults, without the texts that may name anybody."""
+    lines: list[str] = []
+    for name, setting in declared().items():
+        value = getattr(settings, name)
+        if value == setting.default:
+            continue
+        if isinstance(setting.kind, Table):
+            # Hosts, users, URLs, headers and commands; all others are of a closed choice.
+            lines += [
+                f"{name}.{each} is set"
+                for each in setting.kind.type.__struct_fields__
+                if getattr(value, each) != getattr(setting.default, each)
+            ]
+        elif isinstance(value, Mapping):
+            lines += [f"{name}.{each} = {rendered(plain(item))}" for each, item in value.items()]
+        else:
+            lines.append(f"{name} = {rendered(plain(value))}")
+    return "\n".join(lines) or "the defaults"
 
 
 def _own_names() -> dict[str, str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpudash.config.settings import FleetSettings, Settings
 from gpudash.doctor.bundle import render, sections
 from gpudash.doctor.checks import Machine
 from gpudash.model.process import Holder, Job, LastProcess, LastRead, Lease
@@ -47,7 +48,20 @@ def report() -> str:
         findings=(Finding(rule="r", level="warn", sentence="alice and bob share node7, alices"),),
     )
     checks = f"PASS  GPUs  {gpu_uuid(0)} of node7"
-    settings = 'theme = "dark"\n# of trudy\n# password = hunter2\n'
+    settings = Settings(
+        interval=2.5,
+        theme="light",
+        columns=("pid", "user"),
+        read_only=True,
+        keys={"screen.quit": ("f10",)},
+        fleet=FleetSettings(
+            groups={"lab": "secrethost[01-12]"},
+            prometheus=("https://metrics.example.org:9090",),
+            token_command=("echo", "tokenvalue99"),
+            user="aliceuser",
+            headers={"X-Scope-OrgID": "tenant5"},
+        ),
+    )
     return render(sections(Machine("/nonexistent", ENVIRON), checks, settings, snapshot))
 
 
@@ -68,20 +82,37 @@ def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPat
         assert name not in text
     for name in ("6f9ac0de", "mallory", "trudy"):
         assert name not in text
-    for secret in ("secret-project", "aws-secret", "my-token", "hunter2", "/opt/x", "unannounced"):
+    for secret in ("secret-project", "aws-secret", "my-token", "/opt/x", "unannounced"):
         assert secret not in text
+    for setting in ("secrethost", "tokenvalue99", "aliceuser", "tenant5", "metrics"):
+        assert setting not in text
     assert "user-1 and user-2 share host, alices" in text
 
 
 def test_what_a_report_needs_is_kept() -> None:
     text = report()
-    for kept in ("TERM=xterm", "GPUDASH_LOCK_DIR=/srv/x", 'theme = "dark"', "PASS  GPUs  GPU-1"):
+    for kept in ("TERM=xterm", "GPUDASH_LOCK_DIR=/srv/x", "PASS  GPUs  GPU-1"):
         assert kept in text
     assert '"train",\n        "(2 arguments)"' in text
     assert '"tool",\n        "(1 argument)"' in text
     assert "CUDA_VISIBLE_DEVICES=GPU-1" in text
 
 
+def test_settings_have_values_only_where_these_can_name_nobody() -> None:
+    assert report().partition("== settings ==\n")[2].partition("\n\n")[0].split("\n") == [
+        "interval = 2.5",
+        'theme = "light"',
+        'columns = ["pid", "user"]',
+        "read_only = true",
+        'keys.screen.quit = ["f10"]',
+        "fleet.groups is set",
+        "fleet.prometheus is set",
+        "fleet.token_command is set",
+        "fleet.user is set",
+        "fleet.headers is set",
+    ]
+
+
 def test_without_a_snapshot_there_is_the_reason() -> None:
-    parts = sections(Machine("/nonexistent", {}), "", None, "did not answer in 5 s")
-    assert [part.text for part in parts[3:]] == ["no file", "did not answer in 5 s"]
+    parts = sections(Machine("/nonexistent", {}), "", Settings(), "did not answer in 5 s")
+    assert [part.text for part in parts[3:]] == ["the defaults", "did not answer in 5 s"]

@@ -59,14 +59,12 @@ def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
     """
     from gpudash import config
     from gpudash.doctor import bundle
+    from gpudash.tui.preferences import choices
 
     if os.path.lexists(path):
         raise UsageError(f"{clean(path)} exists: choose another name")
     rendered = render_checks(checks, width=100, color=False, ascii=True)
-    try:
-        settings = config.read(config.path())
-    except (OSError, ValueError) as error:
-        settings = f"cannot be read: {error}"
+    settings, _ = config.load(config.path(), choices())
     parts = bundle.sections(Machine(), rendered, settings, _snapshot(timeout))
     lines = [f"  {part.title}" for part in parts]
     os.write(2, "\n".join([f"{clean(path)} will hold:", *lines, bundle.MASKED, ""]).encode())
