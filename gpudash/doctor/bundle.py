@@ -28,6 +28,8 @@ MASKED = "Names of users and hosts, UUIDs, serial numbers, arguments and secrets
 _VARIABLES = re.compile(
     r"(TERM|TERM_PROGRAM|COLORTERM|NO_COLOR|LANG|LC_\w+|TMUX|STY)$|(GPUDASH|CUDA|NVIDIA)_"
 )
+_OF_HOSTS = frozenset({"GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE"})
+"""Those with URLs."""
 _HOME = re.compile(r"(/home/)(?!user\b)[^/\s\"',:]+")
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 """Also the beginning of one, as CUDA_VISIBLE_DEVICES takes it."""
@@ -87,7 +89,11 @@ def _system(machine: Machine) -> str:
 
 def _environment(environ: Mapping[str, str]) -> str:
     shown = sorted(name for name in environ if _VARIABLES.match(name))
-    return "\n".join(f"{name}={clean(environ[name])}" for name in shown) or "none of ours"
+    lines = [
+        f"{name} is set" if name in _OF_HOSTS else f"{name}={clean(environ[name])}"
+        for name in shown
+    ]
+    return "\n".join(lines) or "none of ours"
 
 
 def _settings(settings: Settings) -> str:

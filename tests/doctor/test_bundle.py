@@ -16,6 +16,8 @@ ENVIRON = {
     "CUDA_VISIBLE_DEVICES": gpu_uuid(0),
     "NVIDIA_VISIBLE_DEVICES": "GPU-6f9ac0de",
     "GPUDASH_CONFIG": "/home/mallory/.config/gpudash.toml",
+    "GPUDASH_PROMETHEUS": "https://prom5.example.net:9090",
+    "GPUDASH_SCRAPE": "http://exporter6:9400",
     "AWS_SECRET_ACCESS_KEY": "aws-secret",
     "MY_TOKEN": "my-token",
 }
@@ -80,7 +82,7 @@ def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPat
         gpu_uuid(0),
     ):
         assert name not in text
-    for name in ("6f9ac0de", "mallory", "trudy"):
+    for name in ("6f9ac0de", "mallory", "trudy", "prom5", "exporter6"):
         assert name not in text
     for secret in ("secret-project", "aws-secret", "my-token", "/opt/x", "unannounced"):
         assert secret not in text
@@ -96,6 +98,7 @@ def test_what_a_report_needs_is_kept() -> None:
     assert '"train",\n        "(2 arguments)"' in text
     assert '"tool",\n        "(1 argument)"' in text
     assert "CUDA_VISIBLE_DEVICES=GPU-1" in text
+    assert "GPUDASH_PROMETHEUS is set" in text
 
 
 def test_settings_have_values_only_where_these_can_name_nobody() -> None:
