@@ -74,7 +74,7 @@ class BaseApp(TerminalApp):
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, leaving)
         self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
-        self._saves = self.set_interval(_SAVE_SECONDS, self._save, pause=True)
+        self._saves = self.set_interval(_SAVE_SECONDS, self.save_changes, pause=True)
 
     def on_ready(self) -> None:
         """Show the screen, and keep the garbage collector off what start-up left for good."""
@@ -159,13 +159,19 @@ class BaseApp(TerminalApp):
         self.preferences.change(**fields)
         self._saves.reset()
 
-    def _save(self) -> None:
+    def save_changes(self, message: str = "") -> None:
+        """Save what the user changed; once it is written, a `message` that is not empty is shown.
+
+        Why it cannot be written is shown in any case.
+        """
         self._saves.pause()
         loop = asyncio.get_running_loop()
 
-        def failed(reason: str) -> None:
-            # After the loop has ended, `finish` reports it.
+        def tell(text: str, stays: bool) -> None:
+            # After the loop has ended, `finish` reports what failed.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(partial(self.show_message, reason, stays=True))
+                loop.call_soon_threadsafe(partial(self.show_message, text, stays=stays))
 
-        self.preferences.save(failed)
+        self.preferences.save(
+            partial(tell, stays=True), partial(tell, message, False) if message else None
+        )

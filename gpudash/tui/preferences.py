@@ -51,6 +51,7 @@ class Preferences:
         self._saving: threading.Thread | None = None
         self._due: Callable[[str], None] | None = None
         """Called with the reason if the next write fails; None if there is nothing to write."""
+        self._when_saved: Callable[[], None] | None = None
 
     @property
     def has_file(self) -> bool:
@@ -71,15 +72,21 @@ class Preferences:
         """Use settings without saving them, as a key does that may be hit by accident."""
         self.current = msgspec.structs.replace(self.current, **fields)
 
-    def save(self, failed: Callable[[str], None] | None = None) -> None:
+    def save(
+        self,
+        failed: Callable[[str], None] | None = None,
+        saved: Callable[[], None] | None = None,
+    ) -> None:
         """Write changes to the file in a thread, where `failed` is called with a reason.
 
-        A write in progress, as in a home folder that hangs, is followed by one of these.
+        There `saved` is called if they are written; neither where there is nothing to write. A
+        write in progress, as in a home folder that hangs, is followed by one of these.
         """
         if self.is_saved:
             return
         with self._lock:
             self._due = failed or _ignore
+            self._when_saved = saved or self._when_saved
             if self._saving is not None:
                 return
             # A daemon: such a folder must not keep the program from ending, either.
@@ -93,12 +100,16 @@ class Preferences:
                 if failed is None:
                     self._saving = None
                     return
+                saved, self._when_saved = self._when_saved, None
                 wanted = self._wanted
             try:
                 save(wanted, str(self._path), since=self._saved, choices=choices())
                 self._saved = wanted
             except SettingsError as error:
                 failed(str(error))
+            else:
+                if saved is not None:
+                    saved()
 
     def finish(self, failed: Callable[[str], None] | None = None) -> None:
         """Write what is not written yet, and wait a little for it."""

@@ -89,12 +89,52 @@ async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> No
         await pilot.pause()
         assert preferences.is_saved
         await pilot.press("f12")
-        await pilot.pause()
-        assert "saved: the order, the panels and the interval" in screen_lines(app)[-1]
+        while "saved: the order, the panels and the interval" not in screen_lines(app)[-1]:
+            await pilot.pause(0.02)
         wanted = preferences.current
-    preferences.finish()
+    assert preferences.is_saved
     assert load(str(path), choices())[0] == wanted
     assert (wanted.hidden_panels, wanted.interval) == (("host",), 2.0)
+
+
+async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -> None:
+    preferences = Preferences(str(path))
+    path.write_text("theme = \n")
+    app = GpudashApp(HandFeed(), preferences=preferences)
+    async with app.run_test(size=(200, 40)) as pilot:
+        await pilot.press("f12")
+        await pilot.pause()
+        assert "nothing to save" in screen_lines(app)[-1]
+        await pilot.press("r", "f12")
+        seen = ""
+        while "settings not saved to" not in seen:
+            await pilot.pause(0.02)
+            seen = screen_lines(app)[-1]
+            assert "saved: " not in seen
+    assert path.read_text() == "theme = \n"
+
+
+def test_who_asked_for_a_save_is_told_when_it_is_written(path: Path) -> None:
+    path.mkdir()
+    failing, mended, told = threading.Event(), threading.Event(), threading.Event()
+
+    def wait(_reason: str) -> None:
+        failing.set()
+        mended.wait(60)
+
+    preferences = Preferences(str(path))
+    preferences.change(sort="pid")
+    preferences.save(wait, told.set)
+    assert failing.wait(60)
+    preferences.change(sort="user")
+    preferences.save(saved=told.set)
+    preferences.change(sort="cpu")
+    preferences.save()
+    assert not told.is_set()
+    path.rmdir()
+    mended.set()
+    assert told.wait(60)
+    assert 'sort = "cpu"' in path.read_text()
 
 
 async def test_without_a_file_there_is_nothing_to_save_to() -> None:
@@ -211,7 +251,7 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
         loop = asyncio.new_event_loop()
 
         async def save() -> None:
-            app._save()
+            app.save_changes()
 
         loop.run_until_complete(save())
         loop.close()

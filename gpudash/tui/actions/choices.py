@@ -93,13 +93,21 @@ def choose_theme(app: BaseApp) -> None:
 
 def save_settings(app: GpudashApp) -> None:
     """Make settings of what keys changed: the order, the panels and the interval."""
+    if not app.preferences.has_file:
+        app.show_message("there is no settings file to save to")
+        return
     current = app.preferences.current
     fields: dict[str, object] = {
         name: getattr(current, name) for name in ("sort", "reverse", "hidden_panels", "interval")
     }
     app.prefer(**fields)
-    saved = "saved: the order, the panels and the interval"
-    app.show_message(saved if app.preferences.has_file else "there is no settings file to save to")
+    what = "the order, the panels and the interval"
+    if app.preferences.is_saved:
+        app.show_message(f"nothing to save: {what} have not changed")
+    else:
+        # Until it is written, which takes long where the folder hangs.
+        app.show_message(f"saving {what}", stays=True)
+        app.save_changes(f"saved: {what}")
 
 
 def choose_sort(app: GpudashApp) -> None:
