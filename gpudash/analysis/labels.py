@@ -33,8 +33,8 @@ def device_labels(devices: Sequence[Device]) -> dict[str, str]:
     }
 
 
-def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) -> str:
-    """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`.
+def gpu_ranges(devices: Iterable[ProcessDevice | Device], mig_labels: Mapping[str, str]) -> str:
+    """Return devices as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`.
 
     They are in the order of the GPUs, instances among them.
     """

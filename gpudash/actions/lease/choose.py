@@ -8,9 +8,11 @@ from itertools import combinations, islice
 from math import comb
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.actions.lease.request import (
     NONE,
+    ONE_INSTANCE,
     Candidate,
     GpuRequest,
     Rejection,
@@ -18,7 +20,7 @@ from gpudash.actions.lease.request import (
     leased,
     possible_devices,
 )
-from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.labels import gpu_ranges, mig_labels
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot, Topology
@@ -57,14 +59,11 @@ def choose(
     considered.
     """
     candidates, rejections = filter_candidates(samples, request, environ, own, excluded)
-    if request.count > 1:
-        # CUDA uses one MIG instance at most.
-        candidates = [each for each in candidates if not each.device.is_mig]
-    topology = samples[-1].topology
-    found = _best(candidates, request, topology)
+    now = samples[-1]
+    found = _best(candidates, request, now.topology)
     fit = len(candidates)
     if found is None:
-        return Choice(devices=(), shortage=_shortage(fit, rejections, request), fit=fit)
+        return Choice(devices=(), shortage=_shortage(now, fit, rejections, request), fit=fit)
     return Choice(devices=tuple(each.device for each in found), shortage="", fit=fit)
 
 
@@ -80,6 +79,10 @@ def require_possible(
     match = f"{count or 'none'} of this host's GPUs {'matches' if count == 1 else 'match'}"
     if count >= request.count:
         match = f"{match}, {_unlinked(request)}"
+    singly = possible_devices(now, replace(request, count=1), environ)
+    instances = [each for each in singly if each not in devices]
+    if instances:
+        match = f"{match}; GPU {gpu_ranges(instances, mig_labels(now.devices))} {ONE_INSTANCE}"
     error = GpudashError(f"{counted(request.count, 'such GPU')} can never be free: {match}")
     error.exit_status = ExitStatus.TOO_FEW_GPUS
     raise error
@@ -200,17 +203,21 @@ def leased_shortage(
         if reason := leased(leases.get(uuid), now) or excluded.get(uuid):
             rejections.append(Rejection(device=device, reason=reason))
     fit = len(devices) - len(rejections)
-    return "" if fit >= request.count else _shortage(fit, rejections, request, "not leased")
+    return "" if fit >= request.count else _shortage(now, fit, rejections, request, "not leased")
 
 
 def _shortage(
-    fit: int, rejections: list[Rejection], request: GpuRequest, word: str = "free"
+    now: Snapshot, fit: int, rejections: list[Rejection], request: GpuRequest, word: str = "free"
 ) -> str:
     wanted = f"{counted(request.count, 'GPU')} wanted, "
     there = f"{fit} {word}"
     if fit >= request.count:
         there = f"{there}, {_unlinked(request)}"
-    why = "; ".join(f"GPU {where} {reason}" for reason, where in _by_reason(rejections))
+    labels = mig_labels(now.devices)
+    why = "; ".join(
+        f"GPU {gpu_ranges(devices, labels)} {reason}"
+        for reason, devices in islice(_by_reason(rejections).items(), 64)
+    )
     return f"{wanted}{there}" + (f": {why}" if why else "")
 
 
@@ -218,12 +225,9 @@ def _unlinked(request: GpuRequest) -> str:
     return f"but no {request.count} of them linked by NVLink"
 
 
-def _by_reason(rejections: list[Rejection]) -> list[tuple[str, str]]:
+def _by_reason(rejections: list[Rejection]) -> dict[str, list[Device]]:
     """Return each reason with the GPUs that it holds for."""
     found: dict[str, list[Device]] = {}
     for rejection in rejections:
         found.setdefault(rejection.reason, []).append(rejection.device)
-    return [
-        (reason, index_ranges(sorted({device.index for device in devices})))
-        for reason, devices in islice(found.items(), 64)
-    ]
+    return found

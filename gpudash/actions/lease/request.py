@@ -21,6 +21,9 @@ from gpudash.model.units import duration, size
 DEFAULT_MAX_UTILIZATION = 10.0
 NONE: Mapping[str, str] = MappingProxyType({})
 
+ONE_INSTANCE = "left out: CUDA uses one MIG instance at most"
+"""Why no instance is one of several devices."""
+
 _PROHIBITED = "prohibited"
 
 
@@ -80,6 +83,7 @@ def filter_candidates(
         reason = (
             _hidden(device, restricted)
             or _unfit(device, request)
+            or _uncombinable(device, request)
             or excluded.get(device.uuid or "")
             or leased(leases.get(device.uuid or ""), now)
             or _held(device, now.processes, request, at)
@@ -108,8 +112,7 @@ def possible_devices(
         device
         for device in now.devices
         if _is_unit(device, now.devices)
-        # CUDA uses one MIG instance at most.
-        and not (device.is_mig and request.count > 1)
+        and _uncombinable(device, request) is None
         and _hidden(device, restricted) is None
         and (device.state != "ok" or _unfit(device, request) is None)
         and _is_large_enough(device, request)
@@ -150,6 +153,10 @@ def _unfit(device: Device, request: GpuRequest) -> str | None:
     if device.compute_mode == _PROHIBITED:
         return "in compute mode prohibited"
     return "MIG without instances" if device.mig_mode and not device.is_mig else None
+
+
+def _uncombinable(device: Device, request: GpuRequest) -> str | None:
+    return ONE_INSTANCE if device.is_mig and request.count > 1 else None
 
 
 def leased(lease: Lease | None, now: Snapshot) -> str | None:

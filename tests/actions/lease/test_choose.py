@@ -164,6 +164,24 @@ def test_instances_do_not_count_among_the_gpus_that_several_are_taken_from() -> 
     assert choose(samples, GpuRequest(), {}).fit == 4
 
 
+def test_instances_are_named_by_their_labels_and_say_why_several_are_none() -> None:
+    instances = [
+        idle(number, uuid=f"MIG-{number}", parent_uuid=gpu_uuid(0), gpu_utilization_percent=None)
+        for number in (0, 1)
+    ]
+    used = make_process(devices=(make_process_device(uuid="MIG-1"),))
+    other = idle(1, gpu_utilization_percent=37)
+    snapshot = host(idle(0, mig_mode=True), *instances, other, processes=(used,))
+    assert lack(snapshot, min_free_bytes=80 * GIB) == (
+        "1 GPU wanted, 0 free: GPU 0:0,1 79.0 GiB free; "
+        "GPU 0:1 held by alice (PID 4242, for 84d18h)"
+    )
+    assert lack(snapshot, count=2) == (
+        "2 GPUs wanted, 0 free: GPU 0:0,0:1 left out: CUDA uses one MIG instance at most; "
+        "GPU 1 37 % busy"
+    )
+
+
 def test_many_of_many() -> None:
     count = 64
     links = tuple(

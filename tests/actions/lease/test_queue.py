@@ -17,7 +17,7 @@ from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.errors import GpudashError
 from gpudash.system import locks
 from tests import waiting
-from tests.factories import GIB, make_device, make_snapshot
+from tests.factories import GIB, gpu_uuid, make_device, make_snapshot
 
 
 @pytest.fixture
@@ -75,6 +75,17 @@ def test_what_can_never_be() -> None:
     ):
         with pytest.raises(GpudashError, match="can never be free"):
             require_possible(host, request, {})
+
+
+def test_what_can_never_be_of_instances_says_why() -> None:
+    instance = make_device(uuid="MIG-0", parent_uuid=gpu_uuid(0))
+    host = make_snapshot(devices=(make_device(mig_mode=True), instance, make_device(index=1)))
+    require_possible(host, GpuRequest(), {})
+    why = "1 of this host's GPUs matches; GPU 0:0 left out: CUDA uses one MIG instance at most$"
+    with pytest.raises(GpudashError, match=why):
+        require_possible(host, GpuRequest(count=2), {})
+    with pytest.raises(GpudashError, match=r"none of this host's GPUs match$"):
+        require_possible(host, GpuRequest(count=2, model="L4"), {})
 
 
 def test_what_is_linked_nowhere_is_not_waited_for() -> None:
