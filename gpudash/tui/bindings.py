@@ -56,6 +56,9 @@ _RENAMED = {
 }
 """Where Textual's names of keys are not Unicode's."""
 
+QUIT = "screen.quit"
+_WAY_OUT = "ctrl+c"
+
 UNBOUND = "unbound"
 """What an action without keys is bound to: no key is called that."""
 
@@ -143,6 +146,19 @@ def clashes(remapped: Remapped) -> list[str]:
             if key.id not in remapped:
                 lines += [f"{given[name]} takes the key {name} from {key.id}" for name in taken]
     return list(dict.fromkeys(lines))
+
+
+def with_way_out(remapped: Remapped) -> Remapped:
+    """Return keys of which one quits: Ctrl-C where there would be none."""
+    own = next(key.keys.split(",") for key in KEYS if key.id == QUIT)
+    given = {action: _names(keys) for action, keys in remapped.items()}
+    taken = {key for action, keys in given.items() if action != QUIT for key in keys}
+    if set(given.get(QUIT, own)) - taken:
+        return remapped
+    others = {
+        action: tuple(key for key in keys if key != _WAY_OUT) for action, keys in remapped.items()
+    }
+    return {**others, QUIT: (_WAY_OUT,)}
 
 
 def _in_words(key: Key) -> Key:

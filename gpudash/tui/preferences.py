@@ -18,7 +18,15 @@ from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.config.file import load, save
 from gpudash.config.settings import Choices, Settings
 from gpudash.model.errors import SettingsError
-from gpudash.tui.bindings import actions, clashes, key_names, keys_in_force, shown_key
+from gpudash.tui.bindings import (
+    QUIT,
+    actions,
+    clashes,
+    key_names,
+    keys_in_force,
+    shown_key,
+    with_way_out,
+)
 from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
 
 if TYPE_CHECKING:
@@ -46,7 +54,11 @@ class Preferences:
             self._saved, self.mistakes = load(path, choices())
         self._wanted = self._saved
         self.current = msgspec.structs.replace(self._saved, **for_this_run)
-        self.mistakes += [f"{path}: keys: {line}" for line in clashes(self.current.keys)]
+        keys = with_way_out(self.current.keys)
+        if keys != self.current.keys:
+            self.mistakes.append(f"{path}: keys.{QUIT}: no key would quit: Ctrl-C still does")
+            self.current = msgspec.structs.replace(self.current, keys=keys)
+        self.mistakes += [f"{path}: keys: {line}" for line in clashes(keys)]
         self._lock = threading.Lock()
         self._saving: threading.Thread | None = None
         self._due: Callable[[str], None] | None = None

@@ -326,6 +326,26 @@ async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     assert app.return_code == 0
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        '"screen.quit" = []',
+        '"time.pause" = ["q"]\n"sort.reverse" = ["ctrl+c"]\n"screen.help" = ["f10", "x"]',
+    ],
+)
+async def test_ctrl_c_quits_where_no_other_key_would(path: Path, keys: str) -> None:
+    path.write_text(f"[keys]\n{keys}\n")
+    preferences = Preferences(str(path))
+    assert f"{path}: keys.screen.quit: no key would quit: Ctrl-C still does" in preferences.mistakes
+    app = GpudashApp(HandFeed(), preferences=preferences)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("q")
+        assert app.is_running
+        await pilot.press("ctrl+c")
+    assert app.return_code == 0
+    assert preferences.is_saved
+
+
 async def test_an_unknown_action_and_a_clash_are_reported(path: Path) -> None:
     path.write_text('[keys]\n"time.pauze" = ["x"]\n"sort.reverse" = ["p"]\n')
     mistakes = Preferences(str(path)).mistakes
