@@ -158,12 +158,12 @@ class Playback:
 
     @property
     def message(self) -> str:
-        """A gap, the end, or a note on the sample shown; empty for none."""
+        """A gap, the end, or a note on the sample shown or the file; empty for none."""
         if self.ended:
             return "the recording ends here: p plays it again"
         if self._gap and not self.paused:
             return f"nothing was recorded for {duration(self._gap)}"
-        return self._head.note
+        return self._head.note or self.recording.note
 
     def toggle(self) -> None:
         """Pause, or play on; from the start where it has ended."""

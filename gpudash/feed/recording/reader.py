@@ -39,13 +39,15 @@ class Chunks(Protocol):
     count: int
     max_empty: int
     """How many in a row may hold no line of a recording."""
+    is_damaged: bool = False
+    """Whether lines of what was read so far are lost to damage."""
 
     def read(self, number: int) -> bytes:
         """Return the lines of a chunk."""
         ...
 
 
-class PlainChunks:
+class PlainChunks(Chunks):
     """A file of lines in pieces of a megabyte; its descriptor is closed with it."""
 
     def __init__(self, descriptor: int, chunk_bytes: int = _PLAIN_BYTES) -> None:
@@ -167,6 +169,12 @@ class Recording:
             raise WireError(f"{path}: {self._why_empty()}")
         self.first = first
         self.last = next(self._backward(self._chunks.count - 1))
+
+    @property
+    def note(self) -> str:
+        """A warning that what was read so far is damaged, else empty."""
+        damage = "is damaged: samples behind the damage are missing"
+        return f"{self.path} {damage}" if self._chunks.is_damaged else ""
 
     @property
     def seconds(self) -> float:

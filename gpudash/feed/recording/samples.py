@@ -166,9 +166,9 @@ def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
 class RecordedSource:
     """A source with one sample: the latest at an instant of a recording."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: Sample, note: str) -> None:
         self._sample = sample
-        self.note = sample.note
+        self.note = note
 
     def sample(self) -> Snapshot:
         """Return it; raises WireError for a line that is not a snapshot."""
@@ -183,7 +183,9 @@ def open_recorded(path: str, at: str | None) -> RecordedSource:
 
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
-    return RecordedSource(sample_at(Recording(path), at))
+    recording = Recording(path)
+    sample = sample_at(recording, at)
+    return RecordedSource(sample, sample.note or recording.note)
 
 
 def sample_at(recording: Recording, at: str | None) -> Sample:

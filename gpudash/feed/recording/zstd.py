@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT
 from gpudash.feed.recording.reader import ZSTD_MAGIC
@@ -26,6 +26,7 @@ FRAME_BYTES = 4 << 20
 """The size of a frame before its last line, which may be as long as a line can be."""
 
 _HEAD_BYTES = 18
+_BLOCK_HEAD_BYTES = 3
 _CHECKSUM_BYTES = 4
 _RUN = 1
 """The type of a block that is one byte, repeated."""
@@ -58,12 +59,15 @@ class ZstdChunks:
         self._ends = self._walk()
         self.count = len(self._ends)
         self.max_empty = 8
+        self.is_damaged = False
 
     def read(self, number: int) -> bytes:
         """Return the lines of a frame; raises WireError for one that is too large."""
         start = self._ends[number - 1] if number else 0
         frame = os.pread(self._descriptor, self._ends[number] - start, start)
-        return decompress(frame, FRAME_BYTES + FLEET_LINE_LIMIT)
+        found = decompress(frame, FRAME_BYTES + FLEET_LINE_LIMIT)
+        self.is_damaged |= found.is_damaged
+        return found.data
 
     def _walk(self) -> list[int]:
         """Return where each frame ends; the last one ends with the file at the latest.
@@ -84,36 +88,69 @@ class ZstdChunks:
             return None
         size, has_checksum = header
         position += size
-        last = 0
+        last = False
         while not last:
-            block = int.from_bytes(os.pread(self._descriptor, 3, position), "little")
-            last, kind, length = block & 1, block >> 1 & 3, block >> 3
-            position += 3 + (1 if kind == _RUN else length)
+            length, last = _block(os.pread(self._descriptor, _BLOCK_HEAD_BYTES, position))
+            position += length
             if position > self._size:
                 return None
         position += _CHECKSUM_BYTES * has_checksum
         return position if position <= self._size else None
 
 
-def decompress(frame: bytes, limit: int) -> bytes:
+class Decompressed(NamedTuple):
+    """What a frame holds, up to where it is damaged or cut off."""
+
+    data: bytes
+    is_damaged: bool
+    """Not for a frame that is only cut off, as a crash leaves it."""
+
+
+def decompress(frame: bytes, limit: int) -> Decompressed:
     """Return what a frame holds; of one that is cut off, as much as was flushed whole.
 
     Raises WireError for more than `limit` bytes. What is damaged ends where the damage begins.
     """
     found: list[bytes] = []
     size = 0
+    is_damaged = False
     decompressor = zstd.ZstdDecompressor()
-    with suppress(zstd.ZstdError):
-        while size <= limit and not decompressor.eof:
-            part = decompressor.decompress(frame, _PART_BYTES)
-            frame = b""
-            if not part:
-                break
-            found.append(part)
-            size += len(part)
-    if size > limit:
-        raise WireError("a zstd frame too large for gpudash record: unpack it with unzstd")
-    return b"".join(found)
+    try:
+        # By blocks: what precedes an error in the same piece would be lost.
+        for piece in _pieces(frame):
+            packed = piece
+            while not decompressor.eof:
+                part = decompressor.decompress(packed, _PART_BYTES)
+                packed = b""
+                if not part:
+                    break
+                found.append(part)
+                size += len(part)
+                if size > limit:
+                    why = "a zstd frame too large for gpudash record: unpack it with unzstd"
+                    raise WireError(why)
+    except zstd.ZstdError:
+        is_damaged = True
+    return Decompressed(b"".join(found), is_damaged)
+
+
+def _pieces(frame: bytes) -> Iterator[bytes]:
+    """Yield a frame's header, its blocks, and what follows them or cannot be told apart."""
+    header = _header(frame[:_HEAD_BYTES])
+    start, end = 0, len(frame) if header is None else header[0]
+    last = False
+    while end < len(frame) and not last:
+        yield frame[start:end]
+        length, last = _block(frame[end : end + _BLOCK_HEAD_BYTES])
+        start, end = end, end + length
+    yield frame[start:]
+
+
+def _block(head: bytes) -> tuple[int, bool]:
+    """Return how long a block is with its header, and whether it is the last of its frame."""
+    block = int.from_bytes(head, "little")
+    last, kind, length = block & 1, block >> 1 & 3, block >> 3
+    return _BLOCK_HEAD_BYTES + (1 if kind == _RUN else length), bool(last)
 
 
 def _header(head: bytes) -> tuple[int, bool] | None:
