@@ -36,10 +36,14 @@ def clone(pid, **how):
 _CLONER = (
     _CLONE
     + """
+PR_SET_PDEATHSIG, cloner = 1, os.getpid()
 for line in sys.stdin:
     pid = clone(int(line), exit_signal=SIGCHLD)
     if pid == 0:
-        signal.pause()
+        # It ends with the cloner, whatever ends that.
+        system.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == cloner:
+            signal.pause()
         os._exit(0)
     print(pid, flush=True)
     sys.stdin.readline()

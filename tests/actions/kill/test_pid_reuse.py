@@ -6,8 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
+import psutil
 import pytest
 
 from gpudash.actions.kill.pin import pin
@@ -21,6 +22,7 @@ from gpudash.cli.kill import signal_and_report
 from gpudash.model.errors import ActionError
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import processes as proc_stat
+from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_snapshot
 from tests.holders import Holder
@@ -55,6 +57,19 @@ def outlive_tick(pid: int) -> None:
 def gone() -> Snapshot:
     """The host once nothing uses a GPU any more."""
     return make_snapshot(1, host=HERE, processes=())
+
+
+def test_what_took_a_pid_ends_with_the_test(holders: Holders) -> None:
+    (job,) = holders(1)
+    job.end()
+    with Cloner() as cloner:
+        cloner.start(job.pid)
+        innocent = psutil.Process(job.pid)
+    try:
+        assert waiting.all_end([innocent])
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            innocent.kill()
 
 
 def test_a_pinned_target_is_hit_or_none(holders: Holders, cloner: Cloner) -> None:
