@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from gpudash.cli import modes, verbs
@@ -38,6 +38,10 @@ _SETTINGS = (
     "-mig --multi-instance-gpu"
 )
 """The options by which nvidia-smi changes a GPU."""
+
+_COMMANDS_ELSEWHERE = "mig vgpu clocks boost-slider power-hint conf-compute drain c2c pci"
+_OPTIONS_ELSEWHERE = "-B --list-excluded-gpus"
+"""What nvidia-smi does, and no part of gpudash."""
 
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true", "help": "print one JSON document"},
@@ -124,7 +128,7 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line, among them `run`; raises UsageError."""
-    _refuse_settings(argv)
+    _refuse_what_is_elsewhere(argv)
     parser = main_parser()
     try:
         options: argparse.Namespace = parser.parse_args(_with_optional_values(argv))
@@ -147,17 +151,25 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _refuse_settings(argv: Sequence[str]) -> None:
-    """Raise UsageError for what changes a GPU, with the command that does."""
-    commands, settings = verbs.names(), _SETTINGS.split()
-    for word in argv:
-        if word in commands:
-            return
-        if word.partition("=")[0] in settings:
+def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
+    """Raise UsageError for what changes a GPU, or nvidia-smi alone does, with its command."""
+    commands, elsewhere = verbs.names(), _COMMANDS_ELSEWHERE.split()
+    settings = _SETTINGS.split()
+    refused = {*settings, *elsewhere, *_OPTIONS_ELSEWHERE.split()}
+    before = list(takewhile(lambda word: word not in commands, argv))
+    if not any(word.partition("=")[0] in refused for word in before):
+        return
+    # The options of gpudash alone may have such a word as their value, and nvidia-smi has none.
+    parser = Parser(prog="gpudash", add_help=False)
+    _add_options(parser)
+    _, words = parser.parse_known_args(before)
+    for index, word in enumerate(words):
+        name = word.partition("=")[0]
+        if name in refused and (index == 0 or name not in elsewhere):
             import shlex
 
-            words = shlex.join(argv)
-            raise UsageError(f"{word}: gpudash sets nothing; run `command nvidia-smi {words}`")
+            why = "gpudash sets nothing" if name in settings else "only nvidia-smi does that"
+            raise UsageError(f"{word}: {why}; run `command nvidia-smi {shlex.join(words)}`")
 
 
 def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
