@@ -1,13 +1,14 @@
 """The processes that are shown: which of all, in what order, which are tagged and selected.
 
 Cursor and tags stand on identities: no snapshot moves them to another process. A list in which
-none was chosen stays at its top: a cursor whose process would leave the screen is dropped.
+none was chosen stays at its top: a cursor whose process would leave the screen is dropped, and
+that of another table goes to the first row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
@@ -23,6 +24,9 @@ Row = TypeVar("Row")
 class Ranking(Generic[Row]):
     """Rows in the order asked for, the one under the cursor known by its identity."""
 
+    _UNSEEN: ClassVar[int] = 0
+    """Where the cursor goes when its row, which nobody chose, leaves the screen; -1 for nowhere."""
+
     def __init__(
         self, columns: Sequence[Column[Row]], identity: Callable[[Row], Hashable], sort_key: str
     ) -> None:
@@ -34,6 +38,8 @@ class Ranking(Generic[Row]):
         """The column sorted by before, which decides between ties, and whether it descends."""
         self.cursor = 0
         """Index of the selected row, -1 for none."""
+        self.is_at_home = True
+        """Whether the top is looked at, and not the row under the cursor."""
         self.top = 0
         self._columns = {column.key: column for column in columns}
         self._identity = identity
@@ -73,19 +79,28 @@ class Ranking(Generic[Row]):
             self.sort_by(keys[(index + step) % len(keys)])
 
     def move(self, rows: int) -> None:
-        """Move the cursor by a number of rows, at most to an end."""
+        """Move the cursor by a number of rows, at most to an end; beyond the top it is at home."""
         self.move_to(self.cursor + rows)
+        self.is_at_home |= rows <= -len(self.rows)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, the nearest that there is."""
+        self.is_at_home = not self.rows
         self._put(index)
 
     def _put(self, index: int) -> None:
         self.cursor = max(0, min(index, len(self.rows) - 1))
 
     def window(self, height: int) -> range:
-        """Return the rows in view, moved as little as the cursor and the end demand."""
+        """Return the rows in view, moved as little as the cursor and the end demand.
+
+        They are those at the top until one was chosen.
+        """
         height = max(1, height)
+        if self.is_at_home:
+            self.top = 0
+            if self.cursor >= height:
+                self.cursor = self._UNSEEN
         self.top = max(self.top, self.cursor - height + 1)
         self.top = max(0, min(self.top, self.cursor, len(self.rows) - height))
         return range(self.top, min(len(self.rows), self.top + height))
@@ -126,6 +141,9 @@ _COLUMNS = {column.key: column for column in PROCESS_ORDERS}
 class Listing(Ranking[ProcessRow]):
     """Rows in the order asked for, a cursor on one of them, and the part that is in view."""
 
+    # No signal may reach a process that nobody chose.
+    _UNSEEN = -1
+
     def __init__(self, sort_key: str, *, descending: bool = True) -> None:
         super().__init__(PROCESS_ORDERS, lambda row: row.process.key, sort_key)
         self.descending = descending
@@ -141,8 +159,6 @@ class Listing(Ranking[ProcessRow]):
         self.tagged: set[ProcessKey] = set()
         self._missed: ProcessKey | None = None
         """The process under the cursor before a sample left it out."""
-        self.is_at_home = True
-        """Whether the top is looked at, and not the process under the cursor."""
 
     @property
     def selected_key(self) -> ProcessKey | None:
@@ -204,14 +220,9 @@ class Listing(Ranking[ProcessRow]):
         if self.selected is not None:
             self._missed, self.is_at_home = None, False
 
-    def move(self, rows: int) -> None:
-        """Move the cursor by a number of rows, at most to an end; beyond the top it is at home."""
-        super().move(rows)
-        self.is_at_home |= rows <= -len(self.rows)
-
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
-        self._missed, self.is_at_home = None, not self.rows
+        self._missed = None
         super().move_to(index)
 
     def select(self, key: ProcessKey) -> bool:
@@ -220,14 +231,6 @@ class Listing(Ranking[ProcessRow]):
         if index is not None:
             self.move_to(index)
         return index is not None
-
-    def window(self, height: int) -> range:
-        """Return the rows in view: those at the top until one was chosen."""
-        if self.is_at_home and self.cursor >= max(1, height):
-            self.cursor = -1
-        if self.is_at_home:
-            self.top = 0
-        return super().window(height)
 
     def _choose(self, *followed: ProcessKey | None, kept: ProcessKey | None = None) -> None:
         """Show the rows that fit, and the one that is kept."""

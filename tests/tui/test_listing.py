@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.filter import parse
-from gpudash.analysis.table import process_rows
-from gpudash.tui.listing import PROCESS_ORDERS, Listing
+from gpudash.analysis.table import Column, process_rows
+from gpudash.tui.listing import PROCESS_ORDERS, Listing, Ranking
 from tests.factories import make_process, make_process_device, make_snapshot
 from tests.tui.stage import process_of
 
@@ -213,6 +213,26 @@ def test_top_is_kept_again_after_it_was_gone_back_to() -> None:
     listing.reverse()
     assert listing.window(2) == range(2)
     assert pid(listing) is None
+
+
+def test_any_table_stays_at_its_top_until_somebody_chooses_a_row() -> None:
+    column: Column[int] = Column(key="size", header="SIZE", text=str, sort_key=float, width=4)
+    ranking = Ranking([column], lambda number: number, "size")
+    ranking.fill(range(10))
+    assert ranking.selected == 9
+    ranking.reverse()
+    assert ranking.window(4) == range(4)
+    assert ranking.selected == 0
+    ranking.fill([-1, *range(10)])
+    assert ranking.window(4) == range(4)
+    assert ranking.selected == 0
+    ranking.move(1)
+    ranking.reverse()
+    assert ranking.selected == 1
+    assert ranking.cursor in ranking.window(4)
+    ranking.move(-len(ranking.rows))
+    ranking.reverse()
+    assert ranking.window(4) == range(4)
 
 
 def test_what_a_filter_leaves_has_a_cursor_again() -> None:

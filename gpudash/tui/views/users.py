@@ -129,7 +129,7 @@ class UsersView(View):
 
     def action_scroll_lines(self, lines: int) -> None:
         """Move the cursor; the users in view follow it."""
-        self._ranking.move_to(self._ranking.cursor + lines)
+        self._ranking.move(lines)
 
     def action_scroll_pages(self, pages: int) -> None:
         """Move the cursor by what is in view."""
@@ -137,7 +137,8 @@ class UsersView(View):
 
     def action_scroll_ends(self, end: int) -> None:
         """Move the cursor to the first (0) or the last (1) user."""
-        self._ranking.move_to(len(self._ranking.rows) * end)
+        rows = len(self._ranking.rows)
+        self._ranking.move(rows if end else -rows)
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""

@@ -117,6 +117,16 @@ async def test_how_old_the_last_answer_is_stands_before_a_long_reason() -> None:
         assert "http://prom:9090, last answer 1m15s ago: the query would" in text_of(app)
 
 
+async def test_a_table_that_is_sorted_anew_shows_its_top_unless_a_row_was_chosen() -> None:
+    async with shown(fleet(some_hosts(100)), (120, 24)) as (app, pilot):
+        await pilot.press("2", "s", *"util", "enter")
+        assert "1-20 of 100" in text_of(app)
+        await pilot.press("r")
+        assert "1-20 of 100" in text_of(app)
+        await pilot.press("down", "r")
+        assert "1-20 of 100" not in text_of(app)
+
+
 async def test_arrows_move_over_the_map_and_enter_shows_the_gpus_of_the_host() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("right", "right")
