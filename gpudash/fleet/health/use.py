@@ -39,7 +39,7 @@ def held_idle(survey: Survey) -> Iterator[FleetFinding]:
         for user in row.device.users or (None,):
             by_user.setdefault(user, []).append(row)
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
-    people = [f"{user or 'unknown'} {len(held)}" for user, held in ranked]
+    people = [f"{user or 'unknown'} {counted(len(held), 'GPU')}" for user, held in ranked]
     known = len(by_user) - (None in by_user)
     by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]

@@ -175,6 +175,22 @@ def test_finds_jobs_that_use_a_part_of_their_gpus() -> None:
     assert "1 of its 8 GPUs" in found["imbalanced-job"].sentence
 
 
+def test_who_holds_gpus_idle_is_told_by_gpus_and_not_by_hours() -> None:
+    def held(index: int, user: str, hours: float) -> FleetDevice:
+        return gpu(
+            index,
+            users=(SafeText(user),),
+            memory_used_bytes=2 * GIB,
+            idle_seconds=hours * 3600,
+        )
+
+    some = [held(0, "bob", 10), held(1, "bob", 10), held(2, "alice", 5)]
+    found = rules_of(fleet(host("a", *some)))
+    assert found["held-idle"].sentence.endswith(
+        "at least 25 GPU-hours so far: bob 2 GPUs, alice 1 GPU"
+    )
+
+
 def test_finds_sources_that_fail_or_answer_in_part() -> None:
     failed = FleetSource(kind="prometheus", name=SafeText("http://a"), state="failed")
     partial = FleetSource(
