@@ -193,6 +193,8 @@ def _streamed(
     x = 0
     for run in runs:
         label = pad(run.label, min(_SHORT_LABEL, width(run.label))) + " "
+        if width(label) + max(run.sizes) > cells:
+            return None
         x += _GAP if x else 0
         if x + width(label) + run.sizes[0] > cells:
             lines.append([])

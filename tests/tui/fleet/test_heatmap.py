@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpudash.fleet.summary import HostRow, host_rows
@@ -35,6 +35,7 @@ def test_the_finest_that_fits_is_taken(count: int, size: tuple[int, int], unit: 
 
 
 @settings(max_examples=40, deadline=None)
+@example(1, 8, 4)
 @given(st.integers(0, 400), st.integers(1, 200), st.integers(0, 60))
 def test_no_host_is_left_out_and_nothing_is_outside(count: int, cells: int, height: int) -> None:
     rows = rows_of(count)
