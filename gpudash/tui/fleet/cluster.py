@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 
 from gpudash.fleet.summary import HostRow
-from gpudash.model.text import width
+from gpudash.model.text import cut, width
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
@@ -150,7 +150,14 @@ class ClusterPage:
         return joined(line)
 
     def _title(self, model: FleetModel, theme: Theme, cells: int) -> tuple[Line, Line]:
-        """Return what is painted, how, and what the letters mean; then the letters left over."""
+        """Return what is painted, how, and what the letters mean; then the letters left over.
+
+        Where hosts are left without a map, the first says so.
+        """
+        if model.rows and not self._arrangement.lines:
+            key = shown_key(model.keys, "fleet.hosts")
+            text = f" no room for the map; {key} lists the hosts"
+            return [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.dim)], []
         left = [
             Segment(f" {model.painting.title}", theme.title),
             Segment(f"  a cell is {self._arrangement.unit}", theme.dim),

@@ -1,7 +1,8 @@
 """Where each host stands on the heat map: groups side by side, a cell a GPU, a host or several.
 
 The finest that fits is taken: a line a host with its name and a cell a GPU, then groups with a
-cell a GPU, then groups with a cell a host, at last one for several hosts of a group.
+cell a GPU, then groups with a cell a host, then one for several hosts of a group, at last one for
+several hosts of any group.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def _order(group: str, name: str) -> tuple[list[tuple[int, int, str]], ...]:
 
 def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
     """Return the finest map of hosts, which are `ordered`, that fits into cells and lines."""
+    if not rows:
+        return Arrangement("a host", ())
     groups = [
         (label, [n for n, _ in found])
         for label, found in groupby(enumerate(rows), lambda pair: pair[1].host.group or "")
@@ -129,12 +132,16 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
             return found
     if found := _streamed(whole, by_gpu, cells, height):
         return found
-    for several in range(max(1, len(rows) // max(1, cells * height)), len(rows) + 1):
-        units = [(label, list(_parts(ns, several))) for label, ns in groups]
-        runs = [_Run(label, found, [1] * len(found)) for label, found in units]
-        unit = "a host" if several == 1 else f"{several} hosts"
-        if found := _fitted(runs, unit, as_one, cells, height, _SHORT_LABEL, 0):
-            return found
+    fewest = max(1, len(rows) // max(1, cells * height))
+    # Each group takes a line, with its name; without groups a line and a cell are enough.
+    for parted in (groups, [("", list(range(len(rows))))]):
+        most = max(len(ns) for _, ns in parted)
+        for several in range(fewest, max(fewest, most) + 1):
+            units = [(label, list(_parts(ns, several))) for label, ns in parted]
+            runs = [_Run(label, found, [1] * len(found)) for label, found in units]
+            unit = "a host" if several == 1 else f"{several} hosts"
+            if found := _fitted(runs, unit, as_one, cells, height, _SHORT_LABEL, 0):
+                return found
     return Arrangement("a host", ())
 
 

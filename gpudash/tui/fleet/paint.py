@@ -151,9 +151,11 @@ class Painter:
         """Return what heights and letters mean in lines of so many cells, as many as fit."""
         dim = self._theme.dim
         meaning = self._painting.help
-        found: list[Line] = [[Segment(f"{meaning}  ", dim)] if meaning else []]
+        entries = [[Segment(f"{meaning}  ", dim)]] if meaning else []
         for (letter, word), style in sorted(self.used.items(), key=self._place):
-            entry = [Segment(letter, style), Segment(f" {word}  ", dim)]
+            entries.append([Segment(letter, style), Segment(f" {word}  ", dim)])
+        found: list[Line] = [[]]
+        for entry in entries:
             if cells_of([*found[-1], *entry]) > lines[len(found) - 1]:
                 if len(found) == len(lines):
                     break

@@ -82,6 +82,23 @@ async def test_every_page_is_drawn_at_every_size(size: tuple[int, int], count: i
         assert app.is_running
 
 
+@pytest.mark.parametrize("count", [8, 100, 1000])
+@pytest.mark.parametrize("size", [(60, 16), (40, 16), (40, 10)])
+async def test_a_small_screen_has_a_map_under_a_heading_that_fits(
+    size: tuple[int, int], count: int
+) -> None:
+    async with shown(fleet(some_hosts(count)), size) as (app, _):
+        lines = screen_lines(app)
+    heading = next(n for n, line in enumerate(lines) if "a cell is" in line)
+    assert "█" in lines[heading + 1] or "▇" in lines[heading + 1] or "X" in lines[heading + 1]
+    assert re.match(r" utilization  a cell is (a|\d+) (GPU|hosts?)( |$)", lines[heading])
+
+
+async def test_a_screen_without_room_for_the_map_names_the_page_that_has_the_hosts() -> None:
+    async with shown(fleet(some_hosts(100)), (40, 7)) as (app, _):
+        assert "no room for the map; 2 lists the hosts" in text_of(app)
+
+
 async def test_the_header_counts_what_answers_of_what_is_expected() -> None:
     hosts = some_hosts(40)
     silent = sum(each.state != "ok" for each in hosts)
