@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from xml.sax.saxutils import escape
 
 import pyte
 from pyte.screens import Char
 
+from gpudash.tui.draw.picture import FONT, words
+
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE = 8.4, 18, 14
 _MARGIN, _TITLE = 10, 26
 _FOREGROUND, _BACKGROUND, _FRAME = "#c9d1d9", "#0d1117", "#21262d"
-_FONT = "ui-monospace, 'DejaVu Sans Mono', 'Cascadia Mono', Menlo, Consolas, monospace"
 _NAMED = {
     "black": "#484f58",
     "red": "#ff7b72",
@@ -34,7 +34,7 @@ def svg(screen: pyte.Screen, title: str) -> str:
         f'<rect width="100%" height="100%" rx="8" fill="{_BACKGROUND}" stroke="{_FRAME}"/>\n'
         f'<text x="{width / 2:g}" y="18" text-anchor="middle" font-family="sans-serif" '
         f'font-size="12" fill="#8b949e">{escape(title)}</text>\n'
-        f'<g transform="translate({_MARGIN},{_MARGIN + _TITLE - 6})" font-family="{_FONT}" '
+        f'<g transform="translate({_MARGIN},{_MARGIN + _TITLE - 6})" font-family="{FONT}" '
         f'font-size="{FONT_SIZE}">\n{rows}\n</g>\n</svg>\n'
     )
 
@@ -60,19 +60,9 @@ def _run(x: int, y: int, cells: list[Char]) -> str:
             f'height="{CELL_HEIGHT + 0.3:g}" fill="{background}"/>'
         )
     text = "".join(cell.data for cell in cells)
-    for place, word in _words(text):
-        weight = ' font-weight="bold"' if bold else ""
-        out += (
-            f'<text x="{left + place * CELL_WIDTH:g}" y="{y * CELL_HEIGHT + FONT_SIZE:g}" '
-            f'textLength="{len(word) * CELL_WIDTH:g}" lengthAdjust="spacingAndGlyphs" '
-            f'fill="{foreground}"{weight}>{escape(word)}</text>'
-        )
-    return out
-
-
-def _words(text: str) -> list[tuple[int, str]]:
-    """Return (cell, word) for every word: SVG viewers disagree on what blanks are worth."""
-    return [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
+    weight = ' font-weight="bold"' if bold else ""
+    attributes = f'fill="{foreground}"{weight}'
+    return out + words(text, left, y * CELL_HEIGHT + FONT_SIZE, CELL_WIDTH, attributes)
 
 
 def _style(cell: Char) -> tuple[str, str, bool]:

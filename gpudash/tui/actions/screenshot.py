@@ -12,6 +12,8 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from gpudash.tui.draw.picture import robust
+
 if TYPE_CHECKING:
     from gpudash.tui.base import BaseApp
 
@@ -29,7 +31,7 @@ def save_screen(app: BaseApp) -> None:
     name = _NOT_IN_NAMES.sub("-", what).strip(".-")
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])
-    picture = app.export_screenshot(title=stem)
+    picture = robust(app.export_screenshot(title=stem))
     loop, context = asyncio.get_running_loop(), copy_context()
 
     def write() -> None:

@@ -12,7 +12,7 @@ from gpudash.tui.actions.screenshot import save
 from gpudash.tui.app import GpudashApp
 from tests.factories import make_host
 from tests.tui.kill_stage import Stage
-from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot
+from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot, screen_lines
 
 
 def text_in(path: Path) -> str:
@@ -38,6 +38,33 @@ async def test_a_key_saves_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     for command in ("job0.py", "job4.py", "GPU-MEM"):
         assert command in text_in(first)
+
+
+async def test_a_picture_needs_no_net_and_each_word_has_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(processes=5))
+        await pilot.pause()
+        lines = screen_lines(app)
+        await pilot.press("S")
+        await Stage(app, pilot, feed).until(lambda: "saved" in app.dashboard.message)
+    (path,) = tmp_path.iterdir()
+    assert "url(http" not in path.read_text()
+    words = [
+        (float(text.get("x", "")), text.text or "")
+        for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
+        if text.get("textLength")
+    ]
+    assert all(word.split() == [word] for _, word in words)
+    # As far from the left as on the screen, whatever stands before it.
+    line = next(line for line in lines if "job4.py" in line)
+    found = next(x for x, word in words if "job4.py" in word)
+    pid, cell = next(x for x, word in words if word == "1004"), 12.2
+    assert found - pid == pytest.approx((line.index("job4") - line.index("1004")) * cell, abs=1)
 
 
 async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
