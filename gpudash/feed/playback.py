@@ -22,9 +22,10 @@ from gpudash.feed.recording.samples import (
     before,
     elapsed,
     following,
+    parse_instant,
     with_past,
 )
-from gpudash.model.errors import GpudashError, WireError
+from gpudash.model.errors import GpudashError, UsageError, WireError
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 
@@ -141,6 +142,12 @@ class Playback:
     def extent(self) -> tuple[datetime, datetime]:
         """When the first and the last sample were taken."""
         return self.recording.first.taken_at, self.recording.last.taken_at
+
+    def moment(self, text: str) -> datetime | None:
+        """Return the instant that a text names, as `--at` reads it; None for none in it."""
+        with suppress(UsageError):
+            return parse_instant(text, self.recording)
+        return None
 
     @property
     def is_stopped(self) -> bool:

@@ -135,6 +135,9 @@ class Player(Protocol):
     def extent(self) -> tuple[datetime, datetime]:
         """When the first and the last sample were taken."""
 
+    def moment(self, text: str) -> datetime | None:
+        """Return the instant that a text names, as `--at` reads it; None for none in it."""
+
     @property
     def is_stopped(self) -> bool:
         """Whether it is paused or at its end."""

@@ -57,7 +57,7 @@ def change_interval(app: GpudashApp, step: int) -> None:
 
 
 def seek(app: GpudashApp) -> None:
-    """Choose another time of a recording, from a list that typing narrows down."""
+    """Choose another time of a recording: of a list that typing narrows down, or any typed."""
     player = app.feed.player
     if player is None:
         app.show_message("only a recording can be taken to another time")
@@ -67,11 +67,23 @@ def seek(app: GpudashApp) -> None:
         if value is not None:
             player.seek(datetime.fromisoformat(value))
 
+    def understood(typed: str) -> Choice | None:
+        moment = player.moment(typed)
+        return None if moment is None else _choice(moment.astimezone())
+
     choices = times(*player.extent)
     now = app.dashboard.snapshot.taken_at
     before = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
     current = before[-1] if before else ""
-    put_above(app, ChooseScreen("Time", choices, app.dashboard.theme, current=current), chosen)
+    screen = ChooseScreen(
+        "Time",
+        choices,
+        app.dashboard.theme,
+        current=current,
+        understood=understood,
+        hint="type a time, or +1h from the start, -30s from the end",
+    )
+    put_above(app, screen, chosen)
 
 
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
@@ -79,20 +91,25 @@ _MAX_CHOICES = 400
 
 
 def times(first: datetime, last: datetime) -> list[Choice]:
-    """Return the times between two that a list can hold, at round numbers of local time."""
+    """Return the times between two that a list can hold, at round numbers of local time.
+
+    No second is there twice: the first and the last time stand for theirs, which may be one.
+    """
     seconds = (last - first).total_seconds()
     step = next((each for each in _STEPS_SECONDS if seconds / each < _MAX_CHOICES), 86400)
-    start = first.astimezone()
+    start, end = first.astimezone(), last.replace(microsecond=0)
     day = start.replace(hour=0, minute=0, second=0, microsecond=0)
     number = int((start - day).total_seconds() // step) + 1
-    found = [start]
-    while (moment := day + timedelta(seconds=number * step)) < last:
+    found = [start] if start < end else []
+    while (moment := day + timedelta(seconds=number * step)) < end:
         found.append(moment)
         number += 1
-    return [
-        Choice(each.isoformat(), f"{each:%H:%M:%S}", f"{each:%Y-%m-%d}")
-        for each in [*found, last.astimezone()]
-    ]
+    return [_choice(each) for each in [*found, last.astimezone()]]
+
+
+def _choice(moment: datetime) -> Choice:
+    """Return the entry of an instant, which is in local time."""
+    return Choice(moment.isoformat(), f"{moment:%H:%M:%S}", f"{moment:%Y-%m-%d}")
 
 
 def release(app: GpudashApp) -> None:

@@ -117,7 +117,8 @@ class ChooseScreen(Dialog["str | None"]):
     once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
     click changes one. `pointed` is called with each entry that the cursor comes to, and returns
     the theme from then on. With `by_letter` each value is a letter that chooses it at once, the
-    capital of which is an answer, too.
+    capital of which is an answer, too. `understood` returns an entry for what is typed, which comes
+    first, or None.
     """
 
     CSS = (
@@ -155,17 +156,17 @@ class ChooseScreen(Dialog["str | None"]):
         marks_only: bool = False,
         pointed: Callable[[str], Theme] | None = None,
         by_letter: bool = False,
+        understood: Callable[[str], Choice | None] | None = None,
+        hint: str = "type to find",
     ) -> None:
         super().__init__(theme)
         self._letters = {choice.value for choice in choices} if by_letter else frozenset[str]()
-        self._toggled, self._pointed = toggled, pointed
+        self._toggled, self._pointed, self._understood = toggled, pointed, understood
         self._all = self._shown = list(choices)
         self._pointed_at = current
         self._marking = marks_only
         self._cells = _WIDTH
-        self._edit = Edit(
-            placeholder="type to find", limit=80, without="" if toggled is None else " "
-        )
+        self._edit = Edit(placeholder=hint, limit=80, without="" if toggled is None else " ")
         self._list = _List(markup=False)
         self._list.can_focus = False
         self._box = Vertical(self._edit, self._list)
@@ -237,6 +238,10 @@ class ChooseScreen(Dialog["str | None"]):
             self.dismiss(typed)
             return
         self._shown = ranked(self._all, typed)
+        meant = None if self._understood is None else self._understood(typed)
+        if meant is not None:
+            others = [each for each in self._shown if each[1:] != meant[1:]]
+            self._shown = [meant, *others]
         self._fill(0)
 
     def _fill(self, cursor: int) -> None:

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.feed.playback import Playback
+from gpudash.feed.recording.reader import Recording
+from gpudash.tui.actions.time import times
+from gpudash.tui.app import GpudashApp
+from tests.feed.recording.lines import START, line, write
+from tests.tui.kill_stage import Stage
+from tests.tui.stage import HandFeed, text_of
+
+
+@asynccontextmanager
+async def replayed(path: Path) -> AsyncIterator[tuple[GpudashApp, Pilot[int], Stage]]:
+    """The screen of a recording of 3 hours with a sample every 2 s, which stands at its start."""
+    recording = Recording(str(write(path, map(line, range(0, 10801, 2)))))
+    playback = Playback(recording, recording.first)
+    playback.start()
+    playback.pause()
+    app = GpudashApp(playback)
+    async with app.run_test(size=(100, 30)) as pilot:
+        stage = Stage(app, pilot, HandFeed())
+        await stage.until(lambda: "PAUSED" in text_of(app))
+        yield app, pilot, stage
+    playback.stop()
+
+
+@pytest.mark.parametrize(
+    ("typed", "second"),
+    [
+        (f"{START.astimezone() + timedelta(seconds=4354):%H:%M:%S}", 4354),
+        ("+1h", 3600),
+        ("+1h10m", 4200),
+        ("-30s", 10770),
+        ((START + timedelta(seconds=100)).isoformat(), 100),
+    ],
+)
+async def test_a_typed_time_is_gone_to_though_no_list_has_it(
+    tmp_path: Path, typed: str, second: int
+) -> None:
+    async with replayed(tmp_path / "a") as (app, pilot, stage):
+        await pilot.press("at", *typed)
+        moment = START.astimezone() + timedelta(seconds=second)
+        assert f"{moment:%H:%M:%S}" in text_of(app)
+        await pilot.press("enter")
+        wanted = START + timedelta(seconds=second)
+        await stage.until(lambda: app.dashboard.snapshot.taken_at == wanted)
+
+
+async def test_a_typed_time_that_the_list_has_is_there_once(tmp_path: Path) -> None:
+    async with replayed(tmp_path / "a") as (app, pilot, _):
+        moment = START.astimezone() + timedelta(seconds=3600)
+        await pilot.press("at", *f"{moment:%H:%M}")
+        assert text_of(app).count(f"{moment:%H:%M}:00") == 1
+
+
+async def test_what_is_no_time_of_the_recording_finds_nothing(tmp_path: Path) -> None:
+    async with replayed(tmp_path / "a") as (app, pilot, _):
+        await pilot.press("at", *"+9h")
+        assert "no matches" in text_of(app)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "texts"),
+    [
+        (0.5, 2.3, ["05", "06", "07"]),
+        (0.0, 2.0, ["05", "06", "07"]),
+        (0.2, 0.8, ["05"]),
+        (0.2, 0.2, ["05"]),
+    ],
+)
+def test_no_second_is_listed_twice(first: float, last: float, texts: list[str]) -> None:
+    start, end = START + timedelta(seconds=first), START + timedelta(seconds=last)
+    found = times(start, end)
+    assert [each.text[-2:] for each in found] == texts
+    assert datetime.fromisoformat(found[-1].value) == end
