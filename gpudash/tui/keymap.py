@@ -470,10 +470,14 @@ FLEET_KEYS: tuple[Key, ...] = (
         Key("fleet.right", "right,l", "→", "aside(1)", "go to the next host"),
         Key("fleet.left", "left", "←", "aside(-1)", "go to the previous host"),
     ),
-    *(_SHARED[name] for name in ("move.down", "move.up", "move.page_down", "move.page_up")),
-    *(_SHARED[name] for name in ("move.first", "move.last")),
+    _SHARED["move.down"]._replace(help="go to the next row"),
+    _SHARED["move.up"]._replace(help="go to the previous row"),
+    *(_SHARED[name] for name in ("move.page_down", "move.page_up")),
+    _SHARED["move.first"]._replace(help="go to the first row"),
+    _SHARED["move.last"]._replace(help="go to the last row"),
     _SHARED["filter.open"]._replace(help="filter the GPUs (also f)"),
-    *(_SHARED[name] for name in ("sort.choose", "sort.next", "sort.previous", "sort.reverse")),
+    _SHARED["sort.choose"]._replace(help="sort by a column (also F6)"),
+    *(_SHARED[name] for name in ("sort.next", "sort.previous", "sort.reverse")),
 )
 """The keys of the screen of many hosts."""
 

@@ -323,6 +323,14 @@ async def test_help_names_every_key_of_this_screen() -> None:
         assert all(key.help.split(" (")[0][:20] in text for key in app.dashboard.keys)
 
 
+async def test_help_speaks_of_what_this_screen_has() -> None:
+    async with shown(fleet(some_hosts(3)), (140, 70)) as (app, pilot):
+        await pilot.press("h")
+        text = text_of(app)
+    assert "sort by a column" in text
+    assert not [word for word in ("as a tree", "process or GPU") if word in text]
+
+
 async def test_the_palette_carries_out_an_action_of_this_screen() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("colon", *"list the jobs", "enter")
