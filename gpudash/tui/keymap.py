@@ -425,7 +425,7 @@ FLEET_KEYS: tuple[Key, ...] = (
         _SHARED[name]
         for name in (
             *("screen.quit", "screen.help", "screen.palette", "screen.theme", "screen.picture"),
-            *("screen.redraw", "screen.suspend", "time.pause"),
+            *("screen.mistakes", "screen.redraw", "screen.suspend", "time.pause"),
         )
     ),
     _SHARED["time.back"]._replace(help="show the cluster as it was one sample before"),

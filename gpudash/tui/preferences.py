@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rich.color import ColorSystem
 
     from gpudash.tui.dashboard import DashboardModel
+    from gpudash.tui.fleet.model import FleetModel
+    from gpudash.tui.keymap import Key
     from gpudash.tui.theme import Theme
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -148,20 +150,27 @@ class Preferences:
         listing.sort_key = settings.sort
         listing.descending = starts_largest(settings.sort) is not settings.reverse
         dashboard.hidden = frozenset(settings.hidden_panels)
-        dashboard.in_force = partial(
+        self.put_in_force(dashboard, dashboard.keys, recorded=dashboard.recorded)
+        dashboard.read_only = settings.read_only
+
+    def put_in_force(
+        self, shown: DashboardModel | FleetModel, keys: Iterable[Key], *, recorded: bool
+    ) -> None:
+        """Give a screen its keys as the settings have them, and report what is wrong in these."""
+        settings = self.current
+        shown.in_force = partial(
             keys_in_force,
             remapped=settings.keys,
             read_only=settings.read_only,
             ascii=settings.ascii,
-            recorded=dashboard.recorded,
+            recorded=recorded,
         )
-        dashboard.keys = dashboard.in_force(dashboard.keys)
-        dashboard.read_only = settings.read_only
+        shown.keys = shown.in_force(keys)
         if self.mistakes:
             count = len(self.mistakes)
-            key = shown_key(dashboard.keys, "screen.mistakes")
+            key = shown_key(shown.keys, "screen.mistakes")
             several = f"{count} mistakes in the settings: {key} lists them"
-            dashboard.status_message.show(several if count > 1 else self.mistakes[0], stays=True)
+            shown.status_message.show(several if count > 1 else self.mistakes[0], stays=True)
 
 
 def _ignore(_reason: str) -> None: ...

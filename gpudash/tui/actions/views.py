@@ -10,6 +10,7 @@ from gpudash.tui.views.view import put_above
 
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
+    from gpudash.tui.base import BaseApp
     from gpudash.tui.views.view import View
 
 
@@ -52,7 +53,7 @@ def open_process(app: GpudashApp, section: str = "") -> None:
     show_view(app, ProcessView(app.dashboard, row, section=section))
 
 
-def open_mistakes(app: GpudashApp) -> None:
+def open_mistakes(app: BaseApp) -> None:
     """Show all that is wrong in the file of settings."""
     from gpudash.tui.dialogs.text import MistakesScreen
 

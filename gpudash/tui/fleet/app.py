@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -20,9 +19,9 @@ from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
 from gpudash.model.units import counted
 from gpudash.model.wire import Received
-from gpudash.tui.actions import choices, screenshot
+from gpudash.tui.actions import choices, screenshot, views
 from gpudash.tui.base import TICK_SECONDS, WHILE_TYPING, BaseApp
-from gpudash.tui.bindings import bindings, keys_in_force, keys_while_stopped, remap
+from gpudash.tui.bindings import bindings, keys_while_stopped, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
@@ -111,15 +110,8 @@ class FleetApp(BaseApp):
         self.dashboard: FleetModel = model
         self.entered: FleetHost | None = None
         """The host whose local screen is to be shown next; None to leave."""
-        settings = self.preferences.current
         model.theme = self.load_theme()
-        model.in_force = partial(
-            keys_in_force,
-            remapped=settings.keys,
-            ascii=settings.ascii,
-            recorded=feed.player is not None,
-        )
-        model.keys = model.in_force(FLEET_KEYS)
+        self.preferences.put_in_force(model, FLEET_KEYS, recorded=feed.player is not None)
         self._cluster, self._findings, self._tables = ClusterPage(), FindingsPage(), table_pages()
         self._header, self._body = Lines(id="header"), Body(id="body")
         self._footer = Footer(id="footer")
@@ -128,7 +120,7 @@ class FleetApp(BaseApp):
         self._body_top = 0
         """Lines of the body above the page."""
         self._footer_lines = 1
-        remap(self, settings.keys)
+        remap(self, self.preferences.current.keys)
         self.apply_textual_theme()
 
     # Start and end
@@ -315,6 +307,7 @@ class FleetApp(BaseApp):
     action_palette = choices.choose_action
     action_choose_theme = choices.choose_theme
     action_save_screen = screenshot.save_screen
+    action_mistakes = views.open_mistakes
 
     # Keys: time
 

@@ -331,6 +331,21 @@ async def test_help_speaks_of_what_this_screen_has() -> None:
     assert not [word for word in ("as a tree", "process or GPU") if word in text]
 
 
+async def test_mistakes_in_the_settings_are_said_and_listed(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("intervall = 2\ntheme = 'purple'\n")
+    feed = HandFleetFeed()
+    app = FleetApp(feed, FleetModel(), preferences=Preferences(str(file)))
+    async with app.run_test(size=(100, 24)) as pilot:
+        feed.give(fleet(some_hosts(3)))
+        await pilot.pause()
+        assert "2 mistakes in the settings: ! lists them" in text_of(app)
+        await pilot.press("exclamation_mark")
+        text = text_of(app)
+        assert "intervall" in text
+        assert "purple" in text
+
+
 async def test_the_palette_carries_out_an_action_of_this_screen() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("colon", *"list the jobs", "enter")
