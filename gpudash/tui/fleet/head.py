@@ -69,7 +69,8 @@ def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
             text = " " + _BETWEEN.join(texts)
             if width(text) + 1 + cells_of(end) <= cells:
                 return spread(_named(text, theme), end, cells, theme.header)
-    return spread([Segment(f" {hosts}", theme.header)], right, cells, theme.header)
+    end = [Segment(" ", theme.header), *right]
+    return spread([Segment(f" {hosts}", theme.header)], end, cells, theme.header)
 
 
 def _named(text: str, theme: Theme) -> Line:

@@ -106,6 +106,11 @@ async def test_the_header_counts_what_answers_of_what_is_expected() -> None:
         assert f"{40 - silent} of 40 hosts" in screen_lines(app)[0]
 
 
+async def test_time_stands_apart_in_the_narrowest_header() -> None:
+    async with shown(fleet(some_hosts(1000)), (20, 5)) as (app, _pilot):
+        assert re.search(r"\d \d\d:\d\d:\d\d$", screen_lines(app)[0])
+
+
 async def test_a_source_that_fails_is_shown_on_every_page_whatever_the_filter() -> None:
     failed = FleetSource(
         kind="prometheus",
