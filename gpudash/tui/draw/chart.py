@@ -90,7 +90,7 @@ def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
     least = _MINUTE if seconds > 2 * _MINUTE else 1
     steps = (step for step in _TIME_STEPS if step >= least and seconds / step <= room)
     step = next(steps, seconds)
-    first = ceil((width(now) + _BESIDE_END) / cells * seconds / step)
+    first = ceil((width(now) + _BESIDE_END) / max(1, cells) * seconds / step)
     count = int(seconds / step + 1e-9)
     named = [
         (1 - number * step / seconds, f"-{span(number * step)}")

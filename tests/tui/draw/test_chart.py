@@ -181,3 +181,4 @@ def test_long_times_are_named_in_minutes() -> None:
         "now",
     ]
     assert instants(60, 5, "now")[-1] == (1.0, "now")
+    assert instants(60, 0, "now")[-1] == (1.0, "now")
