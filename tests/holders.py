@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,11 @@ class Holder:
 def hold(count: int, argv: Sequence[str] = ("sleep", "600")) -> list[Holder]:
     """Start `count` processes of one command line."""
     return [Holder(argv) for _ in range(count)]
+
+
+def sleep_as(name: str, folder: Path) -> Path:
+    """Return a program of that name in a folder, that does what sleep does."""
+    return Path(shutil.copy(shutil.which("sleep") or "/bin/sleep", folder / name))
 
 
 def open_device(command: str = "exec sleep 600") -> list[str]:

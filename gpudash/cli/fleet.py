@@ -284,11 +284,17 @@ class View:
 
         self._reducer, self._fits = Reducer(settings(options).prices), fits(options)
 
-    def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
-        """Return the snapshot of what sources know now."""
-        from gpudash.fleet.collector import merge, narrowed
+    def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
+        """Return the snapshot of what sources know now, whatever fits."""
+        from gpudash.fleet.collector import merge
 
-        return narrowed(self._reducer.reduce(merge(readings)), self._fits)
+        return self._reducer.reduce(merge(readings))
+
+    def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
+        """Return what fits of the snapshot of what sources know now."""
+        from gpudash.fleet.collector import narrowed
+
+        return narrowed(self.whole(readings), self._fits)
 
 
 def fits(options: argparse.Namespace) -> Fits | None:
@@ -327,8 +333,7 @@ def print_once(options: argparse.Namespace) -> int:
 
 def _collect(options: argparse.Namespace, collector: Collector, found: list[FleetSnapshot]) -> int:
     """Wait until all is known that can be, or the time is over."""
-    from gpudash.fleet.collector import is_settled, merge
-    from gpudash.fleet.reduce import Reducer
+    from gpudash.fleet.collector import is_settled
 
     seconds = options.timeout or _ONCE_SECONDS
     deadline = time.monotonic() + seconds
@@ -337,8 +342,7 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
         if left <= 0:
             break
         _advance(collector, left)
-    merged = merge([_in_time(reading, seconds) for reading in readings])
-    found.append(Reducer(settings(options).prices).reduce(merged))
+    found.append(View(options).whole([_in_time(reading, seconds) for reading in readings]))
     return ExitStatus.OK
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tests.actions.kill.family import Family
 from tests.e2e.killing import ABSENT_PID, Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder
+from tests.holders import Holder, sleep_as
 from tests.waiting import child_named, name_of, until
 
 pytestmark = pytest.mark.e2e
@@ -150,13 +149,6 @@ os._exit = lambda status: end(100 + status + ("gpudash.actions.kill" in sys.modu
     run = kill(1, library=fakenvml, settings={}, first=first, yes=True)
     assert run.returncode == 101
     assert "read-only" in run.stderr
-
-
-def sleep_as(name: str, folder: Path) -> Path:
-    """A program of that name that sleeps."""
-    program = folder / name
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
-    return program
 
 
 @pytest.fixture

@@ -192,10 +192,10 @@ class GpuReader:
         self._retry_at = 0.0
 
     def _keep_identity(self, values: dict[str, Any]) -> None:
-        """Add what a handle has told; that of another GPU in the same place is another identity."""
-        told = {field: value for field, value in _identity(values).items() if value is not None}
-        is_same = told.get("uuid") in (None, self._known.get("uuid"))
-        self._known = {**self._known, **told} if is_same else told
+        """Add what a handle reported; another GPU in the same place has an identity of its own."""
+        known = {field: value for field, value in _identity(values).items() if value is not None}
+        is_same = known.get("uuid") in (None, self._known.get("uuid"))
+        self._known = {**self._known, **known} if is_same else known
 
     @property
     def _xid_events(self) -> tuple[XidEvent, ...] | None:

@@ -32,7 +32,7 @@ class PrometheusError(GpudashError):
 def public_url(url: str) -> SafeText:
     """Return a URL as it may be shown: without user, password, query and fragment.
 
-    Of an invalid one nothing is shown: it cannot be told where the password in it ends.
+    Of an invalid one nothing is shown, as nothing says where the password in it ends.
     """
     try:
         parts = urlsplit(url)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.link import FrameLimiter
 from tests.actions.kill.family import Family
 from tests.factories import make_host
+from tests.holders import sleep_as
 from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
 from tests.tui.stage import CaptureDriver, HandFeed, process_of
 from tests.waiting import LIMIT_SECONDS, child_named, child_of, until
@@ -303,8 +303,7 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
 async def test_what_is_no_plain_job_below_a_process_is_asked_about_once_more(
     tmp_path: Path,
 ) -> None:
-    program = tmp_path / "Xorg"
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    program = sleep_as("Xorg", tmp_path)
     with Family(("sh", "-c", f"{program} 600 & wait")) as family:
         display = child_named("Xorg", family.pid)
         async with stage() as on:

@@ -326,7 +326,7 @@ async def test_numbers_that_were_read_stay_while_the_screen_is_frozen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     every = 0.1
-    monkeypatch.setattr("gpudash.tui.views.process._READ_SECONDS", every)
+    monkeypatch.setattr(ProcessView, "read_seconds", every)
     async with view(shown(os.getpid())) as (app, pilot, _feed):
         await until(app, pilot, "ENVIRONMENT")
         await pilot.press("p")

@@ -81,11 +81,11 @@ def _read(deliver: Callable[[Inspection], object], process: Process, snapshot: S
     deliver(inspect(process, snapshot))
 
 
-_READ_SECONDS = 3.0
-
-
 class ProcessView(View):
     """Shows a process: numbers, devices, curves, family and environment."""
+
+    read_seconds: ClassVar[float] = 3.0
+    """Between two readings of /proc."""
 
     KEYS: ClassVar[tuple[Key, ...]] = PROCESS_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(PROCESS_KEYS)
@@ -129,7 +129,7 @@ class ProcessView(View):
         """Read at once, and again every few seconds while this is open."""
         self.run_worker(self.load_charts())
         self._read()
-        self.set_interval(_READ_SECONDS, self._read)
+        self.set_interval(self.read_seconds, self._read)
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as it was last seen."""
