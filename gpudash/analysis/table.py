@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
-from gpudash.analysis.usage import device_states
+from gpudash.analysis.status import status_level, statuses
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Finding, Snapshot
@@ -192,26 +193,29 @@ class DeviceRow(NamedTuple):
     state: State
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def level(self) -> Level:
+        """How bad its status is."""
+        return status_level(self.state, self.findings)
+
 
 class ProcessRow(NamedTuple):
     """A process, the labels of its devices, and its age when the snapshot was taken.
 
-    `gpu_memory_percent` is its share of the memory of all its devices. `idle_seconds` is how long
-    it has held memory at 0 % SM; None where the past is not known. `branch` is what of the lines
-    of a tree stands before its command.
+    `gpu_memory_percent` is its share of the memory of all its devices. `branch` is what of the
+    lines of a tree stands before its command.
     """
 
     process: Process
     gpus: str
     age_seconds: float | None
     gpu_memory_percent: float | None = None
-    idle_seconds: float | None = None
     branch: str = ""
 
     def is_as(self, other: ProcessRow) -> bool:
         """Whether it differs from a later row only by the time that has passed."""
         return (
-            self.process == other.process
+            replace(self.process, idle_seconds=other.process.idle_seconds) == other.process
             and self.gpus == other.gpus
             and self.gpu_memory_percent == other.gpu_memory_percent
             and self.branch == other.branch
@@ -221,17 +225,15 @@ class ProcessRow(NamedTuple):
 def device_rows(snapshot: Snapshot) -> list[DeviceRow]:
     """Return the devices of a snapshot, in its order."""
     labels, concerned = device_labels(snapshot.devices), findings_by_device(snapshot)
-    states = device_states(snapshot, concerned)
+    states = statuses(snapshot, concerned)
     return [
         DeviceRow(device, labels[device.key], states[device.key], concerned.get(device.key, ()))
         for device in snapshot.devices
     ]
 
 
-def process_rows(
-    snapshot: Snapshot, idle_seconds: Callable[[Process], float | None] | None = None
-) -> list[ProcessRow]:
-    """Return the processes of a snapshot, in its order; `idle_seconds` knows their past."""
+def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
+    """Return the processes of a snapshot, in its order."""
     now = snapshot.taken_at.timestamp()
     labels = mig_labels(snapshot.devices)
     memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
@@ -249,7 +251,6 @@ def process_rows(
                 devices.gpus,
                 None if process.create_time is None else now - process.create_time,
                 _share(process.used_gpu_memory_bytes, devices.memory_total_bytes),
-                idle_seconds(process) if idle_seconds else None,
             )
         )
     return rows

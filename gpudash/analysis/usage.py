@@ -1,122 +1,23 @@
-"""What the GPUs of a snapshot are doing and for whom: states, the header's counts, users."""
+"""The devices of a snapshot counted by their states, totals, and users."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from gpudash.analysis.health.findings import findings_by_device
-from gpudash.analysis.health.levels import notable, temperature_level, works_on_cpu
-from gpudash.analysis.health.rules import RULES_BY_ID
+from gpudash.analysis.health.findings import examined
+from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels
-from gpudash.model import state as states
+from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
-from gpudash.model.snapshot import Finding, Snapshot, gpus_unknown
-from gpudash.model.state import STATES, Level, State, is_suspended_on_purpose, unreadable_state
+from gpudash.model.snapshot import Snapshot, gpus_unknown
+from gpudash.model.state import STATES, State, is_suspended_on_purpose
 from gpudash.model.units import counted, short_size, sum_known, watts
-
-IdleSeconds = Callable[[Process], float | None]
-"""How long a process has held memory without running anything, None if that is not known."""
-
-
-def device_states(
-    snapshot: Snapshot, findings: Mapping[str, Sequence[Finding]] | None = None
-) -> dict[str, State]:
-    """Return the state of each device by its key; `findings` are those by device, if known.
-
-    A GPU that slows itself down is hot even if it is busy. One at 0 % is held idle by a finding, in
-    use where a process computes there, notable memory is used or the process list is unavailable,
-    and else free or leased; in MIG mode it needs an instance to be either. A utilization that is
-    not known is not taken for 0 %, except where the driver never reports one: of a MIG instance and
-    of a GPU in MIG mode.
-    """
-    concerned = findings_by_device(snapshot) if findings is None else findings
-    used = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
-    # Their process list is unavailable: empty does not mean unused.
-    used |= unlisted_uuids(snapshot.errors)
-    divided = {device.parent_uuid for device in snapshot.devices if device.is_mig}
-    leased: set[str | None] = {lease.uuid for lease in snapshot.leases}
-    for taken in (used, leased):
-        taken |= {d.parent_uuid for d in snapshot.devices if d.is_mig and d.uuid in taken}
-    held = {
-        uuid
-        for device in snapshot.devices
-        if not device.gpu_utilization_percent
-        and _is_found(states.HELD, concerned.get(device.key, ()))
-        for uuid in (device.key, device.parent_uuid)
-    }
-    return {
-        device.key: _state(
-            device,
-            concerned.get(device.key, ()),
-            is_held=device.key in held,
-            is_used=device.uuid in used,
-            is_leased=device.uuid in leased,
-            is_divided=device.uuid in divided,
-        )
-        for device in snapshot.devices
-    }
-
-
-def _state(
-    device: Device,
-    findings: Sequence[Finding],
-    *,
-    is_held: bool,
-    is_used: bool,
-    is_leased: bool,
-    is_divided: bool,
-) -> State:
-    unreadable = unreadable_state(device)
-    if unreadable is not None:
-        return unreadable
-    if _is_found(states.HOT, findings) or temperature_level(device) == "critical":
-        return states.HOT
-    utilization, memory = device.gpu_utilization_percent, device.memory_used_bytes
-    if utilization:
-        return states.BUSY
-    if is_held and utilization == 0:
-        return states.HELD
-    if is_held or is_used or notable(device, memory):
-        return states.IN_USE
-    reports_none = device.is_mig or bool(device.mig_mode)
-    if memory is None or (utilization is None and not reports_none):
-        return states.UNKNOWN
-    if device.mig_mode and not device.is_mig and not is_divided:
-        return states.NO_INSTANCES
-    return states.LEASED if is_leased else states.FREE
-
-
-def _is_found(state: State, findings: Sequence[Finding]) -> bool:
-    rules = (RULES_BY_ID.get(finding.rule) for finding in findings)
-    return any(rule is not None and rule.status is state for rule in rules)
-
-
-def status(state: State, findings: Iterable[Finding]) -> tuple[str, Level]:
-    """Return the word of the column STATUS and how bad it is.
-
-    It is that of the worst finding about the device that has a word, else that of its state.
-    `findings` are those that concern the device, the worst first.
-    """
-    level = state.level
-    for finding in findings if state.wire is None else ():
-        rule = RULES_BY_ID.get(finding.rule)
-        if rule is None or not rule.status:
-            continue
-        if isinstance(rule.status, State):
-            if rule.status is state and finding.level != "info":
-                level = finding.level
-            if rule.status is state:
-                break
-        elif finding.level != "info":
-            return rule.word, finding.level
-        elif rule.is_shown_as_info:
-            return rule.word, "ok"
-    return state.word, level
 
 
 def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
@@ -150,20 +51,32 @@ def whole_gpus(snapshot: Snapshot) -> list[Device]:
     return [device for device in snapshot.devices if not device.is_mig]
 
 
-Tally = tuple[str, list[tuple[int, State]]]
+class Tally(NamedTuple):
+    """The parts of the summary: `8 GPUs`, and how many devices are in each state."""
+
+    opening: str
+    counts: list[tuple[int, State]]
 
 
-def tally(snapshot: Snapshot, states: Mapping[str, State] | None = None) -> Tally:
-    """Return the parts of the summary: `8 GPUs`, and the number of GPUs in each state.
+def tally(
+    snapshot: Snapshot, found: Mapping[str, State] | None = None, hidden: Set[str] = frozenset()
+) -> Tally:
+    """Return the parts of the summary: each word as often as the column STATUS shows it.
 
-    `states` are those that `device_states` returns, if they are known.
+    `found` are the states of the devices by their keys, if they are known, and `hidden` the keys
+    of those that are not shown.
     """
     if gpus_unknown(snapshot):
-        return "GPUs unknown", []
-    gpus, found = whole_gpus(snapshot), states or device_states(snapshot)
-    counts = Counter(found[gpu.key].word for gpu in gpus)
-    opening = counted(len(gpus), "GPU") if gpus else "No GPUs"
-    return opening, [(counts[state.word], state) for state in STATES if counts[state.word]]
+        return Tally("GPUs unknown", [])
+    found = statuses(snapshot) if found is None else found
+    shown = [device for device in snapshot.devices if device.key not in hidden]
+    words = Counter(found[device.key] for device in shown)
+    counts = [(words[state], state) for state in STATES if words[state]]
+    instances = sum(device.is_mig for device in shown)
+    gpus = len(shown) - instances
+    parts = [counted(gpus, "GPU")] if gpus else []
+    parts += [f"{instances} MIG"] if instances else []
+    return Tally(", ".join(parts) or "No GPUs", counts)
 
 
 def summary(parts: Tally) -> str:
@@ -223,21 +136,23 @@ class User(Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
 
 
-def users(snapshot: Snapshot, idle_seconds: IdleSeconds) -> tuple[User, ...]:
+def users(snapshot: Snapshot) -> tuple[User, ...]:
     """Return the owners, the largest holder of GPU memory first.
 
     Processes whose owner is not known are one user without a name.
     """
+    snapshot = examined(snapshot)
     groups: dict[str | None, list[Process]] = {}
     for process in snapshot.processes:
         groups.setdefault(process.username, []).append(process)
-    found = [_user(name, group, snapshot, idle_seconds) for name, group in groups.items()]
+    found = [_user(name, group, snapshot) for name, group in groups.items()]
     return tuple(sorted(found, key=lambda user: (-(user.gpu_memory_bytes or 0), user.name or "")))
 
 
-def all_users(snapshot: Snapshot, idle_seconds: IdleSeconds) -> User:
+def all_users(snapshot: Snapshot) -> User:
     """Return the processes of all users together."""
-    return _user("all", snapshot.processes, snapshot, idle_seconds)
+    snapshot = examined(snapshot)
+    return _user("all", snapshot.processes, snapshot)
 
 
 def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
@@ -245,17 +160,12 @@ def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
     return sum_known(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
 
 
-def _user(
-    name: str | None,
-    processes: Sequence[Process],
-    snapshot: Snapshot,
-    idle_seconds: IdleSeconds,
-) -> User:
+def _user(name: str | None, processes: Sequence[Process], snapshot: Snapshot) -> User:
     shares = _distinct(processes)
     memory = sum_known(process.used_gpu_memory_bytes for process in processes)
     total = sum_known(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
     idle = [process for process in processes if _is_idle(process)]
-    spans = [span for span in map(idle_seconds, idle) if span is not None]
+    spans = [process.idle_seconds for process in idle if process.idle_seconds is not None]
     return User(
         name=name,
         gpus=gpu_ranges(shares, mig_labels(snapshot.devices)),
@@ -279,8 +189,7 @@ def _distinct(processes: Sequence[Process]) -> list[ProcessDevice]:
 
 
 def _is_idle(process: Process) -> bool:
-    holds = process.sm_utilization_percent == 0 and bool(process.used_gpu_memory_bytes)
-    return holds and not works_on_cpu(process)
+    return process.idle_seconds is not None and not works_on_cpu(process)
 
 
 def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int | None:

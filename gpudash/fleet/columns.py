@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
-from gpudash.fleet.summary import RANK_OF_WORD, GpuRow, HostRow, brief, gpu_index, ratio
+from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import FleetJob, FleetUser
-from gpudash.model.state import BUSY, FREE, HELD, IN_USE, Level, State
+from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
 from gpudash.model.units import (
     ABSENT,
     celsius,
@@ -209,7 +209,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
 # GPUs
 
 
-_UNKNOWN_RANK = -0.5 + RANK_OF_WORD[BUSY.word]
+_UNKNOWN_RANK = -0.5 + RANKS[BUSY.id]
 """Behind what is broken, before what works."""
 
 
@@ -240,7 +240,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         key="state",
         header="STATE",
         text=lambda row: row.state_text,
-        sort_key=lambda row: RANK_OF_WORD[row.state.word] if row.is_known else _UNKNOWN_RANK,
+        sort_key=lambda row: RANKS[row.state.id] if row.is_known else _UNKNOWN_RANK,
         width=12,
         level=lambda row: row.level,
     ),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from gpudash.analysis.health.findings import findings_by_device
-from gpudash.analysis.health.rules import RULES_BY_ID
-from gpudash.analysis.usage import device_states
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fleet import FleetDevice, FleetHost
-from gpudash.model.snapshot import Finding, Snapshot
-from gpudash.model.state import HELD
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
 _XID_SECONDS = 3600.0
@@ -20,7 +18,7 @@ _MAX_USERS = 64
 _SAME = tuple(
     name
     for name in FleetDevice.__struct_fields__
-    if name in Device.__struct_fields__ and name != "name"
+    if name in Device.__struct_fields__ and name not in ("name", "status")
 )
 """Fields that a device of many hosts has as they are."""
 
@@ -30,7 +28,7 @@ class HostReader:
 
     def __init__(self, name: SafeText, group: SafeText | None) -> None:
         self._name, self._group = name, group
-        self._idle_since: dict[str, float] = {}
+        self._diagnosis = Diagnosis()
 
     def read_nothing(self) -> FleetHost:
         """Return a host of which only the name is known."""
@@ -38,31 +36,31 @@ class HostReader:
 
     def forget(self) -> None:
         """Forget since when GPUs are idle: nothing is known of what they did meanwhile."""
-        self._idle_since.clear()
+        self._diagnosis = Diagnosis()
 
-    def read(self, snapshot: Snapshot, now: float) -> FleetHost:
-        """Return what is known of the host; `now` is of any clock that counts seconds.
+    def read(self, snapshot: Snapshot) -> FleetHost:
+        """Return what is known of the host.
 
-        A name that it gives itself does not count: it is the one that it was asked by.
+        A name that it gives itself does not count: it is the one that it was asked by. What it has
+        not judged by itself is judged here.
         """
-        findings = findings_by_device(snapshot)
-        states = device_states(snapshot, findings)
+        if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
+            snapshot = self._diagnosis.examine(snapshot)
+        states = statuses(snapshot)
         users, jobs = _holders(snapshot)
         host = snapshot.host
         devices = []
         for device in snapshot.devices:
-            held = _held_seconds(findings.get(device.key, ()))
             job = jobs.get(device.uuid, ())
             same: dict[str, Any] = {name: getattr(device, name) for name in _SAME}
             devices.append(
                 FleetDevice(
                     **same,
                     name=device.name and bound(device.name, NAME_BYTES),
-                    status=states[device.key].word,
+                    status=states[device.key].id,
                     xid=_recent_xid(device, snapshot),
                     users=tuple(sorted(users.get(device.uuid, ()))[:_MAX_USERS]),
                     job=next(iter(job)) if len(job) == 1 else None,
-                    idle_seconds=self._idle(device, held, now),
                 )
             )
         return FleetHost(
@@ -74,13 +72,6 @@ class HostReader:
             memory_total_bytes=host.memory_total_bytes,
             devices=tuple(devices),
         )
-
-    def _idle(self, device: Device, held: float | None, now: float) -> float | None:
-        """Return how long a device has not computed, at least; None if it does or is not known."""
-        if device.gpu_utilization_percent != 0:
-            self._idle_since.pop(device.key, None)
-            return None if device.gpu_utilization_percent else held
-        return max(held or 0.0, now - self._idle_since.setdefault(device.key, now))
 
 
 def _holders(
@@ -106,18 +97,6 @@ def _holders(
             if lease.username is not None:
                 users[uuid].add(bound(lease.username, NAME_BYTES))
     return users, jobs
-
-
-def _held_seconds(findings: Sequence[Finding]) -> float | None:
-    """Return how long a device has been held idle by the findings of its own host."""
-    times = [
-        finding.held_seconds
-        for finding in findings
-        if finding.held_seconds is not None
-        and (rule := RULES_BY_ID.get(finding.rule)) is not None
-        and rule.status is HELD
-    ]
-    return max(times, default=None)
 
 
 def _recent_xid(device: Device, snapshot: Snapshot) -> int | None:

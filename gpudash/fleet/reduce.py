@@ -9,68 +9,24 @@ host that does not answer. A status that the source itself has found stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.analysis.activity import RestClock, activity, is_rest, notable
 from gpudash.fleet.health import Rules
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
-from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.fleet.summary import GpuRow, titles
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
-from gpudash.model.state import BUSY, FAILED, FREE, HELD, IN_USE, STATES, UNKNOWN
+from gpudash.model.state import BUSY, DIVIDED, HELD, UNKNOWN, unreadable_state
 from gpudash.model.text import SafeText
 
-_HELD_SECONDS = 300.0
 _MAX_AGE_SECONDS = 300.0
 """Age from which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
 """Between two snapshots; after a longer one, nothing is known of the time between them."""
 
-_BY_WIRE = {state.wire: state.word for state in STATES if state.wire}
-_UNKNOWN, _BUSY, _HELD, _IN_USE, _FREE = (s.word for s in (UNKNOWN, BUSY, HELD, IN_USE, FREE))
-
-
 Price = Callable[[str | None], float | None]
-
-
-class _Idle(NamedTuple):
-    """Since when a GPU has not computed, and whether anything has held it since then."""
-
-    since: float
-    is_held: bool
-
-
-class _Activity:
-    """When GPUs have computed, and since when they have not, from one snapshot to the next."""
-
-    def __init__(self) -> None:
-        self._idle: dict[str, _Idle] = {}
-        self._busy_at: dict[str, float] = {}
-        self._idle_before, self._busy_before = self._idle, self._busy_at
-
-    def begin(self) -> None:
-        """Begin with another snapshot: what is not in it is forgotten."""
-        self._idle_before, self._busy_before = self._idle, self._busy_at
-        self._idle, self._busy_at = {}, {}
-
-    def compute(self, key: str, now: float) -> None:
-        """Note that a GPU computes."""
-        self._busy_at[key] = now
-
-    def rest(self, key: str, now: float, *, is_held: bool) -> tuple[float, bool]:
-        """Return how long a GPU has not computed, and whether that is only a pause."""
-        busy_at = self._busy_before.get(key)
-        if busy_at is not None and now - busy_at > _HELD_SECONDS:
-            busy_at = None
-        if busy_at is not None:
-            self._busy_at[key] = busy_at
-        known = self._idle_before.get(key)
-        if known is None or known.is_held != is_held:
-            known = _Idle(now, is_held)
-        self._idle[key] = known
-        return now - known.since, is_held and busy_at is not None
 
 
 class Reducer:
@@ -84,16 +40,16 @@ class Reducer:
         self._price_of: dict[str | None, float | None] = {}
         self._rules = Rules()
         self._taken_at = 0.0
-        self._activity = _Activity()
+        self._rests = RestClock()
 
     def reduce(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         """Return a snapshot with status, users, jobs and findings."""
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
-            self._activity = _Activity()
+            self._rests = RestClock()
             self._rules.forget()
         self._taken_at = now
-        self._activity.begin()
+        self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
         return replace(
@@ -124,40 +80,38 @@ class Reducer:
     # What a GPU does
 
     def _host(self, host: FleetHost, now: float) -> FleetHost:
+        divided = {device.parent_uuid for device in host.devices}
         devices: list[FleetDevice] = []
-        parents: dict[str | None, list[str]] = {}
         for device in host.devices:
-            word, seconds = self._status(host, device, now)
-            if device.parent_uuid is not None:
-                parents.setdefault(device.parent_uuid, []).append(word)
-            if word != device.status or seconds != device.idle_seconds:
-                devices.append(replace(device, status=word, idle_seconds=seconds))
-            else:
-                devices.append(device)
-        if parents:
-            devices = [_with_instances(device, parents) for device in devices]
+            status, seconds = self._status(host, device, now)
+            if status == UNKNOWN.id and device.uuid in divided and device.uuid is not None:
+                status = DIVIDED.id
+            is_known = status == device.status and seconds == device.idle_seconds
+            devices.append(
+                device if is_known else replace(device, status=status, idle_seconds=seconds)
+            )
         return replace(host, devices=tuple(devices))
 
     def _status(self, host: FleetHost, device: FleetDevice, now: float) -> tuple[str, float | None]:
-        """Return the word for what a device does, and how long it has not computed."""
-        if device.state != "ok":
-            return _BY_WIRE.get(device.state, FAILED.word), None
+        """Return the status of a device, and how long it has not computed.
+
+        A host that runs gpudash knows both by itself. An instant without a sample proves nothing.
+        """
+        unreadable = unreadable_state(device)
+        if unreadable is not None:
+            return unreadable.id, None
         if (device.age_seconds or 0.0) > _MAX_AGE_SECONDS:
-            return _UNKNOWN, None
-        percent, seconds = device.gpu_utilization_percent, device.idle_seconds
-        key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
-        is_now = host.state == "ok" and percent is not None
-        if percent is not None and percent >= BUSY_PERCENT:
-            if is_now:
-                self._activity.compute(key, now)
-            return device.status if device.status != _UNKNOWN else _BUSY, None
-        used = device.memory_used_bytes or 0
-        is_held = used > HELD_BYTES or device.job is not None or bool(device.users)
-        pauses = False
-        if is_now:
-            idle, pauses = self._activity.rest(key, now, is_held=is_held)
-            seconds = idle if seconds is None else seconds
-        return _word(device, seconds, is_held=is_held, pauses=pauses), seconds
+            return UNKNOWN.id, None
+        if device.status != UNKNOWN.id:
+            return device.status, device.idle_seconds
+        is_held = device.job is not None or bool(device.users)
+        is_held = is_held or notable(device, device.memory_used_bytes)
+        seconds = device.idle_seconds
+        if host.state == "ok":
+            key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
+            watched = self._rests.idle_seconds(key, device, now, is_held=is_held)
+            seconds = watched if seconds is None else seconds
+        return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
 
     # Users and jobs
 
@@ -193,37 +147,6 @@ def _waste(user: FleetUser) -> tuple[float, int, int, str]:
     return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name
 
 
-def _word(device: FleetDevice, idle_seconds: float | None, *, is_held: bool, pauses: bool) -> str:
-    """Return the word for what a device does that does not compute in this sample."""
-    if device.status not in (_UNKNOWN, _IN_USE):
-        return device.status
-    if pauses:
-        return _BUSY
-    percent = device.gpu_utilization_percent
-    if is_held:
-        is_idle = percent is not None and (idle_seconds or 0.0) >= _HELD_SECONDS
-        return _HELD if is_idle else _IN_USE
-    if device.status != _UNKNOWN or device.memory_used_bytes is None:
-        return device.status
-    # The driver never reports a utilization of MIG instances.
-    is_free = percent is not None or device.parent_uuid is not None
-    return _FREE if is_free else _UNKNOWN
-
-
-def _with_instances(device: FleetDevice, parents: Mapping[str | None, list[str]]) -> FleetDevice:
-    """Return a GPU that does what its MIG instances do, where it is not known better."""
-    words = parents.get(device.uuid)
-    if words is None or device.status not in (_UNKNOWN, _FREE) or device.state != "ok":
-        return device
-    if _BUSY in words:
-        word = _BUSY
-    elif _IN_USE in words or (_HELD in words and not all(each == _HELD for each in words)):
-        word = _IN_USE
-    else:
-        word = words[0] if len(set(words)) == 1 else _UNKNOWN
-    return replace(device, status=word)
-
-
 class _User:
     """The GPUs of one user, added up."""
 
@@ -240,8 +163,8 @@ class _User:
         """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
         if is_first:
             self.devices += 1
-            self.busy += device.status == _BUSY and host.state == "ok"
-        if device.status == _HELD and host.state == "ok":
+            self.busy += device.status == BUSY.id and host.state == "ok"
+        if device.status == HELD.id and host.state == "ok":
             self.held += is_first
             seconds = device.idle_seconds or 0.0
             self.idle_seconds += seconds
@@ -307,7 +230,7 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     return replace(
         job,
         hosts=hosts,
-        busy=sum([device.status == _BUSY for _, device in rows]),
+        busy=sum([device.status == BUSY.id for _, device in rows]),
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )

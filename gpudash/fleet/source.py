@@ -10,11 +10,6 @@ from msgspec import Struct
 
 from gpudash.model.fleet import FleetChart, FleetHost, FleetJob, FleetRequest, FleetSource
 
-BUSY_PERCENT = 5.0
-"""A GPU computes from this utilization on."""
-HELD_BYTES = 1 << 30
-"""Memory in use above which a GPU is held; up to this a driver takes."""
-
 
 class Reading(Struct, frozen=True, kw_only=True):
     """What a source knows now."""

@@ -240,7 +240,7 @@ class SshHost:
 
     def _receive(self, snapshot: Snapshot) -> None:
         now = self._clock()
-        self._known = self._reader.read(snapshot, now)
+        self._known = self._reader.read(snapshot)
         self.received_at, self.state, self._message = now, "ok", None
         self.documents += 1
         self._attempts = self._foreign = self._bad = 0

@@ -1,7 +1,7 @@
 """Many hosts added up: what the GPUs of each host do, and those of all.
 
-Counts are of GPUs, not of MIG instances. What a host that does not answer had is known of that
-host alone, as it was; in the totals its GPUs count as not known.
+Counts are of GPUs and MIG instances, as they are listed. What a host that does not answer had is
+known of that host alone, as it was; in the totals its devices count as not known.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
-from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
+from gpudash.model.state import FREE, HELD, RANKS, STATES, UNKNOWN, Level, State, state_of
 from gpudash.model.text import SafeText
 from gpudash.model.units import ABSENT, Number, counted, sum_known
 
-STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
-"""The states of devices by the word that a document has for them."""
-RANK_OF_WORD = {state.word: rank for rank, state in enumerate(STATES)}
-"""Their order, the worst first."""
-PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
-"""The words for what is wrong with a GPU itself, not with its use."""
+PROBLEMS = frozenset(state.id for state in STATES if state.is_problem)
+"""The statuses of a GPU with which something is wrong, not with its use."""
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
@@ -36,7 +32,7 @@ class HostRow(NamedTuple):
     devices: tuple[FleetDevice, ...]
     """Those that pass the filter, MIG instances too."""
     counts: Mapping[str, int]
-    """GPUs by the word for what they do, as last known."""
+    """Devices by their status, as last known; of a divided GPU its instances, too."""
     gpus: int
     utilization: float | None
     memory_used_bytes: int | None
@@ -61,7 +57,7 @@ class HostRow(NamedTuple):
 
     def count(self, state: State) -> int:
         """Return how many GPUs are in a state."""
-        return self.counts.get(state.word, 0)
+        return self.counts.get(state.id, 0)
 
     @property
     def state_text(self) -> str:
@@ -71,7 +67,7 @@ class HostRow(NamedTuple):
         problem = self.problem
         if problem is not None:
             count = self.count(problem)
-            return problem.word if count == self.gpus else f"{count} {problem.word}"
+            return problem.word if count == len(self.devices) else f"{count} {problem.word}"
         if self.missing:
             return f"{self.missing} GONE"
         return "drained" if self.host.drain_reason is not None else "ok"
@@ -121,7 +117,7 @@ class GpuRow(NamedTuple):
     @property
     def state(self) -> State:
         """What it does, as last known."""
-        return STATE_OF_WORD.get(self.device.status, UNKNOWN)
+        return state_of(self.device.status)
 
     @property
     def state_text(self) -> str:
@@ -142,7 +138,7 @@ class Totals(NamedTuple):
     gpus: int
     expected_gpus: int
     counts: Mapping[str, int]
-    """GPUs by the word for what they do; all of hosts that do not answer are unknown."""
+    """Devices by their status; those of hosts that do not answer are unknown."""
     utilization: float | None
     power_mw: int | None
     limit_mw: int | None
@@ -197,7 +193,7 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
     """Add the GPUs of a host up; called for each host at each refresh."""
     gpus = [each for each in devices if each.parent_uuid is None]
     counts: dict[str, int] = {}
-    for each in gpus:
+    for each in devices:
         counts[each.status] = counts.get(each.status, 0) + 1
     percents = _known([each.gpu_utilization_percent for each in gpus])
     problems = PROBLEMS.intersection(counts)
@@ -216,7 +212,7 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
         tuple(dict.fromkeys([each.job for each in devices if each.job is not None])),
         tuple(dict.fromkeys([user for each in devices for user in each.users])),
         missing_gpus(host),
-        STATE_OF_WORD[min(problems, key=RANK_OF_WORD.__getitem__)] if problems else None,
+        state_of(min(problems, key=RANKS.__getitem__)) if problems else None,
     )
 
 
@@ -248,12 +244,12 @@ def totals(rows: Iterable[HostRow]) -> Totals:
     rows = list(rows)
     known = [row for row in rows if row.is_known]
     counts: dict[str, int] = {}
-    lost = sum(row.gpus for row in rows if not row.is_known)
+    lost = sum(len(row.devices) for row in rows if not row.is_known)
     if lost:
-        counts[UNKNOWN.word] = lost
+        counts[UNKNOWN.id] = lost
     for row in known:
-        for word, count in row.counts.items():
-            state = word if word in STATE_OF_WORD else UNKNOWN.word
+        for status, count in row.counts.items():
+            state = state_of(status).id
             counts[state] = counts.get(state, 0) + count
     weighed = [(row.utilization, row.gpus) for row in known if row.utilization is not None]
     gpus = sum(count for _, count in weighed)
@@ -262,7 +258,7 @@ def totals(rows: Iterable[HostRow]) -> Totals:
         answering=len(known),
         gpus=sum(row.gpus for row in rows),
         expected_gpus=sum(max(row.host.expected_devices or 0, row.gpus) for row in rows),
-        counts={state.word: counts[state.word] for state in STATES if state.word in counts},
+        counts={state.id: counts[state.id] for state in STATES if state.id in counts},
         utilization=sum(share * count for share, count in weighed) / gpus if gpus else None,
         power_mw=sum_known(row.power_mw for row in known),
         limit_mw=_sum_all([row.limit_mw for row in known if row.power_mw is not None]),
@@ -278,7 +274,7 @@ def is_whole_and_free(row: HostRow) -> bool:
     return (
         row.is_known
         and row.gpus > 0
-        and row.counts.get(FREE.word, 0) == row.gpus
+        and row.count(FREE) == len(row.devices)
         and not row.missing
         and row.host.drain_reason is None
     )

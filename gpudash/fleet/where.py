@@ -26,6 +26,7 @@ from gpudash.fleet.summary import Fits, age_of, gpu_index
 from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
+from gpudash.model.state import state_of
 from gpudash.model.units import Quantity
 
 
@@ -77,7 +78,8 @@ def _driver(row: Candidate) -> Iterable[str]:
 def _state(row: Candidate) -> Iterable[str]:
     device = _live(row)
     if device is not None:
-        return (device.status,)
+        state = state_of(device.status)
+        return (state.id, state.word)
     return (row.host.state, HOST_STATES[row.host.state].word)
 
 

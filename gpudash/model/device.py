@@ -16,6 +16,7 @@ from gpudash.model.fields import (
     Group,
     Index,
     Natural,
+    Seconds,
     declared_fields,
     metric,
 )
@@ -124,6 +125,13 @@ class Device(Struct, frozen=True, kw_only=True):
         "reset-required, or failed (its calls fail for another reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
+    status: Annotated[str | None, _state(Unit.NONE,
+        "What it does, as the header counts it: busy, held-idle, in-use, leased, free, divided, "
+        "mig-empty, hot, unusable, unknown, or its state if that is not ok; null in a brief "
+        "document.")] = None
+    idle_seconds: Annotated[Seconds | None, _state(Unit.SECOND,
+        "How long it has not computed, or been held without computing, at least; null while it "
+        "computes or where that is not known.")] = None
     last_read: Annotated[LastRead | None, _state(Unit.NONE,
         "Of a GPU that does not answer, its memory and processes when it last did; null "
         "otherwise.")] = None

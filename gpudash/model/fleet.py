@@ -12,13 +12,14 @@ from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 from msgspec import DecodeError, Meta, Struct, json
+from msgspec.structs import replace
 
 from gpudash.model import wire
 from gpudash.model.device import DeviceState
 from gpudash.model.errors import WireError
 from gpudash.model.fields import Amount, Celsius, Group, Index, Natural, Seconds, metric
 from gpudash.model.snapshot import Evidence, FindingLevel
-from gpudash.model.state import Level
+from gpudash.model.state import STATES, Level
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -60,7 +61,8 @@ class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
     state: Annotated[DeviceState, _gpu(Unit.NONE,
         "Whether it can be read, and if not, why.")] = "ok"
     status: Annotated[str, _gpu(Unit.NONE,
-        "What it does, in the word that the screen has for it.")] = "unknown"
+        "What it does: busy, held-idle, in-use, leased, free, divided, mig-empty, hot, unusable, "
+        "unknown, or its state if that is not ok.")] = "unknown"
     gpu_utilization_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
         "Share of time in which a kernel ran.")] = None
     sm_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
@@ -85,7 +87,8 @@ class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
     job: Annotated[SafeText | None, _use(Unit.NONE,
         "Id of the job that it is allocated to, as in `jobs`.")] = None
     idle_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
-        "How long it has not computed, at least; null while it computes.")] = None
+        "How long it has not computed, or been held without computing, at least; null while it "
+        "computes or where that is not known.")] = None
     age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Age of its values where it is not the host's.")] = None
     # fmt: on
@@ -334,7 +337,7 @@ def encode(snapshot: FleetSnapshot) -> bytes:
 
 def decode(line: bytes) -> FleetSnapshot:
     """Return the snapshot of many hosts of one line, its texts cleaned; raises WireError."""
-    return wire.decode_document(line, _decoder(), _no_check)
+    return _with_ids(wire.decode_document(line, _decoder(), _no_check))
 
 
 def json_schema() -> dict[str, Any]:
@@ -353,6 +356,27 @@ def decode_request(line: bytes) -> FleetRequest:
         return json.decode(line, type=FleetRequest)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a request: {error}") from None
+
+
+_OLD_STATUSES = {state.word: state.id for state in STATES if state.word != state.id}
+"""What a status is called in older recordings."""
+
+
+def _with_ids(snapshot: FleetSnapshot) -> FleetSnapshot:
+    """Return a snapshot whose statuses are ids, also that of an older recording."""
+    if not any(each.status in _OLD_STATUSES for host in snapshot.hosts for each in host.devices):
+        return snapshot
+    hosts = [
+        replace(
+            host,
+            devices=tuple(
+                replace(each, status=_OLD_STATUSES.get(each.status, each.status))
+                for each in host.devices
+            ),
+        )
+        for host in snapshot.hosts
+    ]
+    return replace(snapshot, hosts=tuple(hosts))
 
 
 @lru_cache(maxsize=1)

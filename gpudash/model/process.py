@@ -99,6 +99,9 @@ class Process(Struct, frozen=True, kw_only=True):
         "When it started, Unix time; moves when the wall clock is set.")] = None
     start_ticks: Annotated[Natural | None, _process(Unit.COUNT,
         "When it started in clock ticks since boot; with the PID its identity.")] = None
+    idle_seconds: Annotated[Seconds | None, _process(Unit.SECOND,
+        "How long it has used none of its devices, at least; null while it uses one or where that "
+        "is not known.")] = None
     status: Annotated[str | None, _process(Unit.NONE,
         "running, sleeping, disk-sleep, stopped, zombie, ...")] = None
     parent_pid: Annotated[Index | None, _process(Unit.NONE, "Its parent.")] = None

@@ -1,25 +1,27 @@
 """The states of a device: one table, from which header, columns, findings and messages take words.
 
-A state that the document has (`Device.state`) is the reason why a device is not read; the others
-are what a readable device does, found by `analysis.usage.device_states`. A new state is one row
-here and its detection there.
+Those that `Device.state` can have are reasons why a device is not read; the others are what a
+readable device does, found by `analysis.activity`. `Device.status` has the id of any of them. A new
+state is one row here and its detection there.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gpudash.model.device import Device, DeviceState
+from gpudash.model.device import DeviceState
 
 Level = Literal["unknown", "ok", "warn", "critical"]
 """How bad a value or a state is."""
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, eq=False):
     """One state of a device."""
 
+    id: str
+    """Its name in documents: `Device.status`, and `Device.state` if it is unreadable."""
     word: str
     """In the column STATUS and, behind a number of devices, in the header; loud if unreadable."""
     sentence: str
@@ -31,53 +33,74 @@ class State(Struct, frozen=True):
     """Whether something is wrong with the device itself, not with its use."""
     is_free: bool = False
     """Whether the next person may have it."""
-    wire: DeviceState | None = None
-    """What `Device.state` is then; None for a state of readable devices."""
+    is_unreadable: bool = False
+    """Whether it is the reason why a device is not read: a `Device.state` other than ok."""
     reason: str = ""
     """Why a device without a fault is not read."""
 
 
 # In the order of the header: what needs a person comes first.
 # fmt: off
-LOST = State("LOST", "fell off the bus", "fell off the bus", "critical",
-            is_problem=True, wire="lost")
-NOT_ANSWERING = State("NO ANSWER", "does not answer", "do not answer", "critical",
-                     is_problem=True, wire="not-answering")
-RESET_REQUIRED = State("RESET", "needs a reset", "need a reset", "critical",
-                      is_problem=True, wire="reset-required")
-FAILED = State("FAILED", "cannot be read", "cannot be read", "critical",
-              is_problem=True, wire="failed")
-HOT = State("hot", "is so hot that it slows itself down", "are so hot that they slow down", "warn",
+LOST = State("lost", "LOST", "fell off the bus", "fell off the bus", "critical",
+            is_problem=True, is_unreadable=True)
+NOT_ANSWERING = State("not-answering", "NO ANSWER", "does not answer", "do not answer", "critical",
+                     is_problem=True, is_unreadable=True)
+RESET_REQUIRED = State("reset-required", "RESET", "needs a reset", "need a reset", "critical",
+                      is_problem=True, is_unreadable=True)
+FAILED = State("failed", "FAILED", "cannot be read", "cannot be read", "critical",
+              is_problem=True, is_unreadable=True)
+UNUSABLE = State("unusable", "unusable", "is unfit for jobs", "are unfit for jobs", "warn",
+                is_problem=True)
+HOT = State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
            is_problem=True)
-BUSY = State("busy", "is computing", "are computing", "ok")
-HELD = State("held idle", "is held by processes that do not use it",
-            "are held by processes that do not use them", "warn")
-IN_USE = State("in use", "has memory or processes in use, and pauses",
-              "have memory or processes in use, and pause", "ok")
-LEASED = State("leased", "is leased and not used yet", "are leased and not used yet", "ok")
-NO_INSTANCES = State("MIG empty", "is in MIG mode without instances, where nothing can run",
+BUSY = State("busy", "busy", "is computing", "are computing", "ok")
+HELD = State("held-idle", "held idle", "is held and not used", "are held and not used", "warn")
+IN_USE = State("in-use", "in use", "is allocated and computes little or nothing now",
+              "are allocated and compute little or nothing now", "ok")
+LEASED = State("leased", "leased", "is leased and not used yet", "are leased and not used yet",
+              "ok")
+DIVIDED = State("divided", "divided", "is divided into MIG instances",
+               "are divided into MIG instances", "ok")
+NO_INSTANCES = State("mig-empty", "MIG empty",
+                    "is in MIG mode without instances, where nothing can run",
                     "are in MIG mode without instances, where nothing can run", "ok")
-FREE = State("free", "is not used by anyone", "are not used by anyone", "ok", is_free=True)
-UNKNOWN = State("unknown", "does not report whether it is used",
+FREE = State("free", "free", "is not used by anyone", "are not used by anyone", "ok", is_free=True)
+UNKNOWN = State("unknown", "unknown", "does not report whether it is used",
                "do not report whether they are used", "unknown")
-RESTING = State("resting", "is left alone to fall asleep", "are left alone to fall asleep",
-               "unknown", wire="resting", reason="left alone so that it can fall asleep")
-ASLEEP = State("asleep", "is asleep", "are asleep", "unknown", wire="asleep",
+RESTING = State("resting", "resting", "is left alone to fall asleep",
+               "are left alone to fall asleep", "unknown", is_unreadable=True,
+               reason="left alone so that it can fall asleep")
+ASLEEP = State("asleep", "asleep", "is asleep", "are asleep", "unknown", is_unreadable=True,
               reason="powered down, not woken to be read")
 # fmt: on
 
 STATES = tuple(row for row in list(globals().values()) if isinstance(row, State))
 """Every state, in the order in which the header counts them."""
 
-_BY_WIRE: dict[str, State] = {state.wire: state for state in STATES if state.wire}
+RANKS = {state.id: rank for rank, state in enumerate(STATES)}
+"""That order by the id of a state."""
+_BY_ID: dict[str, State] = {state.id: state for state in STATES}
 
 
-def unreadable_state(device: Device) -> State | None:
+def state_of(status: str | None) -> State:
+    """Return the state of an id, UNKNOWN for none or for one of a newer version."""
+    return _BY_ID.get(status or "", UNKNOWN)
+
+
+class Readable(Protocol):
+    """A device of a host, or of many."""
+
+    @property
+    def state(self) -> DeviceState:
+        """Whether it can be read, and if not, why."""
+
+
+def unreadable_state(device: Readable) -> State | None:
     """Return why a device is not read, None if it is; an unknown reason is a failure."""
-    return None if device.state == "ok" else _BY_WIRE.get(device.state, FAILED)
+    return None if device.state == "ok" else _BY_ID.get(device.state, FAILED)
 
 
-def is_suspended_on_purpose(device: Device) -> bool:
+def is_suspended_on_purpose(device: Readable) -> bool:
     """Whether a device is not read although nothing is wrong: it sleeps, or is about to."""
     state = unreadable_state(device)
     return state is not None and not state.is_problem

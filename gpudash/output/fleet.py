@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gpudash.analysis.table import fit, line_cells
 from gpudash.fleet.columns import HOST_COLUMNS
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, host_rows, part_of, totals
+from gpudash.fleet.summary import HostRow, Totals, host_rows, part_of, totals
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -14,6 +14,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
 )
+from gpudash.model.state import STATES, state_of
 from gpudash.model.text import width as cells_of
 from gpudash.model.units import celsius, counted, duration, kilowatts, percent
 from gpudash.output import csv
@@ -75,9 +76,10 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
     if sums.oldest_seconds is not None:
         left.append((f"  up to {duration(sums.oldest_seconds)} old", "dim"))
     counts: Line = []
-    for word, count in sums.counts.items():
+    for status, count in sums.counts.items():
+        state = state_of(status)
         counts.append((", " if counts else "", "plain"))
-        counts.append((f"{count:,} {word}", state_style(STATE_OF_WORD[word])))
+        counts.append((f"{count:,} {state.word}", state_style(state)))
     power = kilowatts(sums.power_mw)
     if sums.limit_mw is not None:
         power += f" of {kilowatts(sums.limit_mw)}"
@@ -125,14 +127,14 @@ _OF_GPUS: Mapping[str, Callable[[HostRow], object]] = {
 def hosts_csv(snapshot: FleetSnapshot) -> str:
     """Return a heading and a row per host, with its GPUs added up."""
     rows = host_rows(snapshot)
-    words = [word for word in STATE_OF_WORD if any(word in row.counts for row in rows)]
+    shown = [state for state in STATES if any(state.id in row.counts for row in rows)]
     names = [each for each in FleetHost.__struct_fields__ if each not in ("devices", "source")]
-    counts = [f"gpus_{word.lower().replace(' ', '_')}" for word in words]
+    counts = [f"gpus_{state.word.lower().replace(' ', '_')}" for state in shown]
     values = (
         [
             *(getattr(row.host, name) for name in names),
             *(read(row) for read in _OF_GPUS.values()),
-            *(row.counts.get(word, 0) for word in words),
+            *(row.count(state) for state in shown),
         ]
         for row in rows
     )

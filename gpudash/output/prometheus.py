@@ -123,10 +123,7 @@ def _findings(snapshot: Snapshot) -> _Metric:
 
 def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     """Yield what each user holds; one sample is for all whose name is not known."""
-    found = [
-        (_joined({"user": user.name or ""}), user)
-        for user in users(snapshot, lambda _process: None)
-    ]
+    found = [(_joined({"user": user.name or ""}), user) for user in users(snapshot)]
     totals = {
         "gpudash_user_gpus": ("GPUs that processes of this user are on.", "gpu_count"),
         "gpudash_user_memory_bytes": ("GPU memory that they hold.", "gpu_memory_bytes"),

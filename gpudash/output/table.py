@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.forest import in_ascii
@@ -159,9 +159,9 @@ def _unread(
         identity.pop()
     start = line_cells(identity) + GAP
     fault = row.device.fault
-    style: Style = "red" if status_level(row) == "critical" else "dim"
+    style: Style = "red" if row.level == "critical" else "dim"
     message = fault.message if fault else row.state.reason
-    words = paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
+    words = paragraph(f"{row.state.word}: {message}", style, room - start, ascii=ascii)
     if row.device.last_read is not None:
         words += paragraph(str(row.device.last_read), "dim", room - start, ascii=ascii)
     first = [*body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpudash.analysis.filter import EVERYTHING
-from gpudash.analysis.health.findings import ReportedIdle, findings, reported_idle
+from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows
 from gpudash.feed.protocol import FeedState, SnapshotFeed
-from gpudash.model.process import Process
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
@@ -81,7 +80,6 @@ class DashboardModel:
         self.cells, self.height = 80, 24
         """The size of the terminal."""
         self._last_clicked: object = None
-        self._reported_idle: dict[int, ReportedIdle] = {}
         self._peak_findings = PeakHold()
         self._take_derived()
 
@@ -142,29 +140,17 @@ class DashboardModel:
         self.revision += 1
         self._take_derived()
         self._peak_findings.update(len(self.wrong), snapshot.taken_at.timestamp())
-        self.listing.fill(process_rows(snapshot, self.idle_seconds))
+        self.listing.fill(process_rows(snapshot))
         self.devices.fill(snapshot)
         self.scroll_devices(0)
 
     def _take_derived(self) -> None:
         snapshot = self.snapshot
         self.findings = findings(snapshot)
-        self._reported_idle = reported_idle(self.findings)
         self.wrong = [each for each in self.findings if each.level != "info"]
         self.notes = [str(fault.message) for fault in snapshot.errors]
         if not snapshot.devices and self.is_here:
             self.notes.append("gpudash doctor finds out why")
-
-    def idle_seconds(self, process: Process) -> float | None:
-        """Return for how long a process had been idle at the instant that is shown.
-
-        It is what a finding says, whose examiner may have watched for longer; else what was seen.
-        """
-        seen = self.playhead.idle_seconds(process)
-        reported = self._reported_idle.get(process.pid)
-        if seen == 0 or reported is None:
-            return seen
-        return reported.seconds if reported.is_own else max(seen or 0.0, reported.seconds)
 
     def _catch_up(self) -> None:
         if self.feed.latest is not None:

@@ -108,7 +108,7 @@ def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -
     """Return the first line of every view."""
     return draw(
         dashboard.snapshot,
-        tally(dashboard.snapshot, dashboard.devices.states),
+        tally(dashboard.snapshot, dashboard.devices.states, dashboard.devices.hidden_keys),
         dashboard.theme,
         dashboard.cells,
         pace=pace_text(dashboard.feed),

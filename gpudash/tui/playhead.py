@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpudash.analysis.history import History
-from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 
@@ -54,10 +53,6 @@ class Playhead:
         if past:
             return f"{_span(past)} AGO"
         return "PAUSED" if self.paused else ""
-
-    def idle_seconds(self, process: Process) -> float | None:
-        """Return for how long it had been idle at the instant that is shown, as was known then."""
-        return self._history.idle_seconds(process, self.view_time)
 
 
 def _span(seconds: float) -> str:

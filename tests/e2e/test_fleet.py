@@ -155,7 +155,7 @@ def test_a_simulated_fleet_is_printed_in_every_form() -> None:
     assert {row["name"] for row in users} == {user.name for user in snapshot.users}
     assert run("--fail-on", "critical").returncode == 1
     held = decode(run("--json", "--where", "state:held").stdout.encode())
-    assert {gpu.status for host in held.hosts for gpu in host.devices} == {"held idle"}
+    assert {gpu.status for host in held.hosts for gpu in host.devices} == {"held-idle"}
     assert run("--where", "foo:1").returncode == 2
     none = run("--where", "host:nowhere")
     assert (none.returncode, none.stderr) == (0, "")

@@ -33,14 +33,14 @@ def device(index: int, status: str = "busy", **fields: Any) -> FleetDevice:
         "uuid": f"GPU-{index}",
         "name": "NVIDIA H100 80GB HBM3",
         "gpu_utilization_percent": 90.0 if busy else 0.0,
-        "memory_used_bytes": (60 if busy or status == "held idle" else 0) * GIB,
+        "memory_used_bytes": (60 if busy or status == "held-idle" else 0) * GIB,
         "memory_total_bytes": 80 * GIB,
         "temperature_celsius": 66 if busy else 35,
         "power_usage_mw": 600_000 if busy else 90_000,
         "enforced_power_limit_mw": 700_000,
-        "users": ("alice",) if busy else ("bob",) if status == "held idle" else (),
+        "users": ("alice",) if busy else ("bob",) if status == "held-idle" else (),
         "job": "4242" if busy else None,
-        "idle_seconds": 7200.0 if status == "held idle" else None,
+        "idle_seconds": 7200.0 if status == "held-idle" else None,
     }
     return FleetDevice(index=index, status=status, **{**values, **fields})
 
@@ -65,7 +65,7 @@ def some_hosts(count: int) -> tuple[FleetHost, ...]:
     for number in range(count):
         words = ["busy"] * 8
         if number % 7 == 3:
-            words[4:] = ["held idle"] * 4
+            words[4:] = ["held-idle"] * 4
         elif number % 11 == 5:
             words = ["free"] * 8
         elif number % 37 == 8:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpudash.fleet.from_snapshot import HostReader
 from gpudash.model.fault import XidEvent
 from gpudash.model.process import Job
-from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
+from tests.analysis.health.examined import later
 from tests.factories import (
     gpu_uuid,
     make_device,
@@ -21,7 +21,7 @@ def reader() -> HostReader:
 
 
 def test_has_the_name_and_group_that_it_was_asked_by() -> None:
-    host = reader().read(make_snapshot(), 0.0)
+    host = reader().read(make_snapshot())
     assert (host.name, host.group, host.state) == ("lab7", "lab", "ok")
     assert [device.uuid for device in host.devices] == [gpu_uuid(index) for index in range(4)]
     assert reader().read_nothing().state == "connecting"
@@ -41,9 +41,9 @@ def test_devices_have_state_users_and_the_one_job() -> None:
             make_process(pid=2, username="bob", devices=(make_process_device(type="G"),)),
         ),
     )
-    first, second, third = reader().read(snapshot, 0.0).devices
+    first, second, third = reader().read(snapshot).devices
     assert (first.status, first.users, first.job) == ("busy", ("alice",), "4242")
-    assert (second.status, second.state) == ("LOST", "lost")
+    assert (second.status, second.state) == ("lost", "lost")
     assert (third.status, third.users, third.job) == ("free", (), None)
 
 
@@ -56,12 +56,12 @@ def test_a_gpu_has_the_users_of_its_instances() -> None:
         ),
         processes=(make_process(devices=(share,)),),
     )
-    assert [each.users for each in reader().read(snapshot, 0.0).devices] == [("alice",)] * 2
+    assert [each.users for each in reader().read(snapshot).devices] == [("alice",)] * 2
 
 
 def idle(snapshot_reader: HostReader, now: float, **fields: object) -> float | None:
-    snapshot = make_snapshot(devices=(make_device(**fields),))
-    return snapshot_reader.read(snapshot, now).devices[0].idle_seconds
+    snapshot = later(make_snapshot(devices=(make_device(**fields),), topology=None), now)
+    return snapshot_reader.read(snapshot).devices[0].idle_seconds
 
 
 def test_idle_time_counts_from_the_first_sample_without_use() -> None:
@@ -75,14 +75,11 @@ def test_idle_time_counts_from_the_first_sample_without_use() -> None:
     assert idle(one, 100.0, gpu_utilization_percent=0) == 0
 
 
-def test_idle_time_is_at_least_what_the_host_itself_found() -> None:
-    finding = Finding(
-        rule="held-idle", level="warn", sentence="x", uuids=(gpu_uuid(0),), held_seconds=600.0
-    )
-    devices = (make_device(gpu_utilization_percent=0),)
-    snapshot = make_snapshot(devices=devices, findings=(finding,))
-    (device,) = reader().read(snapshot, 0.0).devices
-    assert (device.status, device.idle_seconds) == ("held idle", 600.0)
+def test_what_the_host_knows_by_itself_is_taken_over() -> None:
+    device = make_device(gpu_utilization_percent=0, status="held-idle", idle_seconds=600.0)
+    snapshot = make_snapshot(devices=(device,), findings=())
+    (found,) = reader().read(snapshot).devices
+    assert (found.status, found.idle_seconds) == ("held-idle", 600.0)
 
 
 def test_an_xid_counts_for_an_hour_by_the_clock_of_its_host() -> None:
@@ -90,4 +87,4 @@ def test_an_xid_counts_for_an_hour_by_the_clock_of_its_host() -> None:
     old, recent = XidEvent(code=31, seen_at=now - 4000), XidEvent(code=79, seen_at=now - 60)
     for events, expected in (((old,), None), ((old, recent), 79), (None, None)):
         snapshot = make_snapshot(devices=(make_device(xid_events=events),))
-        assert reader().read(snapshot, 0.0).devices[0].xid == expected
+        assert reader().read(snapshot).devices[0].xid == expected

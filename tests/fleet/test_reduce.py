@@ -10,7 +10,7 @@ import pytest
 from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
-from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN
+from gpudash.model.state import BUSY, DIVIDED, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN
 from gpudash.model.text import SafeText
 
 START = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -45,6 +45,7 @@ def status(device: FleetDevice, **fields: object) -> str:
         (gpu(), FREE),
         (gpu(gpu_utilization_percent=5.0), BUSY),
         (gpu(gpu_utilization_percent=4.9), FREE),
+        (gpu(gpu_utilization_percent=3.0, memory_used_bytes=40 * GIB, idle_seconds=None), IN_USE),
         (gpu(gpu_utilization_percent=None), UNKNOWN),
         (gpu(memory_used_bytes=None), UNKNOWN),
         (gpu(gpu_utilization_percent=None, memory_used_bytes=2 * GIB), IN_USE),
@@ -56,15 +57,15 @@ def status(device: FleetDevice, **fields: object) -> str:
         (gpu(gpu_utilization_percent=None, job="7", idle_seconds=301.0), IN_USE),
         (gpu(state="lost"), LOST),
         (gpu(gpu_utilization_percent=90.0, age_seconds=301.0), UNKNOWN),
-        (gpu(status=HELD.word), HELD),
+        (gpu(status=HELD.id), HELD),
     ],
 )
 def test_status(device: FleetDevice, state: object) -> None:
-    assert status(device) == state.word  # type: ignore[attr-defined]
+    assert status(device) == state.id  # type: ignore[attr-defined]
 
 
-def test_status_is_a_word_of_the_states() -> None:
-    words = {state.word for state in STATES}
+def test_status_is_an_id_of_the_states() -> None:
+    words = {state.id for state in STATES}
     states = ("ok", "lost", "not-answering", "reset-required", "failed", "resting", "asleep")
     assert {status(gpu(state=each)) for each in states} <= words
 
@@ -89,23 +90,23 @@ def test_idle_time_adds_up_between_samples() -> None:
     found = [reducer.reduce(snapshot(held, seconds=at)) for at in (0, 200, 400)]
     devices = [each.hosts[0].devices[0] for each in found]
     assert [(each.status, each.idle_seconds) for each in devices] == [
-        (IN_USE.word, 0.0),
-        (IN_USE.word, 200.0),
-        (HELD.word, 400.0),
+        (IN_USE.id, 0.0),
+        (IN_USE.id, 200.0),
+        (HELD.id, 400.0),
     ]
 
 
-def test_gpu_that_pauses_stays_busy_for_five_minutes() -> None:
+def test_gpu_that_pauses_is_in_use_for_five_minutes() -> None:
     reducer = Reducer()
     reducer.reduce(snapshot(gpu(memory_used_bytes=2 * GIB, gpu_utilization_percent=80.0)))
     found = []
-    for at in (100, 300, 399):
+    for at in (100, 390, 410):
         paused = snapshot(gpu(memory_used_bytes=2 * GIB), seconds=at)
         found.append(reducer.reduce(paused).hosts[0].devices[0].status)
-    assert found == [BUSY.word, BUSY.word, IN_USE.word]
+    assert found == [IN_USE.id, IN_USE.id, HELD.id]
 
 
-@pytest.mark.parametrize(("seconds", "word"), [(299.0, IN_USE.word), (300.0, HELD.word)])
+@pytest.mark.parametrize(("seconds", "word"), [(299.0, IN_USE.id), (300.0, HELD.id)])
 def test_gpu_is_held_idle_from_five_minutes_on(seconds: float, word: str) -> None:
     idle = snapshot(gpu(memory_used_bytes=2 * GIB, idle_seconds=seconds))
     assert Reducer().reduce(idle).hosts[0].devices[0].status == word
@@ -114,7 +115,7 @@ def test_gpu_is_held_idle_from_five_minutes_on(seconds: float, word: str) -> Non
 def test_gpu_is_free_as_soon_as_nothing_holds_it() -> None:
     reducer = Reducer()
     reducer.reduce(snapshot(gpu(memory_used_bytes=2 * GIB, gpu_utilization_percent=80.0)))
-    assert reducer.reduce(snapshot(gpu(), seconds=10)).hosts[0].devices[0].status == FREE.word
+    assert reducer.reduce(snapshot(gpu(), seconds=10)).hosts[0].devices[0].status == FREE.id
 
 
 @pytest.mark.parametrize("seconds", [-60, 3600])
@@ -122,7 +123,7 @@ def test_idle_time_starts_again_after_a_jump(seconds: float) -> None:
     reducer, held = Reducer(), gpu(memory_used_bytes=2 * GIB)
     reducer.reduce(snapshot(held))
     device = reducer.reduce(snapshot(held, seconds=seconds)).hosts[0].devices[0]
-    assert (device.status, device.idle_seconds) == (IN_USE.word, 0.0)
+    assert (device.status, device.idle_seconds) == (IN_USE.id, 0.0)
 
 
 def instance(number: int, **fields: object) -> FleetDevice:
@@ -130,13 +131,11 @@ def instance(number: int, **fields: object) -> FleetDevice:
     return gpu(**known | {"gpu_utilization_percent": None} | fields)
 
 
-def test_gpu_with_instances_does_what_they_do() -> None:
+def test_gpu_with_instances_is_divided() -> None:
     parent = gpu(gpu_utilization_percent=None)
     used = snapshot(parent, instance(1), instance(2, memory_used_bytes=2 * GIB))
     words = [each.status for each in Reducer().reduce(used).hosts[0].devices]
-    assert words == [IN_USE.word, FREE.word, IN_USE.word]
-    unused = snapshot(parent, instance(1), instance(2))
-    assert Reducer().reduce(unused).hosts[0].devices[0].status == FREE.word
+    assert words == [DIVIDED.id, FREE.id, IN_USE.id]
 
 
 def test_users_hold_gpus_and_hours() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.usage import device_states
+from gpudash.analysis.status import statuses
 from gpudash.fleet import remote_smi
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -71,8 +71,8 @@ def test_a_gpu_in_mig_mode_has_its_instances_whose_use_is_not_known() -> None:
         apps="MIG-2, 7, 100",
     )
     assert [each.parent_uuid for each in snapshot.devices] == [None, "GPU-1", "GPU-1"]
-    words = {key: state.word for key, state in device_states(snapshot).items()}
-    assert words == {"GPU-1": "in use", "MIG-1": "unknown", "MIG-2": "in use"}
+    words = {key: state.word for key, state in statuses(snapshot).items()}
+    assert words == {"GPU-1": "divided", "MIG-1": "unknown", "MIG-2": "in use"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.fleet.many import device, fleet, host
 
 
 def test_gpus_are_counted_by_what_they_do() -> None:
-    (row,) = host_rows(fleet((host(0, "busy", "busy", "held idle", "free", "LOST"),)))
+    (row,) = host_rows(fleet((host(0, "busy", "busy", "held-idle", "free", "lost"),)))
     assert [row.count(state) for state in (BUSY, HELD, FREE, LOST)] == [2, 1, 1, 1]
     assert (row.problem, row.level) == (LOST, "critical")
 
@@ -79,10 +79,10 @@ def test_a_filter_leaves_what_passes() -> None:
 def test_worse_hosts_are_more_severe() -> None:
     hosts = (
         host(0, *["busy"] * 8),
-        host(1, *["busy"] * 7, "held idle"),
+        host(1, *["busy"] * 7, "held-idle"),
         host(2, *["busy"] * 7, "hot"),
         host(3, state="stale"),
-        host(4, *["busy"] * 7, "LOST"),
+        host(4, *["busy"] * 7, "lost"),
         host(5, state="down"),
     )
     severities = [row.severity for row in host_rows(fleet(hosts))]

@@ -13,8 +13,8 @@ from gpudash.model.text import SafeText
 from tests.fleet.many import device, fleet, host
 
 HOSTS = (
-    host(1, "busy", "held idle", "free"),
-    host(2, "LOST", group="r99"),
+    host(1, "busy", "held-idle", "free"),
+    host(2, "lost", group="r99"),
     host(3, "busy", state="stale", age_seconds=400.0),
     host(4, state="down", devices=(), age_seconds=None),
     host(

@@ -15,7 +15,7 @@ UNREADABLE = [state for state in get_args(DeviceState) if state != "ok"]
 
 
 def test_words_and_sentences_are_of_one_state_each() -> None:
-    for field in ("word", "sentence"):
+    for field in ("id", "word", "sentence"):
         assert len({getattr(state, field) for state in STATES}) == len(STATES)
 
 
@@ -23,7 +23,7 @@ def test_words_and_sentences_are_of_one_state_each() -> None:
 def test_each_state_of_the_document_has_its_row(wire: DeviceState) -> None:
     state = unreadable_state(make_device(state=wire))
     assert state is not None
-    assert state.wire == wire
+    assert state.id == wire
 
 
 def test_a_readable_device_is_not_unreadable() -> None:
@@ -33,7 +33,7 @@ def test_a_readable_device_is_not_unreadable() -> None:
 def test_a_state_of_a_newer_version_is_a_failure() -> None:
     state = unreadable_state(make_device(state=cast("DeviceState", "melted")))
     assert state is not None
-    assert state.wire == "failed"
+    assert state.id == "failed"
 
 
 @pytest.mark.parametrize("wire", UNREADABLE)

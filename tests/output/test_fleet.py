@@ -48,9 +48,9 @@ SNAPSHOT = FleetSnapshot(
         FleetHost(
             name=clean("gpu01"),
             age_seconds=7.0,
-            devices=(device(0, "busy"), device(1, "held idle")),
+            devices=(device(0, "busy"), device(1, "held-idle")),
         ),
-        FleetHost(name=clean("gpu02"), age_seconds=3.0, devices=(device(0, "LOST"),)),
+        FleetHost(name=clean("gpu02"), age_seconds=3.0, devices=(device(0, "lost"),)),
         FleetHost(name=clean("gpu03"), state="down", message=clean("No route to host")),
     ),
     users=(FleetUser(name=clean("alice"), hosts=2, devices=3, busy=1, held_idle=1),),
@@ -88,7 +88,7 @@ def test_one_host_answers() -> None:
 
 
 def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
-    words = ("LOST", "busy", "held idle", "in use", "free", "unknown", "leased")
+    words = ("lost", "busy", "held-idle", "in-use", "free", "unknown", "leased")
     host = FleetHost(
         name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
     )

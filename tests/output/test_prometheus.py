@@ -144,6 +144,6 @@ def test_users_have_totals_and_no_processes() -> None:
     snapshot = make_snapshot(2)
     found = read(snapshot)
     held = {labels["user"]: value for labels, value in found["gpudash_user_memory_bytes"]}
-    for user in users(snapshot, lambda _process: None):
+    for user in users(snapshot):
         assert held[user.name or ""] == user.gpu_memory_bytes
     assert not {"pid", "command"} & {key for s in found.values() for each, _ in s for key in each}

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from gpudash.analysis.activity import notable
 from gpudash.analysis.columns.leases import lease_holder
-from gpudash.analysis.health.levels import notable
 from gpudash.analysis.labels import visible_devices
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids

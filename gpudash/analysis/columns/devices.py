@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from gpudash.analysis import usage
 from gpudash.analysis.health import levels
 from gpudash.analysis.labels import pcie_link, short_name
 from gpudash.analysis.table import Column, DeviceRow, number
-from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, celsius, percent, short_size, sum_known, watts
-
-
-def status(row: DeviceRow) -> str:
-    """Return the word for its worst finding, else for its state."""
-    return usage.status(row.state, row.findings)[0]
-
-
-def status_level(row: DeviceRow) -> Level:
-    """Return how bad that is."""
-    return usage.status(row.state, row.findings)[1]
 
 
 def _name(row: DeviceRow) -> str:
@@ -274,10 +262,10 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="status",
         header="STATUS",
-        text=status,
-        sort_key=status,
+        text=lambda row: row.state.word,
+        sort_key=lambda row: row.state.word,
         width=9,
         priority=1,
-        level=status_level,
+        level=lambda row: row.level,
     ),
 )

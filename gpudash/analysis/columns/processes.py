@@ -15,9 +15,8 @@ def _job(row: ProcessRow) -> str:
     return ABSENT if row.process.job is None else row.process.job.label
 
 
-def _idle(row: ProcessRow) -> str:
-    """Return how long it has held memory without using the GPU, rounded to change seldom."""
-    seconds = row.idle_seconds
+def idle_text(seconds: float | None) -> str:
+    """Return how long memory has been held without use of a GPU, rounded to change seldom."""
     if seconds is None or seconds >= _HOUR:
         return duration(seconds)
     if seconds >= _MINUTE:
@@ -26,7 +25,7 @@ def _idle(row: ProcessRow) -> str:
 
 
 def _idle_level(row: ProcessRow) -> Level:
-    is_notable = (row.idle_seconds or 0) >= _NOTABLE_IDLE and not works_on_cpu(row.process)
+    is_notable = (row.process.idle_seconds or 0) >= _NOTABLE_IDLE and not works_on_cpu(row.process)
     return "warn" if is_notable else "unknown"
 
 
@@ -167,8 +166,8 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
         key="idle",
         header="IDLE",
-        text=_idle,
-        sort_key=lambda row: number(row.idle_seconds),
+        text=lambda row: idle_text(row.process.idle_seconds),
+        sort_key=lambda row: number(row.process.idle_seconds),
         width=6,
         align=">",
         priority=4,

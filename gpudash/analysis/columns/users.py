@@ -5,10 +5,11 @@ Idle is memory that their processes hold at 0 % SM, and for how long the longest
 
 from __future__ import annotations
 
+from gpudash.analysis.columns.processes import idle_text
 from gpudash.analysis.table import Column, number
 from gpudash.analysis.usage import User
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, counted, duration, percent, short_size
+from gpudash.model.units import ABSENT, counted, percent, short_size
 
 
 def _idle_level(user: User) -> Level:
@@ -67,7 +68,7 @@ USER_COLUMNS: tuple[Column[User], ...] = (
     Column(
         key="idle",
         header="IDLE",
-        text=lambda user: duration(user.idle_seconds),
+        text=lambda user: idle_text(user.idle_seconds),
         sort_key=lambda user: number(user.idle_seconds),
         width=6,
         align=">",

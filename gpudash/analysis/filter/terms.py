@@ -169,7 +169,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         help="time since it last used a GPU",
         values=SPAN,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.idle_seconds, units.parse_span),
+        test=of_number(lambda row: row.process.idle_seconds, units.parse_span),
     ),
 )
 """Every term, in the order in which help and messages name them."""

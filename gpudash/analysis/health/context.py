@@ -9,6 +9,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudash.analysis.activity import (
+    IDLE_PERCENT,
+    PAUSE_SECONDS,
+    RestClock,
+    load_percent,
+    notable,
+)
 from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
 from gpudash.analysis.labels import device_labels, gpu_ranges
 from gpudash.model.device import Device
@@ -16,12 +23,14 @@ from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import floor_tenths
 
-PROOF_SECONDS = 30.0
-"""How long a process that is new or has worked must do nothing before it counts as idle."""
+_START_SECONDS = 30.0
+"""How long a new process must do nothing before it counts as idle."""
 _MEAN_SECONDS = 20.0
 _RESTING_CPU_PERCENT = 10.0
 """Below it work on a CPU has ended, which began at BUSY_CPU_PERCENT: it does not flicker."""
 DISK_WAIT_PERCENT = 50.0
+_MIN_PERCENT = 2
+"""Mean utilization below which a process that is busy on the host does not work on a GPU."""
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 """Daemons of MPS and DCGM, which hold a little memory for others."""
 
@@ -37,12 +46,13 @@ class ShareActivity(Struct):
     def unused_seconds(self, now: float) -> float | None:
         """Return for how long it has not used it; None if it does or that is not known.
 
-        One that is new or has worked uses it until it has paused for PROOF_SECONDS.
+        One that has worked uses it while it pauses, one that is new while it may be starting.
         """
         if self.unused_since is None:
             return None
         unused = floor_tenths(now - self.unused_since)
-        return None if (self.worked or self.is_new) and unused < PROOF_SECONDS else unused
+        pause = PAUSE_SECONDS if self.worked else _START_SECONDS if self.is_new else 0.0
+        return None if unused < pause else unused
 
 
 class ProcessActivity(Struct):
@@ -58,6 +68,15 @@ class ProcessActivity(Struct):
     """What it does on the host: work on a CPU, wait for a disk, or nothing."""
     on_host_at: float | None = None
     """When it last did that, None for never."""
+
+    def idle_seconds(self, now: float) -> float | None:
+        """Return for how long it has used none of its devices, pauses included.
+
+        None if it uses one or that is not known.
+        """
+        since = [share.unused_since for share in self.shares.values()]
+        known = [each for each in since if each is not None]
+        return floor_tenths(now - max(known)) if known and len(known) == len(since) else None
 
     @property
     def may_work(self) -> bool:
@@ -91,6 +110,8 @@ class ActivityTracker:
         self._processes: dict[tuple[int, float | None], ProcessActivity] = {}
         self._devices: dict[str, float | None] = {}
         self._links: dict[str, int] = {}
+        self._rests = RestClock()
+        self._idle: dict[str, float | None] = {}
 
     def add(self, now: float, snapshot: Snapshot) -> None:
         """Add a sample; what is no longer there is forgotten."""
@@ -99,6 +120,7 @@ class ActivityTracker:
         devices = {device.key: device for device in snapshot.devices if device.uuid}
         self._add_processes(snapshot.processes, devices, fresh)
         self._is_first = False
+        self._add_rests(snapshot)
         known, links = self._devices, self._links
         self._devices = {
             key: _mixed(known.get(key), device.gpu_utilization_percent, fresh)
@@ -114,6 +136,16 @@ class ActivityTracker:
         """Return the activity of a process of the last sample."""
         return self._processes[process.key]
 
+    def idle_seconds(self, device: Device) -> float | None:
+        """Return how long a device has not computed, at least; None if it does or is not known."""
+        return self._idle.get(device.key)
+
+    def process_idle_seconds(self, process: Process) -> float | None:
+        """Return how long a process has used none of its devices; None if it holds none."""
+        if process.used_gpu_memory_bytes == 0:
+            return None
+        return self.of(process).idle_seconds(self.now)
+
     def utilization_percent(self, device: Device) -> float | None:
         """Return the mean utilization over the last half minute or so."""
         return self._devices.get(device.uuid or "")
@@ -121,6 +153,20 @@ class ActivityTracker:
     def max_nvlinks(self, device: Device) -> int:
         """Return the highest number of NVLinks that were up at once."""
         return self._links.get(device.uuid or "", 0)
+
+    def _add_rests(self, snapshot: Snapshot) -> None:
+        held = {share.uuid for each in snapshot.processes for share in each.devices}
+        self._rests.begin()
+        self._idle = {
+            device.key: self._rests.idle_seconds(
+                device.key,
+                device,
+                self.now,
+                is_held=device.uuid in held or notable(device, device.memory_used_bytes),
+            )
+            for device in snapshot.devices
+            if device.state == "ok"
+        }
 
     def _add_processes(
         self, processes: Sequence[Process], devices: Mapping[str, Device], fresh: float
@@ -162,12 +208,12 @@ def _works(share: ProcessDevice, device: Device | None, *, alone: bool) -> bool 
         return True
     if device is None or device.state != "ok":
         return None
-    active, busy = device.sm_active_percent, device.gpu_utilization_percent
-    if busy is None and active is not None:
-        busy = round(active + 0.5) if active >= 1 else 0
-    if busy:
+    percent = load_percent(device)
+    if percent is None:
+        return None
+    if percent >= IDLE_PERCENT:
         return True if alone else None if share.sm_utilization_percent is None else False
-    return False if busy == 0 else None
+    return False
 
 
 def _mixed(before: float | None, value: float | None, fresh: float) -> float | None:
@@ -214,6 +260,19 @@ class RuleContext:
         A process that also draws on the display, such as a browser, is left out on that device,
         and daemons of the driver everywhere.
         """
+
+    def working(self, process: Process, holds: Sequence[Hold]) -> list[Hold]:
+        """Return where a process works.
+
+        Nowhere if it is busy on the host and did so for a moment only: it may load or compile
+        after a first touch of a GPU.
+        """
+        working = [hold for hold in holds if hold.unused_seconds is None]
+        if self.activity.of(process).on_host:
+            means = [self.activity.utilization_percent(hold.device) for hold in working]
+            if all(mean is not None and mean < _MIN_PERCENT for mean in means):
+                return []
+        return working
 
     def is_new(self, process: Process) -> bool:
         """Whether a process appeared after the first sample."""

@@ -9,10 +9,12 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
 from gpudash.analysis.health.rules import RULES_BY_ID, checks
 from gpudash.analysis.labels import device_labels, index_ranges
+from gpudash.analysis.status import judged
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 from gpudash.model.units import floor_tenths
 
@@ -59,7 +61,9 @@ class Diagnosis:
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its findings; those of the last one if it was a moment ago.
+        """Return a snapshot with its findings, the status of its devices and their idle times.
+
+        The findings are those of the last one if it was a moment ago.
 
         A brief one has none: what is missing in it was only not read yet.
         """
@@ -70,17 +74,43 @@ class Diagnosis:
             self._now = None
             self._begin()
         states = [(device.key, str(device.state)) for device in snapshot.devices]
-        if self._now is not None and now - self._now < _MIN_SECONDS and states == self._states:
-            return replace(snapshot, findings=self._found)
-        self._states = states
-        is_first, self._now = self._now is None, now
-        self._sample += 1
+        is_first, last = self._now is None, self._now
         self._activity.add(now, snapshot)
-        self._check(RuleContext(snapshot, self._activity, is_first=is_first), now)
-        self._forget(snapshot, now)
-        reported = [each for each in self._active.values() if each.is_reported]
-        self._found = _findings(reported, snapshot, None if is_first else now)
-        return replace(snapshot, findings=self._found)
+        context = RuleContext(snapshot, self._activity, is_first=is_first)
+        if last is None or now - last >= _MIN_SECONDS or states != self._states:
+            self._now, self._states = now, states
+            self._sample += 1
+            self._check(context, now)
+            self._forget(snapshot, now)
+            reported = [each for each in self._active.values() if each.is_reported]
+            self._found = _findings(reported, snapshot, None if is_first else now)
+        return self._judged(context, replace(snapshot, findings=self._found))
+
+    def _judged(self, context: RuleContext, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with the status of each device, and since when nothing uses it."""
+        found = judged(context, findings_by_device(snapshot))
+        return replace(
+            snapshot,
+            devices=tuple(
+                [
+                    replace(
+                        device,
+                        status=found[device.key].id,
+                        idle_seconds=self._activity.idle_seconds(device),
+                    )
+                    for device in snapshot.devices
+                ]
+            ),
+            processes=tuple(
+                [
+                    process
+                    if (idle := self._activity.process_idle_seconds(process)) is None
+                    and process.idle_seconds is None
+                    else replace(process, idle_seconds=idle)
+                    for process in snapshot.processes
+                ]
+            ),
+        )
 
     def _begin(self) -> None:
         self._activity = ActivityTracker()

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpudash.model.snapshot import Finding, Snapshot
-
-_IDLE_RULES = frozenset({"held-idle", "cpu-bound", "disk-bound"})
-_IDLE_PROOFS = frozenset({"idle_seconds", "unused_seconds"})
-_MAX_IDLE_SECONDS = 1e12
-"""Bounds what a hostile document says."""
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -26,31 +21,14 @@ def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
     return Diagnosis().examine(snapshot).findings or ()
 
 
-class ReportedIdle(NamedTuple):
-    """For how long a finding says that a process has been idle; if not its own, at least."""
+def examined(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with status and idle times; one without is examined by itself."""
+    if snapshot.brief or all(device.status is not None for device in snapshot.devices):
+        return snapshot
+    from gpudash.analysis.health.engine import Diagnosis
 
-    seconds: float
-    is_own: bool
-
-
-def reported_idle(findings: Iterable[Finding]) -> dict[int, ReportedIdle]:
-    """Return by PID for how long processes that hold GPUs have not used them, as findings say."""
-    found: dict[int, ReportedIdle] = {}
-    for finding in findings:
-        if finding.rule not in _IDLE_RULES or finding.held_seconds is None:
-            continue
-        for pid in finding.pids:
-            subject = f"PID {pid} on "
-            own = [
-                proof.value
-                for proof in finding.evidence
-                if proof.name in _IDLE_PROOFS
-                and (proof.of or "").startswith(subject)
-                and isinstance(proof.value, (int, float))
-            ]
-            seconds = min(own, default=finding.held_seconds)
-            found[pid] = ReportedIdle(max(0.0, min(seconds, _MAX_IDLE_SECONDS)), bool(own))
-    return found
+    found = Diagnosis().examine(snapshot)
+    return found if snapshot.findings is None else replace(found, findings=snapshot.findings)
 
 
 def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:

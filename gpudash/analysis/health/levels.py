@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudash.analysis.activity import IDLE_PERCENT, notable
 from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import FindingLevel
@@ -12,8 +13,6 @@ FINDING_RANKS: dict[FindingLevel, int] = {"info": 0, "warn": 1, "critical": 2}
 BUSY_CPU_PERCENT = 20.0
 """From this share of one CPU on a process works there, and so is not idle."""
 
-_GIB = 1024**3
-_NOTABLE_SHARE = 0.05
 _MARGIN_CELSIUS = 10
 
 
@@ -23,13 +22,14 @@ def works_on_cpu(process: Process) -> bool:
 
 
 def utilization_level(device: Device) -> Level:
-    """Return ok for a device that computes, warn for an idle one whose memory is held.
+    """Return ok for a device that is used, warn for an idle one whose memory is held.
 
     One that is idle and free is unknown too, and so has no color.
     """
-    if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
-        return "warn"
-    return "ok" if device.gpu_utilization_percent else "unknown"
+    percent = device.gpu_utilization_percent
+    if percent is None or percent >= IDLE_PERCENT:
+        return "unknown" if percent is None else "ok"
+    return "warn" if notable(device, device.memory_used_bytes) else "unknown"
 
 
 def memory_level(device: Device) -> Level:
@@ -80,14 +80,6 @@ def memory_share(device: Device) -> float | None:
     """Return used of total memory, 0 to 1."""
     used, total = device.memory_used_bytes, device.memory_total_bytes
     return None if used is None or not total else min(max(used / total, 0.0), 1.0)
-
-
-def notable(device: Device, amount: int | None) -> bool:
-    """Return whether an amount of the device's memory is worth reporting: 1 GiB or 5 % of it."""
-    if amount is None:
-        return False
-    total = device.memory_total_bytes
-    return amount >= _GIB or bool(total and amount >= _NOTABLE_SHARE * total)
 
 
 def _temperature_margin(device: Device) -> int | None:

@@ -47,17 +47,10 @@ class Rule(Struct, frozen=True):
     id: str
     help: str
     """What it finds, for the table of the rules."""
-    status: State | str = ""
-    """The state of the devices that it concerns, or a word that replaces the state's in STATUS."""
-    is_shown_as_info: bool = False
-    """Whether the word is shown for a finding of level info, too."""
+    status: State | None = None
+    """The state of the devices that it concerns; UNUSABLE where it is critical."""
     appears_after_seconds: float = 0.0
     goes_after_seconds: float = 0.0
-
-    @property
-    def word(self) -> str:
-        """Its word in the column STATUS, empty if it has none."""
-        return self.status.word if isinstance(self.status, State) else self.status
 
 
 class Symptom(Struct, frozen=True):
@@ -97,15 +90,12 @@ def rule(
     id: str,
     help: str,
     *,
-    status: State | str = "",
-    is_shown_as_info: bool = False,
+    status: State | None = None,
     appears_after_seconds: float = 0.0,
     goes_after_seconds: float = 0.0,
 ) -> Rule:
     """Declare a rule; see the fields of Rule."""
-    declared = Rule(
-        rank, id, help, status, is_shown_as_info, appears_after_seconds, goes_after_seconds
-    )
+    declared = Rule(rank, id, help, status, appears_after_seconds, goes_after_seconds)
     assert id not in declared_rules, f"two rules are called {id}"
     declared_rules[id] = declared
     return declared

@@ -84,14 +84,6 @@ class History:
         """Return like `series` the lowest, mean and highest value in the time of each point."""
         return self._metrics.extents(key, field, self._window(seconds, points, until))
 
-    def idle_seconds(self, process: Process, moment: float | None = None) -> float | None:
-        """Return how long a process had held memory at 0 % SM, as far as was seen by an instant.
-
-        0 if it worked or held nothing; None if its SM utilization was not known. The instant
-        defaults to now.
-        """
-        return self._metrics.idle_seconds(process.key, moment)
-
     def seen_since(self, process: Process) -> float | None:
         """Return the instant at which a process was seen first, None if it was not."""
         return self._metrics.seen_since(process.key)

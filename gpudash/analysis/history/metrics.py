@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import cache
-from math import inf
 from operator import attrgetter
 from typing import TypeVar
 
@@ -26,9 +23,6 @@ HOST_METRICS = ("cpu_percent", "memory_used_bytes", "swap_used_bytes", "load_ave
 _HOT_CELSIUS = 100.0
 _MAX_GONE = 256
 """Processes and devices that are gone and still kept, so that the past can be drawn."""
-_UNKNOWN, _WORKS = -inf, inf
-_MAX_CHANGES, _DROPPED_CHANGES = 1024, 256
-"""Changes kept of a process, and the oldest dropped at once."""
 
 ProcessKey = tuple[int, float | None]
 """`Process.key`."""
@@ -74,55 +68,14 @@ def highest_possible(field: Field, devices: Iterable[Device]) -> float | None:
     return 100.0 if field.unit is Unit.PERCENT else None
 
 
-class IdleTracker:
-    """Since when one process has held memory without working, change by change."""
-
-    __slots__ = ("_idle_since", "_known", "_times")
-
-    def __init__(self) -> None:
-        self._idle_since: float | None = None
-        self._times = array("d")
-        self._known = array("d")
-        """From each of the times on: since when it was idle, or _WORKS or _UNKNOWN."""
-
-    def put(self, now: float, memory: int | None, sm: int | None) -> None:
-        """Note its memory and SM utilization; None leaves a time of idleness unbroken."""
-        if sm or memory == 0:
-            self._idle_since = None
-        elif sm is not None and self._idle_since is None:
-            self._idle_since = now
-        known = _WORKS if self._idle_since is None else self._idle_since
-        if sm is None:
-            known = _UNKNOWN
-        if self._times and self._times[-1] == now:
-            self._known[-1] = known
-        elif not self._known or self._known[-1] != known:
-            self._times.append(now)
-            self._known.append(known)
-            if len(self._times) > _MAX_CHANGES:
-                del self._times[:_DROPPED_CHANGES], self._known[:_DROPPED_CHANGES]
-
-    def seconds(self, moment: float) -> float | None:
-        """Return for how long it had been idle at an instant: 0 if it worked or held nothing.
-
-        None if that is not known.
-        """
-        index = bisect_right(self._times, moment) - 1
-        since = self._known[index] if index >= 0 else _UNKNOWN
-        if since == _UNKNOWN:
-            return None
-        return 0.0 if since == _WORKS else moment - since
-
-
 class ProcessTrack(Track):
-    """The rows of a process, when it was first seen, and when it held memory idly."""
+    """The rows of a process, and when it was first seen."""
 
-    __slots__ = ("idle", "seen_since")
+    __slots__ = ("seen_since",)
 
     def __init__(self, now: float) -> None:
         super().__init__(len(PROCESS_METRICS))
         self.seen_since = now
-        self.idle = IdleTracker()
 
 
 class MetricStore:
@@ -172,13 +125,6 @@ class MetricStore:
         track = self._track(key)
         return track.extents(_column(key, field), slots) if track else [None] * len(slots)
 
-    def idle_seconds(self, key: ProcessKey, moment: float | None) -> float | None:
-        """Return for how long a process has held memory idly; see History.idle_seconds."""
-        track = self._processes.get(key)
-        if track is None:
-            return None
-        return track.idle.seconds(self._now if moment is None else moment)
-
     def seen_since(self, key: ProcessKey) -> float | None:
         """Return when a process was seen first."""
         track = self._processes.get(key)
@@ -190,7 +136,6 @@ class MetricStore:
         if track is None:
             track = self._processes[key] = ProcessTrack(self._now)
         memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
-        track.idle.put(self._now, memory, sm)
         track.put(number, (memory, sm, process.cpu_percent))
 
     def _track(self, key: str | ProcessKey | None) -> Track | None:

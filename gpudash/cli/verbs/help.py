@@ -18,6 +18,7 @@ from gpudash.model.text import did_you_mean, pad, wrap
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
+    from gpudash.model.state import State
     from gpudash.output.smi import Field
 
 _MAX_WIDTH = 100
@@ -181,7 +182,7 @@ def _findings() -> Iterator[Section]:
     from gpudash.model.state import STATES
 
     rows = [
-        (rule.id, f"{_word(rule.word)}{rule.help}{_delay(rule.appears_after_seconds)}")
+        (rule.id, f"{_word(rule.status)}{rule.help}{_delay(rule.appears_after_seconds)}")
         for rule in RULES
     ]
     yield Section("Findings, the most important first: word in STATUS, condition", rows)
@@ -189,9 +190,9 @@ def _findings() -> Iterator[Section]:
     yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
 
 
-def _word(word: str) -> str:
+def _word(state: State | None) -> str:
     """Return the word in the column STATUS, empty for a finding that has none there."""
-    return f"{word}: " if word else ""
+    return "" if state is None else f"{state.word}: "
 
 
 def _delay(seconds: float) -> str:

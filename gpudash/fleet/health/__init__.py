@@ -10,7 +10,7 @@ from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.fleet.health import gpus, hosts, use
 from gpudash.fleet.health.survey import Survey
 from gpudash.model.fleet import HOST_STATES, FleetFinding
-from gpudash.model.state import STATES
+from gpudash.model.state import HOT, STATES
 
 Rule = Callable[[Survey], Iterator[FleetFinding]]
 
@@ -33,7 +33,7 @@ RULES: tuple[Rule, ...] = (
 
 
 FINDINGS: Mapping[str, str] = {
-    **{f"gpus-{s.wire}": f"GPUs that {s.plural}" for s in STATES if s.is_problem and s.wire},
+    **{f"gpus-{s.id}": f"GPUs that {s.plural}" for s in STATES if s.is_problem and s is not HOT},
     "gpus-missing": "GPUs that a host had an hour ago, or should have, are gone",
     "xid-critical": "recent XID errors that need a person",
     "xid-burst": "the same XID error on several hosts of a group",

@@ -14,9 +14,9 @@ from gpudash.fleet.health.survey import (
     finding,
     where,
 )
-from gpudash.fleet.summary import STATE_OF_WORD, GpuRow, missing_gpus
+from gpudash.fleet.summary import GpuRow, missing_gpus
 from gpudash.model.fleet import FleetFinding
-from gpudash.model.state import BUSY, HOT
+from gpudash.model.state import BUSY, HOT, state_of
 from gpudash.model.units import counted
 
 _BURST_HOSTS = 3
@@ -29,14 +29,14 @@ _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
 def lost(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
-    for word, rows in survey.problems.items():
-        if word == HOT.word:
+    for status, rows in survey.problems.items():
+        state = state_of(status)
+        if state is HOT:
             continue
-        state = STATE_OF_WORD[word]
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
         yield finding(
-            f"gpus-{state.wire}",
+            f"gpus-{state.id}",
             "critical",
             f"{counted(len(rows), 'GPU')} on {counted(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
@@ -94,7 +94,7 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
 
 def hot(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs much hotter than others of their model, or so hot that they slow down."""
-    found = list(survey.problems.get(HOT.word, ()))
+    found = list(survey.problems.get(HOT.id, ()))
     usual: list[float] = []
     for rows in survey.computing.values():
         known = [s.device.temperature_celsius for s in rows]
@@ -135,7 +135,7 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
         rows = [row for row in given if row.device.parent_uuid is None]
         if len(rows) < _MIN_JOB:
             continue
-        busy = [s for s in rows if s.device.sm_clock_mhz and s.device.status == BUSY.word]
+        busy = [s for s in rows if s.device.sm_clock_mhz and s.device.status == BUSY.id]
         if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
             continue
         usual = median([row.device.sm_clock_mhz or 0 for row in busy])

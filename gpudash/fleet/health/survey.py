@@ -18,7 +18,7 @@ from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-_BUSY, _FREE, _HELD = BUSY.word, FREE.word, HELD.word
+_BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
 _SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
@@ -38,7 +38,7 @@ class Survey:
         self.jobs: dict[str, FleetJob] = {job.id: job for job in snapshot.jobs}
         self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
         self.problems: dict[str, list[GpuRow]] = {}
-        """Devices that are broken or too hot, by the word of their state."""
+        """Devices that are broken or too hot, by their status."""
         self.xids: dict[int, list[GpuRow]] = {}
         self.held: list[GpuRow] = []
         self.by_job: dict[SafeText, list[GpuRow]] = {}

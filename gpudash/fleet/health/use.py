@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpudash.analysis.activity import notable
 from gpudash.analysis.health.rule import number, rough_duration
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
@@ -14,7 +15,6 @@ from gpudash.fleet.health.survey import (
     listed,
     where,
 )
-from gpudash.fleet.source import HELD_BYTES
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HELD
@@ -73,7 +73,7 @@ def _is_unopened(row: GpuRow) -> bool:
     """Whether a device is allocated to a job, and has no memory in use."""
     device = row.device
     used = device.memory_used_bytes
-    return device.job is not None and used is not None and used <= HELD_BYTES
+    return device.job is not None and used is not None and not notable(device, used)
 
 
 def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
@@ -118,11 +118,11 @@ def imbalanced(survey: Survey) -> Iterator[FleetFinding]:
     for job, rows in survey.by_job.items():
         if len(rows) < _MIN_JOB:
             continue
-        busy = [row for row in rows if row.device.status == BUSY.word]
+        busy = [row for row in rows if row.device.status == BUSY.id]
         idle = [
             row
             for row in rows
-            if row.device.status == HELD.word and _idle(row) >= _IMBALANCED_SECONDS
+            if row.device.status == HELD.id and _idle(row) >= _IMBALANCED_SECONDS
         ]
         if not busy or 2 * len(idle) < len(rows):
             continue

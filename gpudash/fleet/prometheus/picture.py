@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     FIELDS,
@@ -32,7 +33,6 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
-from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.model.device import DeviceState
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
@@ -89,7 +89,7 @@ class Picture:
             used = value if series.field in (UTILIZATION, ENGINE) else None
             device.values[_UTILIZATION] = used
             self.wrong_values += value is None
-            if used is None or used >= BUSY_PERCENT:
+            if used is None or used >= IDLE_PERCENT:
                 device.idle_at = None
             elif device.idle_at is None:
                 device.idle_at = at
@@ -348,7 +348,7 @@ class Picture:
     def _take_held(self, at: float) -> None:
         for device in self.inventory.devices():
             used = device.values[_MEMORY]
-            if used is None or used <= HELD_BYTES:
+            if used is None or used < NOTABLE_BYTES:
                 device.held_at = None
             elif device.held_at is None:
                 device.held_at = at

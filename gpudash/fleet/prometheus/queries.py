@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     INSTANCE_LABEL,
@@ -20,7 +21,6 @@ from gpudash.fleet.prometheus.dialects import (
     LabelChoice,
     dialects,
 )
-from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 
 _NAMES = (
     "DCGM_FI_(DEV|PROF)_.+|nvidia_smi_.+|gpu_.+_(Percentage|MiB|MHz|W|C)|"
@@ -139,7 +139,7 @@ class Layout(NamedTuple):
             )
             for series in dialect.of(MEMORY):
                 if idle is not None and series.name in self.names:
-                    above = f"> {HELD_BYTES / series.factor:g}"
+                    above = f">= {NOTABLE_BYTES / series.factor:g}"
                     over = self._over("min", dialect, series.name, span, step)
                     past = self._past(dialect, series.name, span)
                     arms.append(f"({over} {above} and ({idle}) and {past} {above})")
@@ -222,7 +222,7 @@ class Layout(NamedTuple):
 
     def _arms(self, dialect: Dialect, field: str) -> list[_Arm]:
         present = (each for each in dialect.of(field) if each.name in self.names)
-        return [_Arm(each.name, BUSY_PERCENT / each.factor) for each in present]
+        return [_Arm(each.name, IDLE_PERCENT / each.factor) for each in present]
 
     def _present(self, dialect: Dialect, field: str) -> list[str]:
         return [each.name for each in dialect.of(field) if each.name in self.names]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.snapshot import Finding, Host
@@ -254,7 +254,7 @@ def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     """Return why there are no values, shown instead of them."""
-    word = f"  {status(row)}  "
+    word = f"  {row.state.word}  "
     reason: str = row.device.fault.message if row.device.fault else ""
     # The row is the GPU's: what to do has to fit beside its name.
     reason = reason.removeprefix(f"GPU {row.device.index} ")
@@ -263,7 +263,7 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
         # The state is in the word: what it held is worth more than the call that hangs.
         reason = f"{last.memory} {last.ago}; {reason}"
     return [
-        Segment(word, theme.level(status_level(row))),
+        Segment(word, theme.level(row.level)),
         Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
     ]
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, brief, is_whole_and_free, part_of
-from gpudash.model.state import FREE, HELD, UNKNOWN, Level
+from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
+from gpudash.model.state import FREE, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
@@ -91,9 +91,10 @@ def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") ->
     `position` is which rows are in view, and stands at the end whatever else fits.
     """
     counts: list[Text] = []
-    for word, count in sums.counts.items():
-        style = _count_style(STATE_OF_WORD[word].level, theme)
-        counts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
+    for status, count in sums.counts.items():
+        state = state_of(status)
+        style = _count_style(state.level, theme)
+        counts += [(f" {count:,}", style), (f" {state.word} ", theme.dim if count else theme.faint)]
     end: list[Text] = [(f"   {position} ", theme.dim)] if position else []
     room = max(0, cells - _cells(end))
     right = next(
@@ -189,9 +190,12 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         drained = [
             row
             for row in model.rows
-            if row.is_known and row.host.drain_reason and row.count(FREE) == row.gpus > 0
+            if row.is_known
+            and row.host.drain_reason
+            and row.gpus
+            and row.count(FREE) == len(row.devices)
         ]
-        scattered = model.totals.counts.get(FREE.word, 0) - sum(row.gpus for row in drained)
+        scattered = model.totals.counts.get(FREE.id, 0) - sum(row.gpus for row in drained)
         names = brief(tuple([row.title for row in drained]))
         except_for = f" but drained {names}" if drained else ""
         text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"
@@ -237,10 +241,11 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     if host.message:
         texts.append((f" {host.message} ", theme.base))
     values = theme.base if row.is_known else theme.dim
-    for word, count in row.counts.items():
-        is_shown = row.problem is not None and word == row.problem.word and host.state == "ok"
-        if count and word != UNKNOWN.word and not is_shown:
-            texts.append((f" {count} {word} ", values))
+    for status, count in row.counts.items():
+        state = state_of(status)
+        is_shown = state is row.problem and host.state == "ok"
+        if count and state is not UNKNOWN and not is_shown:
+            texts.append((f" {count} {state.word} ", values))
     if row.utilization is not None:
         texts.append((f" {percent(row.utilization)} ", values))
     if row.users:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, age_of, is_whole_and_free, ratio
+from gpudash.fleet.summary import HostRow, age_of, is_whole_and_free, ratio
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, HostState
 from gpudash.model.state import (
     ASLEEP,
+    BUSY,
+    DIVIDED,
     FAILED,
     FREE,
     HELD,
@@ -26,7 +28,9 @@ from gpudash.model.state import (
     RESET_REQUIRED,
     RESTING,
     UNKNOWN,
+    UNUSABLE,
     State,
+    state_of,
 )
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
@@ -44,20 +48,23 @@ _HOST_LETTERS: dict[HostState, str] = {
     "no-gpus": "E",
     "garbled": "B",
 }
-_LETTERS: dict[str, str] = {
-    LOST.word: "X",
-    NOT_ANSWERING.word: "N",
-    RESET_REQUIRED.word: "R",
-    FAILED.word: "F",
-    HOT.word: "T",
-    HELD.word: "h",
-    LEASED.word: "l",
-    NO_INSTANCES.word: "m",
-    RESTING.word: "z",
-    ASLEEP.word: "z",
-    UNKNOWN.word: "?",
+_LETTERS: dict[State, str] = {
+    LOST: "X",
+    NOT_ANSWERING: "N",
+    RESET_REQUIRED: "R",
+    FAILED: "F",
+    UNUSABLE: "U",
+    HOT: "T",
+    HELD: "h",
+    LEASED: "l",
+    NO_INSTANCES: "m",
+    RESTING: "z",
+    ASLEEP: "z",
+    UNKNOWN: "?",
 }
-"""By the words of the states; those that compute are drawn by their value."""
+"""Of the states; those that compute are drawn by their value."""
+_OF_PARTS = (BUSY, IN_USE, HELD, LEASED, FREE)
+"""What a divided GPU is painted as: the first of these that one of its instances does."""
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
@@ -201,7 +208,7 @@ class Painter:
                 return self._state(row.problem)
             if row.missing:
                 return self._letter(_MISSING, "GPUs missing", self._theme.critical)
-            if row.count(UNKNOWN) == row.gpus:
+            if row.count(UNKNOWN) == len(row.devices):
                 return self._state(UNKNOWN)
         return self._several([row])
 
@@ -222,7 +229,7 @@ class Painter:
                 return self._letter(self._free, "all free", self._theme.ok)
             # Without colours nothing else tells that some are.
             is_enough = held > 0 and self._theme.warn.color is None
-            if is_enough or 2 * held >= sum(row.gpus for row in rows) > 0:
+            if is_enough or 2 * held >= sum(len(row.devices) for row in rows) > 0:
                 return self._state(HELD)
         known = [value for row in rows if (value := self._value(row)) is not None]
         mean = sum(known) / len(known) if known else None
@@ -241,7 +248,7 @@ class Painter:
         if number >= len(gpus):
             return self._letter(_MISSING, "missing", self._theme.critical)
         device, key = gpus[number], self._painting.key
-        if key != "utilization":
+        if key != "utilization" or device.status == DIVIDED.id:
             return self._device(row, device)
         # Most GPUs are painted like many others.
         share = device.gpu_utilization_percent
@@ -254,10 +261,13 @@ class Painter:
     def _device(self, row: HostRow, device: FleetDevice) -> Glyph:
         """Return how a GPU of a host that answers is painted."""
         key = self._painting.key
-        state = STATE_OF_WORD.get(device.status, UNKNOWN)
+        state = state_of(device.status)
+        parts = [state]
+        if state is DIVIDED:
+            parts = [state_of(e.status) for e in row.devices if e.parent_uuid == device.uuid]
+            state = next((each for each in _OF_PARTS if each in parts), UNKNOWN)
         if key in ("held", "free"):
-            wanted = HELD if key == "held" else FREE
-            return self._number(int(state is wanted))
+            return self._number(parts.count(HELD if key == "held" else FREE))
         if key == "xid":
             return self._xid(device.xid is not None)
         if key == "driver":
@@ -267,14 +277,14 @@ class Painter:
         if key == "utilization":
             if state is FREE:
                 return self._letter(self._free, state.word, self._theme.ok)
-            if state.word in _LETTERS:
+            if state in _LETTERS:
                 return self._state(state)
-            if state is IN_USE and device.gpu_utilization_percent is None:
+            if state in (IN_USE, BUSY) and device.gpu_utilization_percent is None:
                 return self._letter(_IN_USE, state.word, self._theme.base)
         return self._block(self._device_value(row.host, device))
 
     def _state(self, state: State) -> Glyph:
-        letter = _LETTERS.get(state.word, "?")
+        letter = _LETTERS.get(state, "?")
         return self._letter(letter, state.word, self._theme.level(state.level))
 
     def _number(self, count: int) -> Glyph:

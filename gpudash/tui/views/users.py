@@ -106,7 +106,7 @@ class UsersView(View):
         self._ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
         self._table = UserTable()
         self._counted: Snapshot = EMPTY
-        self._everyone: User = all_users(EMPTY, dashboard.idle_seconds)
+        self._everyone: User = all_users(EMPTY)
         self._page = 1
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
@@ -175,7 +175,6 @@ class UsersView(View):
         """Add a snapshot up once."""
         if snapshot is self._counted:
             return
-        idle = self.dashboard.idle_seconds
         self._counted = snapshot
-        self._everyone = all_users(snapshot, idle)
-        self._ranking.fill(users(snapshot, idle))
+        self._everyone = all_users(snapshot)
+        self._ranking.fill(users(snapshot))

@@ -11,16 +11,15 @@ from tests.factories import GIB, make_process, make_process_device, make_snapsho
 from tests.strategies import snapshots
 
 
-def texts(process: Process, idle_seconds: float | None = None) -> dict[str, str]:
-    snapshot = make_snapshot(processes=(process,))
-    (row,) = process_rows(snapshot, lambda process: idle_seconds)
+def texts(process: Process) -> dict[str, str]:
+    (row,) = process_rows(make_snapshot(processes=(process,)))
     return {column.key: column.text(row) for column in PROCESS_COLUMNS}
 
 
 def test_they_read_like_a_sentence() -> None:
     shares = tuple(make_process_device(index=i, used_gpu_memory_bytes=8 * GIB) for i in (0, 2, 3))
     job = Job(kind="slurm", id="1392969", step="0")
-    assert texts(make_process(devices=shares, job=job), 754.0) == {
+    assert texts(make_process(devices=shares, job=job, idle_seconds=754.0)) == {
         "pid": "4242",
         "user": "alice",
         "gpus": "0,2-3",
@@ -63,8 +62,8 @@ def test_idle_time_need_not_be_exact(seconds: float | None, text: str, level: st
     (column,) = (column for column in PROCESS_COLUMNS if column.key == "idle")
     assert column.level is not None
     for percent, shown in ((0.0, level), (100.0, "unknown")):
-        snapshot = make_snapshot(processes=(make_process(cpu_percent=percent),))
-        (row,) = process_rows(snapshot, lambda process: seconds)
+        process = make_process(cpu_percent=percent, idle_seconds=seconds)
+        (row,) = process_rows(make_snapshot(processes=(process,)))
         assert column.text(row) == text
         assert column.level(row) == shown
 

@@ -192,7 +192,7 @@ def test_what_is_absent_fits_no_term_but_every_negation(text: str) -> None:
 
 
 def test_idle_time_is_taken_from_rows_that_know_it() -> None:
-    row = make_row()._replace(idle_seconds=660.0)
+    row = make_row(idle_seconds=660.0)
     assert parse("idle>10m").matches(row)
     assert not parse("idle>11m").matches(row)
     assert not parse("idle>=0").matches(make_row())

@@ -9,7 +9,7 @@ import pytest
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.rule import rough_duration
-from gpudash.analysis.usage import device_states, status
+from gpudash.analysis.status import status_level, statuses
 from gpudash.model import state as states
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Snapshot
@@ -288,8 +288,8 @@ def test_a_gpu_whose_process_works_on_its_cpu_is_in_use() -> None:
     snapshot = machine([0], holder([0], **SPINNING))
     (device,) = snapshot.devices
     told = findings_by_device(Diagnosis().examine(snapshot))[device.key]
-    assert device_states(snapshot, {device.key: told})[device.key] is states.IN_USE
-    assert status(states.IN_USE, told) == ("in use", "ok")
+    assert statuses(snapshot, {device.key: told})[device.key] is states.IN_USE
+    assert status_level(states.IN_USE, told) == "ok"
 
 
 def test_who_loads_one_gpu_and_works_on_its_cpu_gets_no_advice_about_gpus() -> None:
@@ -472,8 +472,8 @@ def test_samples_that_come_rarely_add_up() -> None:
 def test_a_leased_gpu_is_neither_free_nor_idle() -> None:
     snapshot = leased_host(1)
     first, second, *_ = snapshot.devices
-    states_by_key = device_states(snapshot)
+    states_by_key = statuses(snapshot)
     assert states_by_key[first.key] is states.FREE
     assert states_by_key[second.key] is states.LEASED
     concerned = findings_by_device(snapshot)
-    assert status(states.LEASED, concerned[second.key]) == ("leased", "ok")
+    assert status_level(states.LEASED, concerned[second.key]) == "ok"

@@ -26,33 +26,18 @@ def test_the_host_and_a_process_have_series_too() -> None:
     assert history.series(key, "used_gpu_memory_bytes", 3, 3) == [1 << 30] * 3
 
 
-def test_idle_time_counts_from_the_first_sight_of_idleness() -> None:
+def test_a_process_is_known_from_its_first_sight_on() -> None:
     history = History()
     for second, sm in enumerate([50, 0, 0, 0]):
         history.push(*received(snapshot(second, processes=(process(sm),))))
-    assert history.idle_seconds(process(0)) == 2
     history.push(*received(snapshot(4, processes=(process(30),))))
-    assert history.idle_seconds(process(0)) == 0
     assert history.seen_since(process(0)) == 1000
 
 
-def test_unknown_utilization_is_no_idleness() -> None:
-    history = History()
-    history.push(*received(snapshot(0, processes=(process(None),))))
-    assert history.idle_seconds(process(None)) is None
-    history.push(*received(snapshot(1, processes=(process(0),))))
-    history.push(*received(snapshot(2, processes=(process(None),))))
-    assert history.idle_seconds(process(None)) is None
-    history.push(*received(snapshot(3, processes=(process(0),))))
-    assert history.idle_seconds(process(0)) == 2
-
-
-def test_a_process_without_memory_holds_nothing() -> None:
+def test_a_process_that_was_never_seen_has_no_first_sight() -> None:
     history = History()
     for second in range(3):
         history.push(*received(snapshot(second, processes=(process(0, memory=0),))))
-    assert history.idle_seconds(process(0)) == 0
-    assert history.idle_seconds(process(0, pid=2)) is None
     assert history.seen_since(process(0, pid=2)) is None
 
 

@@ -90,7 +90,7 @@ def test_what_partial_answers_never_had_is_unknown_and_has_no_age() -> None:
 def test_counts_idle_time_from_the_last_work() -> None:
     seen = picture({"a": [80]})
     assert first(seen).idle_seconds is None
-    seen.take_main(rows(UTIL, {"a": [4]}), T + 10, is_partial=False)
+    seen.take_main(rows(UTIL, {"a": [0]}), T + 10, is_partial=False)
     seen.take_main(rows(UTIL, {"a": [0]}), T + 40, is_partial=False)
     assert first(seen).idle_seconds == 30
     seen.take_idle(rows("", {"a": [0]}), T - 3600)

@@ -325,10 +325,10 @@ def test_the_words_for_it_follow(whole: Reading) -> None:
     words = {
         "busy": "busy",
         "free": "free",
-        "held-idle": "held idle",
-        "allocated-unused": "held idle",
-        "fresh-job": "held idle",
-        "lost": "LOST",
+        "held-idle": "held-idle",
+        "allocated-unused": "held-idle",
+        "fresh-job": "held-idle",
+        "lost": "lost",
     }
     reduced = replace(whole, hosts=Reducer().reduce(merge([whole])).hosts)
     for host in FLEET:

@@ -222,7 +222,7 @@ async def test_the_line_of_the_selected_host_says_each_state_once() -> None:
 
 
 async def test_the_worst_host_comes_first() -> None:
-    hosts = (host(0), host(1, "busy", "LOST"), host(2, state="down"), host(3, "held idle"))
+    hosts = (host(0), host(1, "busy", "lost"), host(2, state="down"), host(3, "held-idle"))
     async with shown(fleet(hosts)) as (app, pilot):
         await pilot.press("2")
         ranked = [row.host.name for row in app.dashboard.ranked_hosts().rows]
@@ -288,7 +288,7 @@ async def test_a_collector_that_ends_at_once_ends_the_screen_with_its_words() ->
 async def test_hostile_text_is_shown_as_it_is(ascii: bool) -> None:
     names = ("[bold]x[/]", "[@click=app.leave]y", "z[/z]", "]", "界" * 30)
     hosts = tuple(
-        host(number, "busy", "held idle", name=SafeText(name), group=SafeText(name))
+        host(number, "busy", "held-idle", name=SafeText(name), group=SafeText(name))
         for number, name in enumerate(names)
     )
     findings = tuple(
@@ -717,7 +717,7 @@ async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: s
 
 
 async def test_every_count_above_a_list_has_its_word() -> None:
-    words = ["LOST", "hot", "busy", "held idle", "in use", "leased", "free", "unknown"]
+    words = ["lost", "hot", "busy", "held-idle", "in-use", "leased", "free", "unknown"]
     async with shown(fleet(tuple(host(n, *words) for n in range(40)))) as (app, pilot):
         await pilot.press("2")
         await pilot.pause()
@@ -732,7 +732,7 @@ async def test_letters_without_room_beside_the_title_are_explained_below_the_map
         host(n, state=state)
         for n, state in enumerate(("down", "stale", "auth", "lost-contact", "host-key"))
     )
-    async with shown(fleet((*hosts, host(5, *["held idle"] * 8)))) as (app, _pilot):
+    async with shown(fleet((*hosts, host(5, *["held-idle"] * 8)))) as (app, _pilot):
         text = text_of(app)
     for state in ("DOWN", "STALE", "held idle"):
         assert re.search(rf"\b[A-Zh] {state}\b", text)
@@ -778,7 +778,7 @@ async def test_who_wastes_most_gpu_hours_comes_first() -> None:
 
 
 async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> None:
-    async with shown(fleet((host(1, *["held idle"] * 8), host(2)), users=())) as (app, _pilot):
+    async with shown(fleet((host(1, *["held-idle"] * 8), host(2)), users=())) as (app, _pilot):
         line = next(line for line in screen_lines(app) if line.startswith(" held idle"))
     assert line.rstrip() == " held idle  by unknown users on: gpu0001 8"
 

@@ -25,9 +25,9 @@ def letters(*statuses: str) -> set[str]:
 
 
 def test_states_that_need_a_person_have_letters_of_their_own() -> None:
-    words = [state.word for state in STATES if state.is_problem]
+    words = [state.id for state in STATES if state.is_problem]
     assert len(letters(*words)) == len(words)
-    assert not letters(*words) & letters("busy", "free", "held idle", "unknown")
+    assert not letters(*words) & letters("busy", "free", "held-idle", "unknown")
 
 
 @pytest.mark.parametrize("key", [painting.key for painting in PAINTINGS])
@@ -56,12 +56,12 @@ def test_what_is_not_known_is_a_question_mark(key: str, gpu: int | None) -> None
 
 @pytest.mark.parametrize("gpu", [None, 0])
 def test_a_gpu_in_instances_is_in_use_though_its_utilization_is_not_known(gpu: int | None) -> None:
-    one = host(0, devices=(device(0, "in use", gpu_utilization_percent=None),), expected_devices=1)
+    one = host(0, devices=(device(0, "in-use", gpu_utilization_percent=None),), expected_devices=1)
     assert painted(one, gpu=gpu) == "u"
 
 
 def test_some_held_idle_is_seen_without_colours() -> None:
-    assert painted(host(0, "held idle", *["busy"] * 7)) == "h"
+    assert painted(host(0, "held-idle", *["busy"] * 7)) == "h"
 
 
 def test_heights_follow_the_value() -> None:
@@ -81,9 +81,9 @@ def test_a_gpu_has_an_age_of_its_own() -> None:
     ("words", "letter"),
     [
         (["free"] * 8, "."),
-        (["held idle"] * 4 + ["busy"] * 4, "h"),
-        (["LOST"] + ["busy"] * 7, "X"),
-        (["hot"] + ["LOST"] + ["busy"] * 6, "X"),
+        (["held-idle"] * 4 + ["busy"] * 4, "h"),
+        (["lost"] + ["busy"] * 7, "X"),
+        (["hot"] + ["lost"] + ["busy"] * 6, "X"),
         (["busy"] * 7, "M"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_host_has_the_letter_of_its_worst(words: list[str], letter: str) -> No
 
 @pytest.mark.parametrize(("key", "shown"), [("held", "2"), ("free", "3"), ("xid", "x")])
 def test_counts_are_digits(key: str, shown: str) -> None:
-    words = ["held idle"] * 2 + ["free"] * 3 + ["busy"] * 2
+    words = ["held-idle"] * 2 + ["free"] * 3 + ["busy"] * 2
     devices = [device(index, word) for index, word in enumerate(words)]
     one = host(0, devices=(*devices, device(7, xid=79)))
     assert painted(one, key) == shown
@@ -101,10 +101,10 @@ def test_counts_are_digits(key: str, shown: str) -> None:
 
 @pytest.mark.parametrize("gpu", [0, None])
 def test_instances_that_a_filter_leaves_without_their_gpu_are_not_missing(gpu: int | None) -> None:
-    devices = (device(0), device(7, "held idle", parent_uuid="GPU-0"))
+    devices = (device(0), device(7, "held-idle", parent_uuid="GPU-0"))
     (row,) = fitting(
         host_rows(fleet((host(0, devices=devices, expected_devices=1),))),
-        lambda _, found: found is not None and found.status == "held idle",
+        lambda _, found: found is not None and found.status == "held-idle",
     )
     assert Painter(PAINTINGS[0], [row], IN_ASCII).glyph(Cell((0,), gpu))[0] == "h"
 

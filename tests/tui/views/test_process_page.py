@@ -103,11 +103,12 @@ def test_each_device_has_a_line_with_all_that_is_known() -> None:
 
 
 def test_idle_time_is_said_in_words_and_only_where_it_is_long() -> None:
-    resting = make_process(cpu_percent=0.0)
-    assert "idle: it has held 40.0 GiB for 12m00s" in shown(details_of(resting, idle_seconds=720))
-    assert "busy on its CPU: it has held 40.0 GiB for 12m00s" in shown(details_of(idle_seconds=720))
-    assert "idle:" not in shown(details_of(idle_seconds=2))
-    assert "idle:" not in shown(details_of(idle_seconds=None))
+    words = "it has held 40.0 GiB for 12m00s"
+    resting = make_process(cpu_percent=0.0, idle_seconds=720.0)
+    assert f"idle: {words}" in shown(details_of(resting))
+    assert f"busy on its CPU: {words}" in shown(details_of(make_process(idle_seconds=720.0)))
+    assert "idle:" not in shown(details_of(make_process(idle_seconds=2.0)))
+    assert "idle:" not in shown(details_of(make_process()))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,9 @@ def test_what_is_not_read_yet_or_cannot_be_says_so() -> None:
 
 
 def test_a_process_that_is_gone_is_marked_and_recedes() -> None:
-    lines = page(details_of(mark="EXITED 12s AGO", idle_seconds=900), THEME, 80, 22).lines
+    lines = page(
+        details_of(make_process(idle_seconds=900.0), mark="EXITED 12s AGO"), THEME, 80, 22
+    ).lines
     assert "EXITED 12s AGO" in texts(lines)[0]
     assert not any("idle:" in text for text in texts(lines))
     styles = {segment.style for line in lines[1:] for segment in line}
@@ -248,7 +251,7 @@ def test_jumps_lead_to_the_headings() -> None:
 
 
 def test_ascii_is_all_that_is_needed() -> None:
-    seen = details_of(series=lambda _field, points: [50.0] * points, idle_seconds=99)
+    seen = details_of(make_process(idle_seconds=99.0), series=lambda _f, points: [50.0] * points)
     unread = seen._replace(inspection=None, waiting="reading")
     for cells, height in SIZES:
         for each in (seen, unread):

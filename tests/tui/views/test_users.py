@@ -63,7 +63,16 @@ async def users(
 
 
 def snapshot(*processes: Process) -> Snapshot:
-    return make_snapshot(4, processes=processes)
+    used = {
+        share.index: bool(share.sm_utilization_percent)
+        for each in processes
+        for share in each.devices
+    }
+    devices = tuple(
+        make_device(index=index, gpu_utilization_percent=85 if used.get(index) else 0)
+        for index in range(4)
+    )
+    return make_snapshot(devices=devices, processes=processes)
 
 
 def names(app: GpudashApp) -> list[str]:
@@ -87,8 +96,8 @@ async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
 def test_the_total_alone_is_bold() -> None:
     seen = snapshot(*THREE)
     ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
-    ranking.fill(users_of(seen, lambda _process: None))
-    everyone = all_users(seen, lambda _process: None)
+    ranking.fill(users_of(seen))
+    everyone = all_users(seen)
     *_, carol, total = UserTable().lines(ranking, everyone, THEME, 80, 24)
     assert THEME.strong not in {segment.style for segment in carol}
     assert not {THEME.base, THEME.owner} & {segment.style for segment in total}
@@ -160,48 +169,21 @@ async def test_owner_for_whom_there_is_no_filter_is_refused_in_words(owner: str 
         assert any(word in screen_lines(app)[-1] for word in ("unknown", "longer than"))
 
 
-async def test_idle_time_comes_from_the_history() -> None:
-    async with users(*THREE) as (app, pilot, feed):
-        later = snapshot(*THREE)
-        host = make_snapshot().host
-        feed.give(
-            make_snapshot(
-                4,
-                processes=THREE,
-                host=type(host)(hostname="node7", uptime_seconds=1_000_600.0),
-                taken_at=later.taken_at.replace(hour=later.taken_at.hour + 1),
-            )
-        )
-        await pilot.pause()
-        assert "10m00s" in screen_lines(app)[3]
-
-
-async def test_an_idle_time_is_that_of_the_finding_which_may_have_seen_more() -> None:
+async def test_an_idle_time_is_the_one_of_the_list_of_processes() -> None:
     idle = make_process_device(sm_utilization_percent=0)
-    processes = (make_process(devices=(idle,)),)
     gpus = (make_device(gpu_utilization_percent=0),)
+    processes = (make_process(devices=(idle,), cpu_percent=0.0),)
     first = make_snapshot(devices=gpus, processes=processes, topology=None)
     diagnosis = Diagnosis()
     diagnosis.examine(first)
     uptime = (first.host.uptime_seconds or 0.0) + 7200
     later = replace(first, host=replace(first.host, uptime_seconds=uptime))
-    examined = diagnosis.examine(later)
     async with users(*processes) as (app, pilot, feed):
-        feed.give(examined)
+        feed.give(diagnosis.examine(later))
         await pilot.pause()
         assert "2h00m" in screen_lines(app)[2]
-        assert [row.idle_seconds for row in app.dashboard.listing.everything] == [7200]
-        feed.give(
-            replace(
-                examined,
-                findings=tuple(
-                    replace(each, evidence=(), held_seconds=9000.0)
-                    for each in examined.findings or ()
-                ),
-            )
-        )
-        await pilot.pause()
-        assert "2h30m" in screen_lines(app)[2]
+        (row,) = app.dashboard.listing.everything
+        assert row.process.idle_seconds == 7200
 
 
 async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None:

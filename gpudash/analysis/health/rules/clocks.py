@@ -17,7 +17,6 @@ POWER_BRAKE = rule(
     100,
     "power-brake",
     "the server's power brake slows the GPU down",
-    status="brake",
     goes_after_seconds=5,
 )
 THERMAL_HARDWARE = rule(
@@ -31,7 +30,6 @@ HARDWARE_SLOWDOWN = rule(
     120,
     "hardware-slowdown",
     "hardware slows it down, for neither of the two reasons above",
-    status="hw-slow",
     appears_after_seconds=2.5,
     goes_after_seconds=5,
 )
@@ -48,16 +46,13 @@ POWER_CAPPED = rule(
     "power-capped",
     "its power limit holds its clocks; a warning if it was lowered and costs a tenth, or if it "
     "costs two thirds",
-    status="power-cap",
     appears_after_seconds=2.5,
     goes_after_seconds=10,
-    is_shown_as_info=True,
 )
 CLOCKS_LOW = rule(
     260,
     "clocks-low",
     "works at less than 60 % of its highest clock, and the driver names no reason",
-    status="slow-clk",
     appears_after_seconds=10,
     goes_after_seconds=10,
 )

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from gpudash.analysis.activity import notable
 from gpudash.analysis.health.context import DISK_WAIT_PERCENT, Hold, RuleContext
-from gpudash.analysis.health.levels import notable
 from gpudash.analysis.health.rule import (
     Rule,
     Symptom,
@@ -61,7 +61,6 @@ HOST_BOUND = rule(
     "host-bound",
     "used less than half while its process keeps a CPU busy or waits for a disk; needs "
     "several samples",
-    status="starved",
     appears_after_seconds=60,
     goes_after_seconds=30,
 )
@@ -104,7 +103,7 @@ def holders(context: RuleContext) -> Iterator[Symptom]:
         on_host = context.activity.of(process).on_host
         if not unused:
             continue
-        working = _working(context, process, holds)
+        working = context.working(process, holds)
         if _is_trap(holds, working, unused):
             yield _trap(context, process, holds, unused)
         elif on_host and not working:
@@ -121,20 +120,7 @@ def _is_long(idle: list[Hold]) -> bool:
     """Whether it has lasted, for longer if work may go on after a pause, and is notable."""
     paused = any(hold.works for hold in idle)
     enough = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
-    return _seconds(idle) >= enough and any(map(_is_notable, idle))
-
-
-def _working(context: RuleContext, process: Process, holds: list[Hold]) -> list[Hold]:
-    """Return where a process works; none if it is busy on the host and did so for a moment only.
-
-    It may load or compile after a first touch of a GPU.
-    """
-    working = [hold for hold in holds if hold.unused_seconds is None]
-    if context.activity.of(process).on_host:
-        means = [context.activity.utilization_percent(hold.device) for hold in working]
-        if all(mean is not None and mean < _MIN_PERCENT for mean in means):
-            return []
-    return working
+    return _resting_seconds(idle) >= enough and any(map(_is_notable, idle))
 
 
 def _is_trap(holds: list[Hold], working: list[Hold], unused: list[Hold]) -> bool:
@@ -211,7 +197,7 @@ def _unused(
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
         evidence=bounded(_proofs(context, group), len(holds), _MAX_PROOFS),
         pids=tuple(process.pid for process, _ in group),
-        held_seconds=None if context.is_first else seconds,
+        held_seconds=None if context.is_first else _resting_seconds(holds),
     )
 
 
@@ -286,15 +272,19 @@ def _proofs(context: RuleContext, group: Iterable[_Unused]) -> Iterator[tuple[Ev
             of = f"PID {process.pid} on {context.name(hold.device)}"
             evidence = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
             if hold.unused_seconds and not context.is_first:
-                name = "unused_seconds" if hold.idle_seconds is None else "idle_seconds"
-                evidence += (number(name, _seconds([hold]), of),)
+                evidence += (number("idle_seconds", hold.unused_seconds, of),)
             if known.on_host and index == 0:
                 evidence += tuple(number(name, mean, f"PID {process.pid}") for name, mean in means)
             yield evidence
 
 
 def _seconds(holds: Iterable[Hold]) -> float:
-    """Return for how long all of it has been idle, or of a busy process unused."""
+    """Return for how long none of it has been used."""
+    return min(hold.unused_seconds or 0.0 for hold in holds)
+
+
+def _resting_seconds(holds: Iterable[Hold]) -> float:
+    """Return for how long nothing has been done, on the host either by who does nothing there."""
     return min(
         (hold.unused_seconds if hold.idle_seconds is None else hold.idle_seconds) or 0.0
         for hold in holds

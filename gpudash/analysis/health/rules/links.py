@@ -14,7 +14,6 @@ NVLINK_DOWN = rule(
     210,
     "nvlink-down",
     "fewer NVLinks than before, or than on others of its kind",
-    status="nvlink",
     appears_after_seconds=5,
     goes_after_seconds=10,
 )
@@ -22,7 +21,6 @@ NVLINK_ERRORS = rule(
     220,
     "nvlink-errors",
     "an error counter of an NVLink rises; a warning from 1 a second, or if a link restarts",
-    status="nvlink",
     goes_after_seconds=60,
 )
 # Generation and width are read every ten seconds: two readings under load prove it.
@@ -31,7 +29,6 @@ PCIE_REDUCED = rule(
     "pcie-link-reduced",
     "fewer PCIe lanes, or a lower generation, than it could have, while it works; info only if all "
     "of its kind have as few lanes",
-    status="pcie",
     appears_after_seconds=21,
     goes_after_seconds=21,
 )
@@ -39,7 +36,6 @@ PCIE_REPLAYS = rule(
     250,
     "pcie-replays",
     "many packets are sent again over PCIe",
-    status="pcie",
     appears_after_seconds=21,
     goes_after_seconds=60,
 )

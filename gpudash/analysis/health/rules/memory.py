@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudash.analysis.activity import notable
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.levels import memory_share, notable
+from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device

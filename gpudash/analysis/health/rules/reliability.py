@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.rule import RESET, Symptom, check, number, proof, rule
+from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import FindingLevel
@@ -16,17 +17,18 @@ ECC = rule(
     70,
     "ecc-uncorrected",
     "memory errors since the driver was loaded that could not be corrected",
-    status="ECC",
+    status=states.UNUSABLE,
 )
-REMAP_FAILED = rule(80, "row-remap-failed", "no spare memory rows are left", status="remap")
-REMAP_PENDING = rule(
-    190, "row-remap-pending", "waits for a reset to replace bad memory rows", status="remap"
-)
+REMAP_FAILED = rule(80, "row-remap-failed", "no spare memory rows are left", status=states.UNUSABLE)
+REMAP_PENDING = rule(190, "row-remap-pending", "waits for a reset to replace bad memory rows")
 RETIREMENT_PENDING = rule(
-    200, "page-retirement-pending", "waits for a reboot to retire bad memory pages", status="retire"
+    200, "page-retirement-pending", "waits for a reboot to retire bad memory pages"
 )
 XID = rule(
-    60, "xid", "the driver reported an XID: what its number says, and how bad that is", status="XID"
+    60,
+    "xid",
+    "the driver reported an XID: what its number says, and how bad that is",
+    status=states.UNUSABLE,
 )
 
 _RESET = f"End the jobs on it; {RESET}"

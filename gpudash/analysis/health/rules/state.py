@@ -20,13 +20,16 @@ NOT_ANSWERING = rule(
 )
 FAILED = rule(40, "failed", "its calls fail for another reason", status=states.FAILED)
 RECOVERY = rule(
-    50, "recovery-needed", "the driver asks for a reset, a reboot or no new jobs", status="recovery"
+    50,
+    "recovery-needed",
+    "the driver asks for a reset, a reboot or no new jobs",
+    status=states.UNUSABLE,
 )
 FABRIC = rule(
     90,
     "fabric-not-ready",
     "has not joined the NVSwitch fabric",
-    status="fabric",
+    status=states.UNUSABLE,
     appears_after_seconds=10,
     goes_after_seconds=5,
 )
@@ -34,7 +37,6 @@ FABRIC_DEGRADED = rule(
     230,
     "fabric-degraded",
     "the fabric gives it less bandwidth than it should",
-    status="fabric",
     appears_after_seconds=10,
     goes_after_seconds=10,
 )

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 from rich.segment import Segment
 from textual.events import Click
 
-from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.history.metrics import device_metrics
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import DeviceRow, device_rows
@@ -62,7 +61,10 @@ def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
     device = rows[index].device
     right = [
         Segment(f" {short_name(device)}  ", theme.base),
-        Segment(f"{status(rows[index])} ", theme.level(status_level(rows[index]))),
+        Segment(
+            f"{rows[index].state.word} ",
+            theme.level(rows[index].level),
+        ),
     ]
     line: Line = [Segment(" GPU ", theme.heading)]
     room = max(0, cells - cells_of(right) - cells_of(line) - 2)
@@ -95,8 +97,8 @@ def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
     if device.state == "ok":
         return []
     reason = device.fault.message if device.fault else row.state.reason
-    style = theme.level(status_level(row))
-    texts = fold(f"{status(row)}: {reason}", max(1, cells - 2))[:_MAX_FAULT_LINES]
+    style = theme.level(row.level)
+    texts = fold(f"{row.state.word}: {reason}", max(1, cells - 2))[:_MAX_FAULT_LINES]
     return [[Segment(f" {text}", style)] for text in texts]
 
 
@@ -187,7 +189,7 @@ class DeviceView(View):
         field = self.charting.field(row.device)
         details = Details(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.dashboard.snapshot, row.device, self.dashboard.idle_seconds)
+        held = holders(self.dashboard.snapshot, row.device)
         roomy = height >= _ROOMY
         leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY

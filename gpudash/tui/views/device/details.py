@@ -276,14 +276,12 @@ def shares_of(process: Process, device: Device) -> tuple[ProcessDevice, ...]:
     )
 
 
-def holders(
-    snapshot: Snapshot, device: Device, idle_seconds: Callable[[Process], float | None]
-) -> list[ProcessRow]:
+def holders(snapshot: Snapshot, device: Device) -> list[ProcessRow]:
     """Return the processes on a device, in the order of the snapshot."""
     present = tuple(process for process in snapshot.processes if shares_of(process, device))
     here = replace(snapshot, processes=present)
     rows = []
-    for row in process_rows(here, idle_seconds):
+    for row in process_rows(here):
         process = replace(row.process, devices=shares_of(row.process, device))
         used, total = process.used_gpu_memory_bytes, device.memory_total_bytes
         percent = None if used is None or not total else 100 * used / total

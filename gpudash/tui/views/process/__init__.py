@@ -241,7 +241,6 @@ class ProcessView(View):
             row=self._row,
             snapshot=self.dashboard.snapshot,
             mark=self._mark(),
-            idle_seconds=self.dashboard.idle_seconds(process),
             series=series,
             span=span,
             inspection=inspector.latest,

@@ -46,7 +46,6 @@ class Details(NamedTuple):
     snapshot: Snapshot
     mark: str = ""
     """Why the numbers of the row are not those of now, empty if they are."""
-    idle_seconds: float | None = None
     series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
     """Returns that many points of one of PROCESS_METRICS over the last `span` seconds."""
     span: float = SPANS[-1]
@@ -354,9 +353,10 @@ def _shares(details: Details) -> Sequence[Share]:
 
 
 def _idle_text(details: Details) -> str:
-    if details.mark or details.idle_seconds is None or details.idle_seconds < _MIN_IDLE_SECONDS:
+    seconds = details.row.process.idle_seconds
+    if details.mark or seconds is None or seconds < _MIN_IDLE_SECONDS:
         return ""
     held = details.row.process.used_gpu_memory_bytes
     what = "its GPU" if held is None else size(held)
     word = "busy on its CPU" if works_on_cpu(details.row.process) else "idle"
-    return f"{word}: it has held {what} for {duration(details.idle_seconds)} without using the SMs"
+    return f"{word}: it has held {what} for {duration(seconds)} without using a GPU"

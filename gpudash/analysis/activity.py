@@ -1,0 +1,106 @@
+"""What a GPU or a MIG instance does, from any source: every threshold of it is here."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpudash.model.state import BUSY, FREE, HELD, IN_USE, UNKNOWN, State
+from gpudash.model.units import floor_tenths
+
+BUSY_PERCENT = 5.0
+"""Utilization from which a GPU computes: a display alone takes a few percent."""
+IDLE_PERCENT = 1.0
+"""Utilization below which it does nothing: NVML counts whole percents."""
+PAUSE_SECONDS = 300.0
+"""A rest is a pause until it has lasted so long: jobs load, save, evaluate."""
+NOTABLE_BYTES = 1 << 30
+"""Memory in use that holds a GPU: up to this a driver, a display or an empty context takes."""
+_NOTABLE_SHARE = 0.05
+
+
+class Measured(Protocol):
+    """What is known of a device from any source; None where it is not."""
+
+    @property
+    def gpu_utilization_percent(self) -> float | None:
+        """The share of the time in which it computed."""
+
+    @property
+    def sm_active_percent(self) -> float | None:
+        """The share of its SMs that had work."""
+
+    @property
+    def memory_used_bytes(self) -> int | None:
+        """Memory in use."""
+
+    @property
+    def memory_total_bytes(self) -> int | None:
+        """Memory that it has."""
+
+    @property
+    def parent_uuid(self) -> str | None:
+        """The GPU of a MIG instance."""
+
+
+def activity(device: Measured, *, is_held: bool, is_idle: bool) -> State:
+    """Return what a device does: busy, held idle, in use, free or unknown.
+
+    `is_held` says whether processes, a job or notable memory take it, `is_idle` whether whatever
+    takes it is known to do nothing. A utilization that is not known is not taken for 0 %, except
+    that of a MIG instance, which the driver never reports.
+    """
+    percent = load_percent(device)
+    if percent is not None and percent >= BUSY_PERCENT:
+        return BUSY
+    if is_held:
+        return HELD if is_idle and percent is not None and percent < IDLE_PERCENT else IN_USE
+    if device.memory_used_bytes is None or (percent is None and device.parent_uuid is None):
+        return UNKNOWN
+    return FREE
+
+
+def load_percent(device: Measured) -> float | None:
+    """Return the utilization, of MIG instances the SM activity; None if neither is known."""
+    used = device.gpu_utilization_percent
+    return device.sm_active_percent if used is None else used
+
+
+def notable(device: Measured, amount: int | None) -> bool:
+    """Return whether an amount of the device's memory holds it: 1 GiB or 5 % of it."""
+    if amount is None:
+        return False
+    total = device.memory_total_bytes
+    return amount >= NOTABLE_BYTES or bool(total and amount >= _NOTABLE_SHARE * total)
+
+
+def is_rest(idle_seconds: float | None) -> bool:
+    """Whether a device has not computed for longer than a job pauses."""
+    return idle_seconds is not None and idle_seconds >= PAUSE_SECONDS
+
+
+class RestClock:
+    """Since when devices have not computed, or have been held without computing."""
+
+    def __init__(self) -> None:
+        self._resting: dict[str, tuple[float, bool]] = {}
+        self._before = self._resting
+
+    def begin(self) -> None:
+        """Begin with another sample: what is not in it is forgotten."""
+        self._before, self._resting = self._resting, {}
+
+    def idle_seconds(
+        self, key: str, device: Measured, now: float, *, is_held: bool
+    ) -> float | None:
+        """Return how long a device has not computed, at least; None if it does or is not known.
+
+        The time in which it was free does not count for who holds it.
+        """
+        percent = load_percent(device)
+        if percent is None or percent >= IDLE_PERCENT:
+            return None
+        since, was_held = self._before.get(key, (now, is_held))
+        if is_held and not was_held:
+            since = now
+        self._resting[key] = since, is_held
+        return floor_tenths(now - since)

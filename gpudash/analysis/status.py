@@ -1,0 +1,150 @@
+"""The status of each device of a host, and whether a job may have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpudash.analysis.activity import activity, is_rest, notable
+from gpudash.analysis.health.context import ActivityTracker, RuleContext
+from gpudash.analysis.health.findings import findings_by_device
+from gpudash.analysis.health.levels import FINDING_RANKS, temperature_level
+from gpudash.analysis.health.rules import RULES_BY_ID
+from gpudash.model import state as states
+from gpudash.model.device import Device
+from gpudash.model.fault import unlisted_uuids
+from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
+from gpudash.model.state import Level, State, is_suspended_on_purpose, state_of, unreadable_state
+
+FindingsByDevice = Mapping[str, Sequence[Finding]]
+"""The findings about each device by its key."""
+
+
+def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> dict[str, State]:
+    """Return the state of each device by its key; `findings` are those by device, if known.
+
+    It is what the document says; one without any is judged by itself, as a first sample is.
+    """
+    if all(device.status is not None for device in snapshot.devices):
+        return {device.key: state_of(device.status) for device in snapshot.devices}
+    tracker = ActivityTracker()
+    tracker.add(0.0, snapshot)
+    context = RuleContext(snapshot, tracker, is_first=True)
+    return judged(context, findings_by_device(snapshot) if findings is None else findings)
+
+
+def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]:
+    """Return the state of each device of a sample by its key.
+
+    One that is unfit for jobs, or so hot that it slows down, is that even if it computes.
+    """
+    snapshot = context.snapshot
+    divided = {device.parent_uuid for device in snapshot.devices if device.is_mig}
+    leased = {lease.uuid for lease in snapshot.leases}
+    holders = _holders(context)
+    found: dict[str, State] = {}
+    for device in snapshot.devices:
+        concerned = _concerned(device, findings)
+        is_divided = device.uuid in divided
+        state = _out_of_order(device, concerned)
+        if state is None and is_divided:
+            state = states.DIVIDED
+        if state is None:
+            state = _activity(context, device, holders.get(device.key))
+        if state in (states.FREE, states.UNKNOWN) and device.mig_mode and not device.is_mig:
+            state = states.DIVIDED if is_divided else states.NO_INSTANCES
+        if state is states.FREE:
+            is_unfit = usable(device, concerned) is not None
+            is_leased = device.uuid in leased
+            state = states.UNUSABLE if is_unfit else states.LEASED if is_leased else state
+        found[device.key] = state
+    return found
+
+
+def _concerned(device: Device, findings: FindingsByDevice) -> Sequence[Finding]:
+    """Return what is found about a device, and about the GPU that it is an instance of."""
+    own = findings.get(device.key, ())
+    return own if device.parent_uuid is None else (*own, *findings.get(device.parent_uuid, ()))
+
+
+def _out_of_order(device: Device, findings: Sequence[Finding]) -> State | None:
+    """Return why a device cannot be read, is unfit for jobs or slows down; None if it is not."""
+    unreadable = unreadable_state(device)
+    if unreadable is not None:
+        return unreadable
+    if any(each.level == "critical" and _status(each) is states.UNUSABLE for each in findings):
+        return states.UNUSABLE
+    is_hot = any(_status(each) is states.HOT for each in findings)
+    return states.HOT if is_hot or temperature_level(device) == "critical" else None
+
+
+def _status(finding: Finding) -> State | None:
+    rule = RULES_BY_ID.get(finding.rule)
+    return None if rule is None else rule.status
+
+
+def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None) -> State:
+    """Return what a device does; `idle` says of each of its holders whether it does nothing."""
+    snapshot = context.snapshot
+    is_notable = notable(device, device.memory_used_bytes)
+    is_unlisted = not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
+    if idle is None:
+        is_idle = is_notable and is_rest(context.activity.idle_seconds(device))
+    else:
+        is_idle = all(idle) and not snapshot.brief
+    is_held = is_notable or is_unlisted or idle is not None
+    return activity(device, is_held=is_held, is_idle=is_idle)
+
+
+def _holders(context: RuleContext) -> dict[str, list[bool]]:
+    """Return by device of each process that holds it whether it is known to do nothing.
+
+    A display with notable memory and a daemon of the driver are not known to.
+    """
+    devices = {device.key: device for device in context.snapshot.devices}
+    idle: dict[tuple[int, str], bool] = {}
+    for process, holds in context.holds:
+        waits = context.activity.of(process).on_host and not context.working(process, holds)
+        for hold in holds:
+            idle[process.pid, hold.device.key] = hold.unused_seconds is not None and not waits
+    found: dict[str, list[bool]] = {}
+    for process in context.snapshot.processes:
+        for share in process.devices:
+            device = devices.get(share.uuid or "")
+            if device is not None and (
+                share.type != "G" or notable(device, share.used_gpu_memory_bytes)
+            ):
+                is_idle = idle.get((process.pid, device.key), False)
+                found.setdefault(device.key, []).append(is_idle)
+    return found
+
+
+def usable(device: Device, findings: Sequence[Finding]) -> str | None:
+    """Return why no job may have a device, whoever uses it now; None if one may.
+
+    `findings` are those about it. It is nothing against a device that it sleeps.
+    """
+    unreadable = unreadable_state(device)
+    if unreadable is not None:
+        return None if is_suspended_on_purpose(device) else unreadable.sentence
+    critical = [each.rule for each in findings if each.level == "critical"]
+    if critical:
+        return f"unfit for jobs: {', '.join(dict.fromkeys(critical))}"
+    if device.compute_mode == "prohibited":
+        return "in compute mode prohibited"
+    if device.pending_mig_mode is not None and device.pending_mig_mode != device.mig_mode:
+        return "waiting for a reset that changes its MIG mode"
+    return None
+
+
+def status_level(state: State, findings: Sequence[Finding]) -> Level:
+    """Return how bad the status of a device is: that of its state, or of a finding about itself.
+
+    What processes do wrong is their own matter.
+    """
+    about_itself = [each for each in findings if not each.pids or _status(each) is state]
+    worst: FindingLevel = max(
+        (each.level for each in about_itself), key=FINDING_RANKS.__getitem__, default="info"
+    )
+    if worst == "info" or state.is_unreadable or state.level == "critical":
+        return state.level
+    return worst
