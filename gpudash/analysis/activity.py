@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from gpudash.model.device import Device
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, UNKNOWN, State
 from gpudash.model.units import floor_tenths
 
@@ -71,6 +72,21 @@ def notable(device: Measured, amount: int | None) -> bool:
         return False
     total = device.memory_total_bytes
     return amount >= NOTABLE_BYTES or bool(total and amount >= _NOTABLE_SHARE * total)
+
+
+def has_host_pages(device: Device) -> bool:
+    """Whether the host keeps pages of its own in the device's memory (Grace Hopper)."""
+    return device.addressing_mode == "ats"
+
+
+def holds_memory(device: Device) -> bool:
+    """Whether the memory in use of a device of this host shows that somebody holds it.
+
+    It does not where the memory is the host's, or the host keeps pages in it.
+    """
+    if device.unified_memory or has_host_pages(device):
+        return False
+    return notable(device, device.memory_used_bytes)
 
 
 def is_rest(idle_seconds: float | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpudash.analysis.activity import activity, is_rest, notable
+from gpudash.analysis.activity import activity, holds_memory, is_rest, notable
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import FINDING_RANKS, temperature_level
@@ -14,6 +14,9 @@ from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import Level, State, is_suspended_on_purpose, state_of, unreadable_state
+
+PROHIBITED = "prohibited"
+"""The compute mode in which no program can start."""
 
 FindingsByDevice = Mapping[str, Sequence[Finding]]
 """The findings about each device by its key."""
@@ -85,7 +88,7 @@ def _status(finding: Finding) -> State | None:
 def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None) -> State:
     """Return what a device does; `idle` says of each of its holders whether it does nothing."""
     snapshot = context.snapshot
-    is_notable = notable(device, device.memory_used_bytes)
+    is_notable = holds_memory(device)
     is_unlisted = not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
     if idle is None:
         is_idle = is_notable and is_rest(context.activity.idle_seconds(device))
@@ -129,11 +132,18 @@ def usable(device: Device, findings: Sequence[Finding]) -> str | None:
     critical = [each.rule for each in findings if each.level == "critical"]
     if critical:
         return f"unfit for jobs: {', '.join(dict.fromkeys(critical))}"
-    if device.compute_mode == "prohibited":
+    if device.compute_mode == PROHIBITED:
         return "in compute mode prohibited"
     if device.pending_mig_mode is not None and device.pending_mig_mode != device.mig_mode:
         return "waiting for a reset that changes its MIG mode"
     return None
+
+
+def unusable_devices(snapshot: Snapshot) -> dict[str, str]:
+    """Return by its key why no job may have a device, of those that none may have."""
+    findings = findings_by_device(snapshot)
+    reasons = {d.key: usable(d, _concerned(d, findings)) for d in snapshot.devices}
+    return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
 def status_level(state: State, findings: Sequence[Finding]) -> Level:

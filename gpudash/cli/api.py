@@ -66,7 +66,7 @@ def stream(
 def pick(
     count: int = 1,
     min_free: int | str = 0,
-    max_util: float = 10.0,
+    max_util: float = 4.0,
     model: str | None = None,
     linked: bool = False,
     gpus: Gpus = None,
@@ -79,7 +79,7 @@ def pick(
     program may pick the same. Raises GpudashError, `exit_status` 75, where there are too few.
     """
     from gpudash.actions.lease.acquire import own_leases
-    from gpudash.actions.lease.choose import choose
+    from gpudash.actions.lease.choose import choose, require_soon
     from gpudash.actions.lease.request import GpuRequest
     from gpudash.cli.values import size
     from gpudash.feed.sampler import open_sampler
@@ -99,7 +99,7 @@ def pick(
         share=False,
     )
     with closing(open_sampler(_command(demo, gpus), _WINDOW_SECONDS)) as sampler:
-        sampler.fill()
+        require_soon(sampler, request)
         samples = tuple(sampler.samples)
     choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
     if not choice.devices:

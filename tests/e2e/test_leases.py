@@ -44,7 +44,9 @@ def test_pick_prints_uuids_or_nothing(fakenvml: Path) -> None:
     assert indices.text == "0,1\n"
     nothing = gpudash(*words, "--min-free", "500GiB", library=fakenvml, LOAD="idle", DEVICES=8)
     assert (nothing.status, nothing.stdout) == (75, b"")
-    assert nothing.stderr.startswith("gpudash: 2 GPUs wanted, 0 free: ")
+    assert nothing.stderr.startswith(
+        "gpudash: 2 GPUs wanted, 8 free, none with 500 GiB; the largest has "
+    )
     assert nothing.stderr.count("\n") == 1
 
 
@@ -168,7 +170,7 @@ def test_waiting_has_an_end(environ: dict[str, str]) -> None:
 def test_what_can_never_be_is_not_waited_for(environ: dict[str, str]) -> None:
     status, _, err = finish(start(environ, "wait", "--for", "0", "--model", "H900"))
     assert status == 75
-    assert "can never be free" in err
+    assert "this host has none that match" in err
 
 
 def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -> None:

@@ -16,15 +16,17 @@ from gpudash.actions.lease.request import (
     Candidate,
     GpuRequest,
     Rejection,
+    capacity,
     filter_candidates,
     leased,
     possible_devices,
 )
 from gpudash.analysis.labels import gpu_ranges, mig_labels
+from gpudash.feed.sampler import Sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.units import counted
+from gpudash.model.units import counted, size
 
 _GIB = 1 << 30
 _STEP_PERCENT = 5
@@ -72,20 +74,43 @@ def require_possible(
 ) -> None:
     """Raise GpudashError if the request cannot be satisfied even with all GPUs free."""
     devices = possible_devices(now, request, environ)
-    free = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
-    count = len(devices)
-    if count >= request.count and (not request.linked or _best(free, request, now.topology)):
+    every = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
+    is_enough = len(devices) >= request.count
+    if is_enough and (not request.linked or _best(every, request, now.topology)):
         return
-    match = f"{count or 'none'} of this host's GPUs {'matches' if count == 1 else 'match'}"
-    if count >= request.count:
-        match = f"{match}, {_unlinked(request)}"
-    singly = possible_devices(now, replace(request, count=1), environ)
-    instances = [each for each in singly if each not in devices]
-    if instances:
-        match = f"{match}; GPU {gpu_ranges(instances, mig_labels(now.devices))} {ONE_INSTANCE}"
-    error = GpudashError(f"{counted(request.count, 'such GPU')} can never be free: {match}")
+    of_any_size = possible_devices(now, replace(request, min_free_bytes=0), environ)
+    sizes = [known for each in of_any_size if (known := capacity(each)) is not None]
+    if is_enough:
+        there = f"this host has {len(devices)}, {_unlinked(request)}"
+    elif len(of_any_size) >= request.count and sizes:
+        _, rejections = filter_candidates((now,), request, environ)
+        free = sum(each.free_bytes is not None for each in rejections)
+        there = _too_small(free, len(devices), request, max(sizes))
+    else:
+        count = len(devices)
+        there = f"this host has {count or 'none'}"
+        if request.model is not None or request.min_free_bytes:
+            there += " that matches" if count == 1 else " that match"
+        singly = possible_devices(now, replace(request, count=1), environ)
+        instances = [each for each in singly if each not in devices]
+        if instances:
+            there += f"; GPU {gpu_ranges(instances, mig_labels(now.devices))} {ONE_INSTANCE}"
+    error = GpudashError(f"{counted(request.count, 'GPU')} wanted, {there}")
     error.exit_status = ExitStatus.TOO_FEW_GPUS
     raise error
+
+
+def require_soon(sampler: Sampler, request: GpuRequest) -> None:
+    """Fill a sampler; raises GpudashError at its first sample for what is not possible here."""
+    sampler.next_sample()
+    require_possible(sampler.samples[-1], request)
+    sampler.fill()
+
+
+def _too_small(free: int, fit: int, request: GpuRequest, largest_bytes: int) -> str:
+    """Return how many are free, and that too few of them have the memory that is wanted."""
+    with_memory = f"{fit or 'none'} with {size(request.min_free_bytes)}"
+    return f"{free} free, {with_memory}; the largest has {size(largest_bytes)}"
 
 
 def _best(
@@ -209,16 +234,18 @@ def leased_shortage(
 def _shortage(
     now: Snapshot, fit: int, rejections: list[Rejection], request: GpuRequest, word: str = "free"
 ) -> str:
-    wanted = f"{counted(request.count, 'GPU')} wanted, "
+    small = [each.free_bytes for each in rejections if each.free_bytes is not None]
     there = f"{fit} {word}"
-    if fit >= request.count:
+    if small:
+        there = _too_small(fit + len(small), fit, request, max(small))
+    elif fit >= request.count:
         there = f"{there}, {_unlinked(request)}"
     labels = mig_labels(now.devices)
     why = "; ".join(
         f"GPU {gpu_ranges(devices, labels)} {reason}"
         for reason, devices in islice(_by_reason(rejections).items(), 64)
     )
-    return f"{wanted}{there}" + (f": {why}" if why else "")
+    return f"{counted(request.count, 'GPU')} wanted, {there}" + (f": {why}" if why else "")
 
 
 def _unlinked(request: GpuRequest) -> str:
@@ -229,5 +256,6 @@ def _by_reason(rejections: list[Rejection]) -> dict[str, list[Device]]:
     """Return each reason with the GPUs that it holds for."""
     found: dict[str, list[Device]] = {}
     for rejection in rejections:
-        found.setdefault(rejection.reason, []).append(rejection.device)
+        if rejection.free_bytes is None:
+            found.setdefault(rejection.reason, []).append(rejection.device)
     return found

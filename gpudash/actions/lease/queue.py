@@ -25,7 +25,7 @@ from gpudash.actions.lease.acquire import (
     own_leases,
     require_lock_files,
 )
-from gpudash.actions.lease.choose import leased_shortage, require_possible
+from gpudash.actions.lease.choose import leased_shortage, require_soon
 from gpudash.actions.lease.request import GpuRequest, possible_devices
 from gpudash.collect.leases import LeaseTable, lock_key
 from gpudash.feed.sampler import Sampler
@@ -268,8 +268,7 @@ def lease_when_free(
     """
     with ExitStack() as stack:
         with closing(open_sampler()) as sampler:
-            sampler.fill()
-            require_possible(sampler.samples[-1], request)
+            require_soon(sampler, request)
             require_lock_files(sampler.samples[-1].devices)
             queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, rules)))
             found = _try(sampler, request, queue, waiting)

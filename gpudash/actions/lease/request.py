@@ -8,23 +8,22 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from gpudash.analysis.activity import notable
+from gpudash.analysis.activity import BUSY_PERCENT, has_host_pages, holds_memory, notable
 from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.labels import visible_devices
+from gpudash.analysis.status import PROHIBITED, unusable_devices
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import unreadable_state
+from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.units import duration, size
 
-DEFAULT_MAX_UTILIZATION = 10.0
+DEFAULT_MAX_UTILIZATION = BUSY_PERCENT - 1
 NONE: Mapping[str, str] = MappingProxyType({})
 
 ONE_INSTANCE = "left out: CUDA uses one MIG instance at most"
 """Why no instance is one of several devices."""
-
-_PROHIBITED = "prohibited"
 
 
 class GpuRequest(Struct, frozen=True, kw_only=True):
@@ -57,6 +56,8 @@ class Rejection(Struct, frozen=True, kw_only=True):
 
     device: Device
     reason: str
+    free_bytes: int | None = None
+    """Of one that has too little memory and is free otherwise."""
 
 
 def filter_candidates(
@@ -73,6 +74,7 @@ def filter_candidates(
     now = samples[-1]
     at = now.taken_at.timestamp()
     restricted = _restricted(environ, now.devices)
+    unusable = unusable_devices(now)
     leases = {lease.uuid: lease for lease in now.leases if lease.uuid not in own}
     candidates: list[Candidate] = []
     rejections: list[Rejection] = []
@@ -80,33 +82,34 @@ def filter_candidates(
         if not _is_unit(device, now.devices):
             continue
         utilization = _sustained(device, samples)
+        free = _free_bytes(device, now)
         reason = (
             _hidden(device, restricted)
+            or unusable.get(device.key)
             or _unfit(device, request)
             or _uncombinable(device, request)
             or excluded.get(device.uuid or "")
             or leased(leases.get(device.uuid or ""), now)
             or _held(device, now.processes, request, at)
             or _unlisted(device, now, request)
-            or _full(device, request)
+            or _taken(device, request)
             or _busy(utilization, request)
+            or ("its free memory is unknown" if free is None else None)
         )
-        if reason is None:
-            found = Candidate(
-                device=device,
-                utilization_percent=utilization,
-                free_bytes=device.memory_free_bytes or 0,
+        if reason is None and free is not None and free >= request.min_free_bytes:
+            candidates.append(
+                Candidate(device=device, utilization_percent=utilization, free_bytes=free)
             )
-            candidates.append(found)
         else:
-            rejections.append(Rejection(device=device, reason=reason))
+            small = None if reason else free
+            rejections.append(Rejection(device=device, reason=reason or "", free_bytes=small))
     return candidates, rejections
 
 
 def possible_devices(
     now: Snapshot, request: GpuRequest, environ: Mapping[str, str]
 ) -> list[Device]:
-    """Return the devices that would fit if they were free."""
+    """Return the devices that would fit if they were free, and all was well with them."""
     restricted = _restricted(environ, now.devices)
     return [
         device
@@ -115,13 +118,34 @@ def possible_devices(
         and _uncombinable(device, request) is None
         and _hidden(device, restricted) is None
         and (device.state != "ok" or _unfit(device, request) is None)
-        and _is_large_enough(device, request)
+        and device.compute_mode != PROHIBITED
+        and (capacity(device) or request.min_free_bytes) >= request.min_free_bytes
     ]
 
 
-def _is_large_enough(device: Device, request: GpuRequest) -> bool:
+def capacity(device: Device) -> int | None:
+    """Return the bytes of memory that programs may take of a device, None if that is not known."""
     total = device.memory_total_bytes
-    return total is None or total - (device.memory_reserved_bytes or 0) >= request.min_free_bytes
+    return None if total is None else total - (device.memory_reserved_bytes or 0)
+
+
+def _free_bytes(device: Device, now: Snapshot) -> int | None:
+    """Return the memory that a program finds free, None if that is not known.
+
+    Nothing runs on a device that sleeps, and pages that the host keeps in a device's memory give
+    way to a program.
+    """
+    if is_suspended_on_purpose(device):
+        return capacity(device) or 0
+    if device.memory_free_bytes is None or not has_host_pages(device):
+        return device.memory_free_bytes
+    used = sum(
+        share.used_gpu_memory_bytes or 0
+        for process in now.processes
+        for share in process.devices
+        if share.uuid == device.uuid
+    )
+    return device.memory_free_bytes + max(0, (device.memory_used_bytes or 0) - used)
 
 
 def _restricted(environ: Mapping[str, str], devices: Sequence[Device]) -> set[str] | None:
@@ -143,15 +167,10 @@ def _hidden(device: Device, visible: set[str] | None) -> str | None:
 
 
 def _unfit(device: Device, request: GpuRequest) -> str | None:
-    unreadable = unreadable_state(device)
-    if unreadable is not None:
-        return unreadable.sentence
     if device.uuid is None:
         return "has no UUID"
     if request.model and request.model.lower() not in (device.name or "").lower():
         return f"{device.name or 'of unknown model'}"
-    if device.compute_mode == _PROHIBITED:
-        return "in compute mode prohibited"
     return "MIG without instances" if device.mig_mode and not device.is_mig else None
 
 
@@ -169,13 +188,11 @@ def _who(username: str | None, pid: int, create_time: float | None, at: float) -
     return f"{username or 'another user'} (PID {pid}{since})"
 
 
-def _full(device: Device, request: GpuRequest) -> str | None:
-    free, used = device.memory_free_bytes, device.memory_used_bytes
-    if free is None or used is None:
-        return "its free memory is unknown"
-    if free < request.min_free_bytes:
-        return f"{size(free)} free"
-    if request.share or not notable(device, used):
+def _taken(device: Device, request: GpuRequest) -> str | None:
+    used = device.memory_used_bytes
+    if used is None:
+        return None if is_suspended_on_purpose(device) else "its free memory is unknown"
+    if request.share or not holds_memory(device):
         return None
     return f"{size(used)} in use by no listed process"
 

@@ -13,8 +13,8 @@ from gpudash.analysis.activity import (
     IDLE_PERCENT,
     PAUSE_SECONDS,
     RestClock,
+    holds_memory,
     load_percent,
-    notable,
 )
 from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
 from gpudash.analysis.labels import device_labels, gpu_ranges
@@ -162,7 +162,7 @@ class ActivityTracker:
                 device.key,
                 device,
                 self.now,
-                is_held=device.uuid in held or notable(device, device.memory_used_bytes),
+                is_held=device.uuid in held or holds_memory(device),
             )
             for device in snapshot.devices
             if device.state == "ok"

@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import Literal
 
 from gpudash.actions.lease.acquire import own_leases
-from gpudash.actions.lease.choose import choose, require_possible
+from gpudash.actions.lease.choose import choose, require_soon
 from gpudash.actions.lease.queue import Waiting
-from gpudash.actions.lease.request import GpuRequest
+from gpudash.actions.lease.request import DEFAULT_MAX_UTILIZATION, GpuRequest
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import count, percentage, size, window
@@ -41,9 +41,9 @@ def add_request(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-util",
         type=percentage,
-        default=10.0,
+        default=DEFAULT_MAX_UTILIZATION,
         metavar="P",
-        help="maximum utilization in percent (10)",
+        help=f"maximum utilization in percent ({DEFAULT_MAX_UTILIZATION:g})",
     )
     add("--model", metavar="TEXT", help="part of the product name: H100")
     add("--linked", action="store_true", help="only GPUs that are all connected by NVLink")
@@ -106,17 +106,17 @@ def run(options: argparse.Namespace) -> int:
         from gpudash.cli.fleet_lease import print_offers
 
         return print_offers(options, gpu_request(options))
-    return print_free(options, waits=False, timeout=0)
+    return print_free(options, timeout=0)
 
 
-def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | None) -> int:
+def print_free(options: argparse.Namespace, *, timeout: float | None) -> int:
     """Print GPUs that fit the request, waiting for them for `timeout` seconds (None: forever).
 
-    While it `waits` it reports why, and raises UsageError for what can never be satisfied.
+    Raises GpudashError for what can never be satisfied.
     """
     request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
     with closing(open_sampler(collector_command(options), options.window)) as sampler:
-        sampler.fill()
+        require_soon(sampler, request)
         while True:
             samples = tuple(sampler.samples)
             choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
@@ -124,8 +124,6 @@ def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | Non
                 waiting.end()
                 terminal.write(f"{value(choice.devices, options.names)}\n".encode())
                 return ExitStatus.OK
-            if waits:
-                require_possible(sampler.samples[-1], request)
             if not waiting.within_deadline(choice.shortage) or not sampler.next_sample_or_retry(
                 waiting.within_deadline
             ):

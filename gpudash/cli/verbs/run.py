@@ -12,6 +12,7 @@ from functools import partial
 from typing import NoReturn
 
 from gpudash.actions.lease.acquire import Leased, hold_until_exit, lease
+from gpudash.actions.lease.choose import require_soon
 from gpudash.actions.lease.queue import (
     RULES,
     Rules,
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
         found = lease_when_free(sampling, request, waiting, rules)
     else:
         with closing(sampling()) as sampler:
-            sampler.fill()
+            require_soon(sampler, request)
             found = lease(sampler, request, kept_for_others(sampler.samples[-1], rules))
         if isinstance(found, str):
             terminal.write_message(f"gpudash: {found}\n")

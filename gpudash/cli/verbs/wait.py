@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print GPUs that fit the request as soon as there are enough; 75 after the timeout."""
-    return pick.print_free(options, waits=True, timeout=options.give_up)
+    return pick.print_free(options, timeout=options.give_up)
 
 
 VERB = Verb("print free GPUs as soon as there are enough", add_arguments, run)

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import GpuRequest
+from gpudash.actions.lease.request import GpuRequest, filter_candidates
+from gpudash.analysis.health.findings import findings
+from gpudash.analysis.status import statuses, unusable_devices
 from gpudash.model.device import Device
-from gpudash.model.fault import Fault
+from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from tests.factories import (
@@ -62,7 +64,14 @@ def test_none_at_all_when_there_are_too_few() -> None:
     ("overrides", "reason"),
     [
         ({"state": "lost"}, "GPU 0 fell off the bus"),
-        ({"state": "asleep"}, "GPU 0 is asleep"),
+        ({"recovery_action": "gpu-reset"}, "GPU 0 unfit for jobs: recovery-needed"),
+        ({"fabric_state": "in-progress"}, "GPU 0 unfit for jobs: fabric-not-ready"),
+        ({"remapped_rows_failed": True}, "GPU 0 unfit for jobs: row-remap-failed"),
+        ({"ecc_uncorrected_volatile_count": 1}, "GPU 0 unfit for jobs: ecc-uncorrected"),
+        (
+            {"mig_mode": False, "pending_mig_mode": True},
+            "GPU 0 waiting for a reset that changes its MIG mode",
+        ),
         ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by no listed process"),
         ({"memory_used_bytes": None}, "GPU 0 its free memory is unknown"),
         ({"gpu_utilization_percent": 37}, "GPU 0 37 % busy"),
@@ -73,6 +82,58 @@ def test_none_at_all_when_there_are_too_few() -> None:
 )
 def test_what_does_not_fit_says_why(overrides: dict[str, Any], reason: str) -> None:
     assert lack(host(idle(0, **overrides))) == f"1 GPU wanted, 0 free: {reason}"
+
+
+@pytest.mark.parametrize("code", [48, 79, 95])
+def test_one_with_an_error_that_needs_a_reset_is_not_offered(code: int) -> None:
+    event = XidEvent(code=code, seen_at=make_snapshot().taken_at.timestamp() - 60)
+    assert "unfit for jobs: xid" in lack(host(idle(0, xid_events=(event,))))
+
+
+def test_one_that_sleeps_is_offered() -> None:
+    asleep = Device(index=0, uuid=gpu_uuid(0), state="asleep")
+    assert picked(host(asleep)) == [0]
+    assert picked(host(asleep), min_free_bytes=8 * GIB) == []
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"unified_memory": True, "memory_free_bytes": 60 * GIB},
+        {"addressing_mode": "ats", "memory_free_bytes": 50 * GIB},
+    ],
+)
+def test_memory_of_the_host_is_nobodys_use(overrides: dict[str, Any]) -> None:
+    shared = idle(0, memory_used_bytes=20 * GIB, **overrides)
+    assert picked(host(shared), min_free_bytes=60 * GIB) == [0]
+
+
+def test_free_ones_that_are_too_small_are_free() -> None:
+    gpus = [idle(0), idle(1, memory_free_bytes=60 * GIB), idle(2, gpu_utilization_percent=37)]
+    assert lack(host(*gpus), min_free_bytes=500 * GIB) == (
+        "1 GPU wanted, 2 free, none with 500 GiB; the largest has 79.0 GiB: GPU 2 37 % busy"
+    )
+    assert lack(host(*gpus), count=2, min_free_bytes=70 * GIB).startswith(
+        "2 GPUs wanted, 2 free, 1 with 70.0 GiB; the largest has 60.0 GiB: "
+    )
+
+
+@given(snapshots())
+def test_none_is_offered_that_is_unusable(snapshot: Snapshot) -> None:
+    offered, _ = filter_candidates([snapshot], GpuRequest(max_utilization_percent=100), {})
+    keys = {each.device.key for each in offered}
+    assert keys.isdisjoint(unusable_devices(snapshot))
+    parents = {each.device.parent_uuid for each in offered}
+    for finding in findings(snapshot):
+        if finding.level == "critical":
+            assert (keys | parents).isdisjoint(finding.uuids)
+
+
+@given(snapshots())
+def test_what_is_offered_is_free_or_sleeps(snapshot: Snapshot) -> None:
+    offered, _ = filter_candidates([snapshot], GpuRequest(), {})
+    found = statuses(snapshot)
+    assert {found[each.device.key].id for each in offered} <= {"free", "asleep", "resting"}
 
 
 def test_who_holds_it_is_named() -> None:
@@ -173,8 +234,8 @@ def test_instances_are_named_by_their_labels_and_say_why_several_are_none() -> N
     other = idle(1, gpu_utilization_percent=37)
     snapshot = host(idle(0, mig_mode=True), *instances, other, processes=(used,))
     assert lack(snapshot, min_free_bytes=80 * GIB) == (
-        "1 GPU wanted, 0 free: GPU 0:0,1 79.0 GiB free; "
-        "GPU 0:1 held by alice (PID 4242, for 84d18h)"
+        "1 GPU wanted, 1 free, none with 80.0 GiB; the largest has 79.0 GiB: "
+        "GPU 0:1 held by alice (PID 4242, for 84d18h); GPU 1 37 % busy"
     )
     assert lack(snapshot, count=2) == (
         "2 GPUs wanted, 0 free: GPU 0:0,0:1 left out: CUDA uses one MIG instance at most; "
