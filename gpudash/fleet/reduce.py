@@ -1,9 +1,8 @@
 """What merged readings mean: status and idle time of each GPU, users, jobs, findings.
 
-A GPU is busy from 5 % utilization on, and for five minutes after; it is held idle if it has had
-memory or a job for that long and does not compute. Without memory and job it is free. What
-is not reported is never guessed: such a GPU is unknown, and so are all GPUs in the counts of a
-host that does not answer. A status that the source itself has found stays.
+What a GPU does is judged by `analysis.activity`, from memory, users, job and utilization. What is
+not reported is never guessed: such a GPU is unknown, and so are all devices in the counts of a host
+that does not answer. A status that the host itself has found stays.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
+from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import Rules
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import GpuRow, titles
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
-from gpudash.model.state import BUSY, DIVIDED, HELD, UNKNOWN, unreadable_state
+from gpudash.model.state import BUSY, DIVIDED, HELD, UNKNOWN, UNUSABLE, unreadable_state
 from gpudash.model.text import SafeText
 
 _MAX_AGE_SECONDS = 300.0
@@ -111,6 +111,8 @@ class Reducer:
             key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
             watched = self._rests.idle_seconds(key, device, now, is_held=is_held)
             seconds = watched if seconds is None else seconds
+        if device.xid is not None and meaning(device.xid).level == "critical":
+            return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
 
     # Users and jobs

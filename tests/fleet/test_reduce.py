@@ -10,7 +10,7 @@ import pytest
 from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
-from gpudash.model.state import BUSY, DIVIDED, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN
+from gpudash.model.state import BUSY, DIVIDED, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN, UNUSABLE
 from gpudash.model.text import SafeText
 
 START = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -56,6 +56,8 @@ def status(device: FleetDevice, **fields: object) -> str:
         (gpu(users=ALICE, idle_seconds=301.0), HELD),
         (gpu(gpu_utilization_percent=None, job="7", idle_seconds=301.0), IN_USE),
         (gpu(state="lost"), LOST),
+        (gpu(xid=79), UNUSABLE),
+        (gpu(xid=45), FREE),
         (gpu(gpu_utilization_percent=90.0, age_seconds=301.0), UNKNOWN),
         (gpu(status=HELD.id), HELD),
     ],

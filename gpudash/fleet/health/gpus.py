@@ -16,7 +16,7 @@ from gpudash.fleet.health.survey import (
 )
 from gpudash.fleet.summary import GpuRow, missing_gpus
 from gpudash.model.fleet import FleetFinding
-from gpudash.model.state import BUSY, HOT, state_of
+from gpudash.model.state import BUSY, HOT, UNUSABLE, state_of
 from gpudash.model.units import counted
 
 _BURST_HOSTS = 3
@@ -29,9 +29,11 @@ _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
 def lost(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
-    for status, rows in survey.problems.items():
+    for status, concerned in survey.problems.items():
         state = state_of(status)
-        if state is HOT:
+        # An XID has a finding of its own.
+        rows = [row for row in concerned if state is not UNUSABLE or row.device.xid is None]
+        if state is HOT or not rows:
             continue
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
