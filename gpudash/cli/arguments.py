@@ -157,7 +157,8 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
     settings = _SETTINGS.split()
     refused = {*settings, *elsewhere, *_OPTIONS_ELSEWHERE.split()}
     before = list(takewhile(lambda word: word not in commands, argv))
-    if not any(word.partition("=")[0] in refused for word in before):
+    # Who asks for help gets it, whatever else is there.
+    if "--help-all" in before or not any(word.partition("=")[0] in refused for word in before):
         return
     # The options of gpudash alone may have such a word as their value, and nvidia-smi has none.
     parser = Parser(prog="gpudash", add_help=False)

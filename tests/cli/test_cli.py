@@ -275,6 +275,13 @@ def test_a_recording_is_not_written_over(tmp_path: Path) -> None:
     assert run.stderr == f"gpudash: -f {link} is the file of --replay: name another\n"
 
 
+@pytest.mark.parametrize("option", ["-r", "-pm", "-r=0", "--gpu-reset"])
+def test_help_is_printed_beside_an_option_of_nvidia_smi_alone(option: str) -> None:
+    run = gpudash(option, "--help-all")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == gpudash("--help-all").stdout
+
+
 def test_help_that_cannot_be_written_says_so() -> None:
     for words in (["--help"], ["--help-all"], ["--version"], ["pick", "--help"]):
         with open("/dev/full", "w") as full:
