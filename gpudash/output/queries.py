@@ -39,7 +39,7 @@ class Retired(NamedTuple):
     """Why pages are retired, and one of them."""
 
     cause: str
-    page: RetiredPage | None
+    page: RetiredPage
 
 
 class Clocks(NamedTuple):
@@ -136,10 +136,10 @@ def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the retired pages by cause; a cause without any has a row that says so."""
+    """Yield the retired pages by cause; a GPU without any has no row."""
     for cause, name in (("single-bit", "Single Bit ECC"), ("double-bit", "Double Bit ECC")):
         pages = [page for page in device.retired_pages or () if page.cause == cause]
-        yield from (Item(device, Retired(name, page)) for page in pages or (None,))
+        yield from (Item(device, Retired(name, page)) for page in pages)
 
 
 def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
@@ -152,8 +152,8 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the processes that the driver kept; a GPU that keeps none has a row that says so."""
-    for process in device.accounted_processes or (None,):
+    """Yield the processes that the driver kept; a GPU that keeps none has no row."""
+    for process in device.accounted_processes or ():
         yield Item(device, process)
 
 
@@ -197,14 +197,14 @@ def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:.0f}"
 
 
-def _address(retired: Retired) -> str | None:
-    return None if retired.page is None else f"0x{retired.page.address:016x}"
+def _address(retired: Retired) -> str:
+    return f"0x{retired.page.address:016x}"
 
 
 def _retired_at(retired: Retired) -> str | None:
     """Return local time: `Tue Oct 13 10:53:41 2026`."""
-    page = retired.page
-    return None if page is None or page.retired_at is None else time.ctime(page.retired_at)
+    at = retired.page.retired_at
+    return None if at is None else time.ctime(at)
 
 
 def _milliseconds(process: AccountedProcess) -> str:

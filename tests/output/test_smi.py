@@ -185,10 +185,17 @@ def test_what_the_driver_keeps() -> None:
         snapshot,
         "retired_pages.cause,retired_pages.address,retired_pages.timestamp",
         of="retired-pages",
-    ) == ["Single Bit ECC, [N/A], [N/A]", "Double Bit ECC, 0x0000000000001000, [N/A]"]
+    ) == ["Double Bit ECC, 0x0000000000001000, [N/A]"]
     assert rows(snapshot, "pid,gpu_util,max_memory_usage,time", of="accounted-apps") == [
         "7, 71 %, [N/A], 61234 ms"
     ]
+
+
+@pytest.mark.parametrize("kept", [(), None])
+def test_a_healthy_board_has_no_row_of_pages_or_processes(kept: tuple[()] | None) -> None:
+    snapshot = make_snapshot(devices=(make_device(retired_pages=kept, accounted_processes=kept),))
+    assert rows(snapshot, "gpu_uuid,retired_pages.cause", of="retired-pages") == []
+    assert rows(snapshot, "gpu_uuid,pid", of="accounted-apps") == []
 
 
 @pytest.mark.parametrize(
