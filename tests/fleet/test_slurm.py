@@ -219,6 +219,8 @@ def test_what_slurm_knew_is_over_some_minutes_after_it_last_answered(tmp_path: P
         assert (over.hosts, over.jobs) == ((), ())
         assert (over.report.age_seconds, over.report.answering_hosts) == (181.0, 0)
         assert over.report.message == f"{sys.executable}: gone"
+        # What was asked meanwhile has to fail before it is asked again.
+        until(lambda: source.advance() or 1.0 < source.due_in() <= 60.0)
         gone.unlink()
         clock.now += 60.0
         assert elapsed(read_in("ok")) == [62.0, 86401.0, 1.0]
