@@ -87,6 +87,14 @@ def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
     assert word in text_of(panels.draw().devices)
 
 
+def test_the_header_counts_what_is_shown() -> None:
+    dashboard = make_dashboard(make_snapshot(4))
+    panels = DashboardPanels(dashboard)
+    assert "4 GPUs: 4 busy" in text_of(panels.draw().header)
+    dashboard.hide_devices(lambda devices: devices.toggle(1))
+    assert "3 GPUs: 3 busy" in text_of(panels.draw().header)
+
+
 def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
     dashboard = make_dashboard(busy_snapshot(20))
     panels = DashboardPanels(dashboard)
