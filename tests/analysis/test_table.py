@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.table import (
     BarGlyphs,
     Column,
+    bar_text,
+    device_rows,
     fit,
     line_cells,
+    process_rows,
+)
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
 )
 
 
@@ -78,3 +90,57 @@ def test_fitted_columns_stay_within_the_room(room: int, text: str, bar: int) -> 
 
 BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
 ASCII = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [
+        (0, "    "),
+        (0.0001, "▏   "),
+        (0.5, "██  "),
+        (0.97, "███▉"),
+        (1, "████"),
+        (7, "████"),
+        (-1, "    "),
+    ],
+)
+def test_bar_fills_by_eighths_of_a_cell(share: float, drawn: str) -> None:
+    assert "".join(bar_text(share, 4, BLOCKS)) == drawn
+
+
+@pytest.mark.parametrize(("share", "drawn"), [(0, "...."), (0.5, "##.."), (1, "####")])
+def test_bar_has_an_ascii_form(share: float, drawn: str) -> None:
+    assert "".join(bar_text(share, 4, ASCII)) == drawn
+
+
+def test_age_is_counted_from_when_the_snapshot_was_taken() -> None:
+    started = make_snapshot().taken_at.timestamp() - 90
+    processes = (make_process(create_time=started), make_process(create_time=None))
+    rows = process_rows(make_snapshot(processes=processes))
+    assert [row.age_seconds for row in rows] == [90, None]
+
+
+def test_rows_carry_the_labels_of_their_devices() -> None:
+    instance = make_device(index=1, uuid="MIG-a", parent_uuid=gpu_uuid(0))
+    share = make_process_device(index=0, uuid="MIG-a")
+    snapshot = make_snapshot(
+        devices=(make_device(index=0), instance), processes=(make_process(devices=(share,)),)
+    )
+    assert [row.label for row in device_rows(snapshot)] == ["0", "0:1"]
+    assert [row.gpus for row in process_rows(snapshot)] == ["0:1"]
+
+
+def test_sm_utilization_is_the_sum_of_what_is_known() -> None:
+    shares = [
+        make_process_device(index=i, sm_utilization_percent=v) for i, v in enumerate((90, 80, None))
+    ]
+    assert make_process(devices=tuple(shares)).sm_utilization_percent == 170
+    assert make_process(devices=(shares[2],)).sm_utilization_percent is None
+
+
+def test_memory_share_is_of_all_the_devices_that_a_process_uses() -> None:
+    shares = tuple(make_process_device(index=i, used_gpu_memory_bytes=20 * GIB) for i in (0, 1))
+    unknown = make_process_device(index=9, uuid="GPU-gone")
+    processes = (make_process(devices=shares), make_process(pid=2, devices=(unknown,)))
+    rows = process_rows(make_snapshot(2, processes=processes))
+    assert [row.gpu_memory_percent for row in rows] == [25.0, None]
