@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
 from gpudash.analysis.status import status_level, statuses
+from gpudash.analysis.usage import memory_of, memory_percent
 from gpudash.model.device import Device
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.process import Process
 from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.state import Level, State
 from gpudash.model.text import Align, width
@@ -244,13 +245,15 @@ def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
         where = tuple([device.uuid or device.index for device in process.devices])
         devices = sets.get(where)
         if devices is None:
-            devices = sets[where] = _device_set(process.devices, labels, memory)
+            devices = sets[where] = _DeviceSet(
+                gpu_ranges(process.devices, labels), memory_of(process.devices, memory)
+            )
         rows.append(
             ProcessRow(
                 process,
                 devices.gpus,
                 None if process.create_time is None else now - process.create_time,
-                _share(process.used_gpu_memory_bytes, devices.memory_total_bytes),
+                memory_percent(process.used_gpu_memory_bytes, devices.memory_total_bytes),
             )
         )
     return rows
@@ -261,16 +264,3 @@ class _DeviceSet(NamedTuple):
 
     gpus: str
     memory_total_bytes: int | None
-
-
-def _device_set(
-    devices: Sequence[ProcessDevice], labels: Mapping[str, str], memory: Mapping[str, int | None]
-) -> _DeviceSet:
-    capacities = [memory.get(device.uuid or "") for device in devices]
-    known = [capacity for capacity in capacities if capacity]
-    total = sum(known) if known and len(known) == len(capacities) else None
-    return _DeviceSet(gpu_ranges(devices, labels), total)
-
-
-def _share(used: int | None, total: int | None) -> float | None:
-    return None if used is None or total is None else 100 * used / total

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, gpus_unknown
 from gpudash.model.state import STATES, State, is_suspended_on_purpose
-from gpudash.model.units import counted, short_size, sum_known, watts
+from gpudash.model.units import counted, mean_known, short_size, sum_known, watts
 
 
 def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
@@ -125,12 +125,14 @@ class User(Struct, frozen=True, kw_only=True):
     gpu_memory_bytes: int | None
     gpu_memory_share: float | None
     """Of the memory of all GPUs, 0 to 1."""
+    gpu_memory_percent: float | None
+    """Of the memory of the GPUs that they use."""
     idle_memory_bytes: int | None
     """Memory of processes that run nothing; part of the memory above."""
     idle_seconds: float | None
     """How long the longest of these has run nothing."""
-    sm_percent: int | None
-    """100 is one whole GPU."""
+    utilization_percent: float | None
+    """Time in which any of the processes ran kernels, the mean of the GPUs that they use."""
     cpu_percent: float | None
     resident_memory_bytes: int | None
     jobs: tuple[str, ...]
@@ -164,6 +166,7 @@ def _user(name: str | None, processes: Sequence[Process], snapshot: Snapshot) ->
     shares = _distinct(processes)
     memory = sum_known(process.used_gpu_memory_bytes for process in processes)
     total = sum_known(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
+    sizes = {device.key: device.memory_total_bytes for device in snapshot.devices}
     idle = [process for process in processes if _is_idle(process)]
     spans = [process.idle_seconds for process in idle if process.idle_seconds is not None]
     return User(
@@ -173,13 +176,39 @@ def _user(name: str | None, processes: Sequence[Process], snapshot: Snapshot) ->
         process_count=len(processes),
         gpu_memory_bytes=memory,
         gpu_memory_share=None if memory is None or not total else memory / total,
+        gpu_memory_percent=memory_percent(memory, memory_of(shares, sizes)),
         idle_memory_bytes=_idle_memory(processes, idle),
         idle_seconds=max(spans, default=None),
-        sm_percent=sum_known(process.sm_utilization_percent for process in processes),
+        utilization_percent=_utilization_percent(processes),
         cpu_percent=sum_known(process.cpu_percent for process in processes),
         resident_memory_bytes=sum_known(process.resident_memory_bytes for process in processes),
         jobs=tuple(sorted({process.job.label for process in processes if process.job})),
     )
+
+
+def memory_of(shares: Iterable[ProcessDevice], sizes: Mapping[str, int | None]) -> int | None:
+    """Return the memory of all devices of processes, None if one of them is not known.
+
+    `sizes` are those of devices by their keys.
+    """
+    capacities = [sizes.get(share.uuid or "") for share in shares]
+    known = [capacity for capacity in capacities if capacity]
+    return sum(known) if known and len(known) == len(capacities) else None
+
+
+def memory_percent(used: int | None, total: int | None) -> float | None:
+    """Return the part of the memory of devices that is used, None if either is not known."""
+    return None if used is None or total is None else 100 * used / total
+
+
+def _utilization_percent(processes: Sequence[Process]) -> float | None:
+    by_device: dict[object, list[int | None]] = defaultdict(list)
+    for process in processes:
+        for share in process.devices:
+            by_device[share.index, share.uuid].append(share.sm_utilization_percent)
+    sums = map(sum_known, by_device.values())
+    # Estimates that were sampled one after the other may add up to more than all of the time.
+    return mean_known(None if each is None else min(each, 100) for each in sums)
 
 
 def _distinct(processes: Sequence[Process]) -> list[ProcessDevice]:
@@ -193,7 +222,7 @@ def _is_idle(process: Process) -> bool:
 
 
 def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int | None:
-    """Return the memory of the idle ones; None if no process reports its SM utilization."""
+    """Return the memory of the idle ones; None if no process reports its utilization."""
     if all(process.sm_utilization_percent is None for process in processes):
         return None
     return sum_known(process.used_gpu_memory_bytes for process in idle) or 0

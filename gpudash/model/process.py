@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
 from gpudash.model.text import SafeText
-from gpudash.model.units import ABSENT, Unit, duration, short_size, sum_known
+from gpudash.model.units import ABSENT, Unit, duration, mean_known, short_size, sum_known
 
 JobKind = Literal["container", "pod", "slurm", "unit"]
 
@@ -37,8 +37,9 @@ class ProcessDevice(Struct, frozen=True, kw_only=True):
         "Device memory it holds, with its context.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None
     sm_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
-        "SM time sampled while it was active; an estimate when several share the GPU.",
-        nvml="nvmlDeviceGetProcessUtilization")] = None
+        "Share of time in which it ran kernels, sampled while it was active; an estimate when "
+        "several share the GPU.", nvml="nvmlDeviceGetProcessUtilization",
+        label="Utilization")] = None
     memory_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
         "Memory bandwidth time sampled while it was active.",
         nvml="nvmlDeviceGetProcessUtilization")] = None
@@ -126,17 +127,17 @@ class Process(Struct, frozen=True, kw_only=True):
         return sum_known(share.used_gpu_memory_bytes for share in devices)
 
     @property
-    def sm_utilization_percent(self) -> int | None:
-        """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
+    def sm_utilization_percent(self) -> float | None:
+        """Share of time in which it ran kernels, the mean of its devices; None if none is known."""
         devices = self.devices
         if len(devices) == 1:
             return devices[0].sm_utilization_percent
-        return sum_known(share.sm_utilization_percent for share in devices)
+        return mean_known(share.sm_utilization_percent for share in devices)
 
     @property
-    def memory_utilization_percent(self) -> int | None:
-        """Memory bandwidth time over all its devices; None if no share is known."""
-        return sum_known(share.memory_utilization_percent for share in self.devices)
+    def memory_utilization_percent(self) -> float | None:
+        """Memory bandwidth time, the mean of its devices; None if no share is known."""
+        return mean_known(share.memory_utilization_percent for share in self.devices)
 
     @property
     def type(self) -> str:

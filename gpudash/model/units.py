@@ -158,6 +158,12 @@ def sum_known(values: Iterable[Number | None]) -> Number | None:
     return sum(known) if known else None
 
 
+def mean_known(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the known values, None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 def _scaled(value: float) -> tuple[str, str]:
     """Return (digits, binary prefix): whole bytes bare, else three significant digits."""
     magnitude = abs(value)

@@ -130,11 +130,11 @@ def test_rows_carry_the_labels_of_their_devices() -> None:
     assert [row.gpus for row in process_rows(snapshot)] == ["0:1"]
 
 
-def test_sm_utilization_is_the_sum_of_what_is_known() -> None:
+def test_utilization_is_the_mean_of_what_is_known() -> None:
     shares = [
         make_process_device(index=i, sm_utilization_percent=v) for i, v in enumerate((90, 80, None))
     ]
-    assert make_process(devices=tuple(shares)).sm_utilization_percent == 170
+    assert make_process(devices=tuple(shares)).sm_utilization_percent == 85
     assert make_process(devices=(shares[2],)).sm_utilization_percent is None
 
 

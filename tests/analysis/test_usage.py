@@ -10,7 +10,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from gpudash.analysis.columns.users import USER_COLUMNS
-from gpudash.analysis.table import device_rows, fit
+from gpudash.analysis.table import device_rows, fit, process_rows
 from gpudash.analysis.usage import (
     User,
     all_users,
@@ -212,7 +212,41 @@ def test_owner_is_one_row_and_the_largest_holder_stands_first() -> None:
         ("alice", 2, "0,2"),
     ]
     assert found[1].gpu_memory_bytes == 30 * GIB
-    assert found[1].sm_percent == 80
+    assert found[1].utilization_percent == 40
+
+
+def test_percentages_are_of_the_gpus_that_a_user_has_as_those_of_a_process_are() -> None:
+    shares = tuple(
+        share(
+            index=gpu,
+            uuid=gpu_uuid(gpu),
+            used_gpu_memory_bytes=60 * GIB,
+            sm_utilization_percent=100 if gpu == 0 else 0,
+        )
+        for gpu in (0, 1)
+    )
+    snapshot = make_snapshot(4, processes=(make_process(username="alice", devices=shares),))
+    (user,) = users(snapshot)
+    (row,) = process_rows(snapshot)
+    assert user.utilization_percent == row.process.sm_utilization_percent == 50
+    assert user.gpu_memory_percent == row.gpu_memory_percent == 75
+
+
+def test_processes_on_one_gpu_do_not_use_it_for_more_than_all_of_the_time() -> None:
+    (user,) = counted(
+        held("alice", 0, 10, 90, pid=1),
+        held("alice", 0, 10, 90, pid=2),
+        held("alice", 1, 10, 20, pid=3),
+    )
+    assert user.utilization_percent == 60
+    assert user.gpu_memory_percent == 100 * 30 / 160
+
+
+def test_a_gpu_whose_size_is_not_known_leaves_the_share_of_memory_open() -> None:
+    devices = (make_device(), make_device(index=1, memory_total_bytes=None))
+    processes = (held("alice", 0, 10, 5, pid=1), held("alice", 1, 10, 5, pid=2))
+    (user,) = users(make_snapshot(devices=devices, processes=processes))
+    assert user.gpu_memory_percent is None
 
 
 def test_share_is_of_the_memory_of_all_gpus() -> None:
@@ -292,7 +326,7 @@ def test_columns_fit_eighty_cells_with_the_essential_ones() -> None:
     idle = held("bob", 1, 60, 0, pid=2, cpu_percent=0.0, idle_seconds=200.0)
     found = counted(held("alice", 0, 10, 50, pid=1), idle)
     keys = {place.column.key for place in fit(USER_COLUMNS, found, 78, bar=8)}
-    assert {"user", "memory", "gpus", "processes", "idle_memory", "sm"} <= keys
+    assert {"user", "memory", "gpus", "processes", "idle_memory", "utilization"} <= keys
 
 
 @pytest.mark.parametrize(("gpus", "text"), [(1, "1 GPU"), (2, "2 GPUs")])

@@ -8,8 +8,8 @@ from gpudash.config.settings import Choices, Settings
 
 CHOICES = Choices(
     themes=("dark", "light", "high-contrast"),
-    columns=("pid", "user", "gpu_memory", "sm"),
-    orders=("pid", "user", "gpu_memory", "sm", "tree"),
+    columns=("pid", "user", "gpu_memory", "utilization"),
+    orders=("pid", "user", "gpu_memory", "utilization", "tree"),
     panels=("host", "sparklines"),
     actions=("kill", "help", "move(1)"),
     keys=("f1", "f9", "escape", "enter", "tab"),

@@ -142,12 +142,12 @@ def test_what_is_valid_beside_mistakes_counts(file: Path) -> None:
     text = """
         interval = "fast"
         theme = "light"
-        columns = ["pid", "nothing", "sm"]
+        columns = ["pid", "nothing", "utilization"]
         keys = { kill = ["x"], help = ["x", "f1"], nothing = ["y"] }
     """
     assert len(mistakes(file, text)) == 4
     assert load(str(file), CHOICES)[0] == Settings(
-        theme="light", columns=("pid", "sm"), keys={"kill": ("x",), "help": ("f1",)}
+        theme="light", columns=("pid", "utilization"), keys={"kill": ("x",), "help": ("f1",)}
     )
 
 

@@ -209,7 +209,7 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
     [
         ("gpu:9", "there is no GPU 9: choose from 0-7"),
         ("mem:10G", "mem:10G means about equal; mem>10G means more"),
-        ("sm>5 alice (bob|carol)", "all words must match"),
+        ("util>5 alice (bob|carol)", "all words must match"),
     ],
 )
 async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:

@@ -1,4 +1,7 @@
-"""The columns of processes."""
+"""The columns of processes.
+
+A percentage of GPUs is the mean of those that the process uses: a whole one is 100, and so are all.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.table import Column, ProcessRow, number
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, duration, percent, short_size, sum_known
+from gpudash.model.units import ABSENT, duration, mean_known, percent, short_size, sum_known
 
 _MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60
 
@@ -29,18 +32,18 @@ def _idle_level(row: ProcessRow) -> Level:
     return "warn" if is_notable else "unknown"
 
 
-def _sm_level(row: ProcessRow) -> Level:
+def _utilization_level(row: ProcessRow) -> Level:
     """Return warn for a process that keeps a GPU without running anything on it."""
     share = row.process.sm_utilization_percent
     return "unknown" if share is None else "ok" if share else "warn"
 
 
-def _codecs(row: ProcessRow) -> tuple[int | None, int | None]:
-    """Return the percentages of encoders and decoders, over all its devices."""
+def _codecs(row: ProcessRow) -> tuple[float | None, float | None]:
+    """Return the percentages of encoders and decoders, the means of its devices."""
     devices = row.process.devices
     return (
-        sum_known(device.encoder_utilization_percent for device in devices),
-        sum_known(device.decoder_utilization_percent for device in devices),
+        mean_known(device.encoder_utilization_percent for device in devices),
+        mean_known(device.decoder_utilization_percent for device in devices),
     )
 
 
@@ -55,6 +58,9 @@ def _codec(row: ProcessRow) -> str:
     known = _codecs(row)
     return ABSENT if known == (None, None) else "/".join(map(percent, known))
 
+
+PERCENTAGES = "UTIL, MEM%, BW, ENC/DEC: mean of its GPUs; CPU: 100% is a core"
+"""What percentages of a process and of a user are of, for the help."""
 
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
@@ -107,21 +113,21 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         priority=8,
     ),
     Column(
-        key="sm",
-        header="SM",
+        key="utilization",
+        header="UTIL",
         text=lambda row: percent(row.process.sm_utilization_percent),
         sort_key=lambda row: number(row.process.sm_utilization_percent),
-        width=6,
+        width=4,
         align=">",
         priority=2,
-        level=_sm_level,
+        level=_utilization_level,
     ),
     Column(
         key="memory_bandwidth",
         header="BW",
         text=lambda row: percent(row.process.memory_utilization_percent),
         sort_key=lambda row: number(row.process.memory_utilization_percent),
-        width=6,
+        width=4,
         align=">",
         priority=10,
     ),

@@ -1,6 +1,8 @@
 """The columns of the owners of processes.
 
-Idle is memory that their processes hold at 0 % SM, and for how long the longest has.
+A percentage of GPUs is the mean of those that they use, as that of a process is; the bar of their
+memory is of all GPUs. Idle is memory that processes hold at 0 % UTIL, and for how long the longest
+has.
 """
 
 from __future__ import annotations
@@ -24,11 +26,6 @@ def _jobs_counted(user: User) -> str:
     return _jobs(user) if len(user.jobs) < 2 else f"{len(user.jobs)} jobs"
 
 
-def _memory_share_text(user: User) -> str:
-    share = user.gpu_memory_share
-    return ABSENT if share is None else percent(100 * share)
-
-
 USER_COLUMNS: tuple[Column[User], ...] = (
     Column(
         key="user",
@@ -49,8 +46,8 @@ USER_COLUMNS: tuple[Column[User], ...] = (
     Column(
         key="memory_percent",
         header="MEM%",
-        text=_memory_share_text,
-        sort_key=lambda user: number(user.gpu_memory_share),
+        text=lambda user: percent(user.gpu_memory_percent),
+        sort_key=lambda user: number(user.gpu_memory_percent),
         width=4,
         align=">",
         priority=1,
@@ -94,11 +91,11 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         priority=1,
     ),
     Column(
-        key="sm",
-        header="SM",
-        text=lambda user: percent(user.sm_percent),
-        sort_key=lambda user: number(user.sm_percent),
-        width=6,
+        key="utilization",
+        header="UTIL",
+        text=lambda user: percent(user.utilization_percent),
+        sort_key=lambda user: number(user.utilization_percent),
+        width=4,
         align=">",
         priority=3,
     ),

@@ -1,4 +1,4 @@
-"""The filter of processes: `alice train`, `gpu:0-3 mem>10G sm<5`, `-user:root idle>10m`.
+"""The filter of processes: `alice train`, `gpu:0-3 mem>10G util<5`, `-user:root idle>10m`.
 
 Plain words are searched for in PID, owner, command and job, terms test one value; all must match.
 A - or ! before a word negates it, quotes keep spaces and make any text a plain word.
@@ -91,7 +91,7 @@ class Grammar(Generic[Row]):
         if term is not None:
             return Clause(_test(term, word), word.negated)
         if not word.name and word.sign[0] in "<>":
-            raise _error(word, f"needs a term before the {word.sign[0]}, such as sm<5")
+            raise _error(word, f"needs a term before the {word.sign[0]}, such as util<5")
         # Options of commands are written with = (lr=0.1), and no name begins with a dash.
         if word.name and "=" not in word.sign and not word.name.startswith("-"):
             choices = " ".join(term.example for term in self._terms)

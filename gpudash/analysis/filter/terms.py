@@ -100,9 +100,9 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         test=of_number(lambda row: row.process.used_gpu_memory_bytes, units.parse_size),
     ),
     Term(
-        names=("sm",),
-        example="sm<5",
-        help="SM utilization in percent over all its GPUs",
+        names=("util", "utilization"),
+        example="util<5",
+        help="time in which it runs kernels in percent, the mean of its GPUs",
         values=SHARE,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.process.sm_utilization_percent, units.parse_percentage),

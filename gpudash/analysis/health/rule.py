@@ -6,7 +6,7 @@ A finding is declared once, by `rule`, beside the check that yields its symptoms
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import isfinite
 from typing import TypeVar
 
@@ -15,8 +15,8 @@ from msgspec import Struct
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
-from gpudash.model.fields import label
-from gpudash.model.process import Process
+from gpudash.model.fields import declared_fields, label
+from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
@@ -171,8 +171,17 @@ def proof_text(proof: Evidence) -> str:
     The number of those whose proof is left out ends the list: `and 18 more`.
     """
     if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
-        return f"{label(proof.name)} {rough_duration(proof.value)}"
+        return f"{_label(proof.name)} {rough_duration(proof.value)}"
     if proof.name == LEFT_OUT:
         return f"and {readable(proof.value, Unit.NONE)} more"
     unit = _UNITS_BY_SUFFIX.get(proof.unit, Unit.NONE)
-    return f"{label(proof.name)} {readable(proof.value, unit)}"
+    return f"{_label(proof.name)} {readable(proof.value, unit)}"
+
+
+def _label(name: str) -> str:
+    return _labels().get(name) or label(name)
+
+
+@cache
+def _labels() -> dict[str, str]:
+    return {field.name: field.label for field in declared_fields(ProcessDevice)}

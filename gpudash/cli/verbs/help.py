@@ -134,10 +134,12 @@ def _keys() -> Iterator[Section]:
 
 
 def _filter() -> Iterator[Section]:
+    from gpudash.analysis.columns.processes import PERCENTAGES
     from gpudash.analysis.filter.terms import TERMS
 
     rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in TERMS]
     yield Section("Terms of a filter, with their operators", rows)
+    yield Section(f"Percentages of a process or user: {PERCENTAGES}", [])
     from gpudash.fleet.where import TERMS as OF_GPUS
 
     rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in OF_GPUS]

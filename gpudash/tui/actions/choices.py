@@ -134,7 +134,7 @@ def choose_sort(app: GpudashApp) -> None:
 
 _BY_LETTER = {
     "g": "gpu_memory",
-    "s": "sm",
+    "s": "utilization",
     "b": "memory_bandwidth",
     "c": "cpu",
     "m": "resident_memory",

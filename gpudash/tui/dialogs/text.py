@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.events import Click
 from textual.widgets import Static
 
+from gpudash.analysis.columns.processes import PERCENTAGES
 from gpudash.analysis.filter.terms import TERMS, Term
 from gpudash.model.text import fold, pad, width
 from gpudash.model.units import counted
@@ -155,7 +156,8 @@ def term_entries(
 ) -> list[tuple[str, str]]:
     """Return what a filter may consist of, each with what it means."""
     plain = f"plain words: in {searched}; - before a word: not"
-    return [("", plain), *((term.example, term.help) for term in terms)]
+    entries = [("", plain), *((term.example, term.help) for term in terms)]
+    return [*entries, ("", PERCENTAGES)] if terms is TERMS else entries
 
 
 def help_lines(

@@ -26,8 +26,8 @@ def test_they_read_like_a_sentence() -> None:
         "type": "C",
         "gpu_memory": "24.0G",
         "gpu_memory_percent": "10%",
-        "sm": "255%",
-        "memory_bandwidth": "120%",
+        "utilization": "85%",
+        "memory_bandwidth": "40%",
         "codec": "-",
         "cpu": "100%",
         "resident_memory": "6.0G",
@@ -73,7 +73,7 @@ def test_process_that_holds_without_computing_is_a_warning(sm: int | None, level
     process = make_process(devices=(make_process_device(sm_utilization_percent=sm),))
     (row,) = process_rows(make_snapshot(processes=(process,)))
     levels = {column.key: column.level(row) for column in PROCESS_COLUMNS if column.level}
-    assert levels["sm"] == level
+    assert levels["utilization"] == level
 
 
 def test_keys_are_unique() -> None:

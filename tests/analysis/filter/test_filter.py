@@ -100,7 +100,7 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
         ("mem>x", '"mem>x" cannot be compared: expected a size such as 10G or 512M'),
         ("mem>10", '"mem>10" cannot be compared: expected a size such as 10G or 512M'),
         ("age>5", '"age>5" cannot be compared: expected a time such as 10m or 2h'),
-        ("sm<-5", '"sm<-5" cannot be compared: expected a percentage'),
+        ("util<-5", '"util<-5" cannot be compared: expected a percentage'),
         ("gpu:0-", '"gpu:0-" cannot be compared: expected GPUs such as'),
         ("gpu:3-1", '"gpu:3-1" cannot be compared: expected GPUs such as'),
         ("gpu:a", '"gpu:a" cannot be compared: expected GPUs such as'),
@@ -117,7 +117,7 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
             '"usr:bob" is not a filter term: quote it to search for the text, or choose from',
         ),
         ("temp>80", '"temp>80" is not a filter term'),
-        ("sm <5", '"<5" needs a term before the <, such as sm<5'),
+        ("util <5", '"<5" needs a term before the <, such as util<5'),
     ],
 )
 def test_a_bad_term_is_one_line_that_names_what_is_valid(text: str, message: str) -> None:

@@ -7,9 +7,9 @@ import pytest
 from gpudash.analysis.filter import parse
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.table import ProcessRow, process_rows
+from gpudash.model.errors import FilterError
 from gpudash.model.process import Job
 from tests.factories import (
-    GIB,
     gpu_uuid,
     make_device,
     make_process,
@@ -46,10 +46,10 @@ def make_row_on(*indices: int) -> ProcessRow:
         "gpu-mem<40.1g",
         "gpu_memory=40G",
         "mem:40G",
-        "sm=85",
-        "sm>5%",
-        "sm<=85",
-        "sm!=84",
+        "util=85",
+        "util>5%",
+        "util<=85",
+        "util!=84",
         "type:c",
         "type=C",
         "pid:4242",
@@ -86,7 +86,7 @@ def test_a_term_that_is_true_fits(text: str) -> None:
         "mem>40G",
         "mem<40G",
         "mem!=40G",
-        "sm<5",
+        "util<5",
         "type:G",
         "type!=C",
         "pid:424",
@@ -173,7 +173,17 @@ def test_an_owner_with_a_comma_in_the_name_is_found_by_it() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("mem<10G", "mem>=0", "mem!=0", "sm<5", "sm=0", "cpu<1", "rss>=0", "age<1h", "idle<10m"),
+        *(
+            "mem<10G",
+            "mem>=0",
+            "mem!=0",
+            "util<5",
+            "util=0",
+            "cpu<1",
+            "rss>=0",
+            "age<1h",
+            "idle<10m",
+        ),
         *("user:a", "user!=root", "job:a", "job!=a", "cmd:-", "type:C", "gpu!=9"),
     ],
 )
@@ -200,12 +210,19 @@ def test_idle_time_is_taken_from_rows_that_know_it() -> None:
 
 def test_zero_is_a_value() -> None:
     idle = make_row(devices=(make_process_device(sm_utilization_percent=0),), cpu_percent=0.0)
-    assert parse("sm=0 sm<5 cpu=0 mem>0").matches(idle)
+    assert parse("util=0 util<5 cpu=0 mem>0").matches(idle)
 
 
-def test_memory_is_counted_over_all_gpus() -> None:
-    assert parse("mem=80G sm>100").matches(make_row_on(0, 1))
-    assert make_row_on(0, 1).process.used_gpu_memory_bytes == 80 * GIB
+def test_memory_is_added_up_over_all_gpus_and_utilization_is_their_mean() -> None:
+    assert parse("mem=80G util=85").matches(make_row_on(0, 1))
+    shares = tuple(make_process_device(index=i, sm_utilization_percent=i * 50) for i in range(3))
+    assert parse("util=50").matches(make_row(devices=shares))
+
+
+def test_sm_is_not_what_a_process_has() -> None:
+    """SM activity is counted by GPU; what a process has is a share of time."""
+    with pytest.raises(FilterError, match=r"choose from .*util<5"):
+        parse("sm<5")
 
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.names[0])

@@ -121,7 +121,7 @@ def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named:
     )
     seen = details_of(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
     lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
-    scale = lines[lines.index(next(line for line in lines if "SM " in line)) + 1]
+    scale = lines[lines.index(next(line for line in lines if "UTIL " in line)) + 1]
     assert scale.split("┼")[0].strip() == named
 
 

@@ -88,7 +88,7 @@ async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
     async with users(*THREE) as (app, _, _feed):
         assert names(app) == ["alice", "bob", "carol", "all"]
         bob = screen_lines(app)[3].split()
-        assert {"20.0G", "6%", "1-2", "2"} <= set(bob)
+        assert {"20.0G", "12%", "1-2", "2"} <= set(bob)
         total = screen_lines(app)[5].split()
         assert {"65.0G", "20%", "0-3", "4"} <= set(total)
 

@@ -273,7 +273,7 @@ def _share_percent(share: Share) -> str:
     return percent(None if part is None else 100 * part)
 
 
-def _sm_level(share: Share) -> Level:
+def _utilization_level(share: Share) -> Level:
     value = share.used.sm_utilization_percent
     return "unknown" if value is None else "ok" if value else "warn"
 
@@ -288,7 +288,7 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
         width=cells,
         align=">",
         priority=priority,
-        level=_sm_level if key == "sm" else None,
+        level=_utilization_level if key == "sm" else None,
     )
 
 
@@ -321,7 +321,7 @@ _SHARE_COLUMNS: tuple[Column[Share], ...] = (
         align=">",
         priority=3,
     ),
-    _percent_column("sm", "SM", 4),
+    _percent_column("sm", "UTIL", 4),
     _percent_column("memory", "MEM-BW", 6, 1),
     _percent_column("encoder", "ENC", 4, 4),
     _percent_column("decoder", "DEC", 4, 4),
@@ -359,4 +359,4 @@ def _idle_text(details: Details) -> str:
     held = details.row.process.used_gpu_memory_bytes
     what = "its GPU" if held is None else size(held)
     word = "busy on its CPU" if works_on_cpu(details.row.process) else "idle"
-    return f"{word}: it has held {what} for {duration(seconds)} without using a GPU"
+    return f"{word}: it has held {what} for {duration(seconds)} without computing"

@@ -176,11 +176,11 @@ def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: in
 
 def _graphs(details: Details) -> list[_Graph]:
     process = details.row.process
-    sm, cpu = process.sm_utilization_percent, process.cpu_percent
-    held = process.used_gpu_memory_bytes
+    held, cpu = process.used_gpu_memory_bytes, process.cpu_percent
+    utilization = process.sm_utilization_percent
     return [
         _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, True),
-        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm),
+        _Graph("UTIL", "sm_utilization_percent", Unit.PERCENT, utilization),
         _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu),
     ]
 
