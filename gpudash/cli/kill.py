@@ -251,10 +251,11 @@ class _Progress:
 
 def _result_lines(report: Report) -> Iterator[str]:
     yield from describe(report)
-    if report.stubborn:
-        pids = " ".join(str(target.process.pid) for target in report.stubborn)
+    if report.heads:
+        pids = " ".join(str(target.process.pid) for target in report.heads)
         which = "it" if len(report.stubborn) == 1 else "them"
-        yield f"to end {which}: gpudash kill --signal KILL {pids}"
+        tree = "--tree " if report.with_tree else ""
+        yield f"to end {which}: gpudash kill --signal KILL {tree}{pids}"
 
 
 def _newest(sampler: Sampler) -> Snapshot:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from gpudash.model.errors import ExitStatus
-from tests.actions.kill.family import LAUNCHER, Family
+from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
 from tests.e2e.killing import DEAF, FIRM, HASTY, PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
@@ -93,6 +94,23 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
         assert f"+ {worker}" in run.stdout
         assert "1 below it ended too\n" in run.stdout
         until(lambda: not family.alive())
+
+
+def test_a_tree_whose_head_ignores_sigterm_is_not_left_whole(fakenvml: Path) -> None:
+    with Family(("sh", "-c", DEAF_LAUNCHER)) as family:
+        family.started(3, sleepers=2)
+        settings: dict[str, object] = {"PIDS": family.pid}
+        options = {"yes": True, "tree": True, "first": HASTY}
+        run = kill(family.pid, library=fakenvml, settings=settings, **options)
+        assert run.returncode == 1
+        (deaf,) = family.until(lambda left: len(left) == 2) - {family.pid}
+        assert "1 below it ended too\n" in run.stdout
+        assert re.search(rf"^{deaf} \(\w+\) ignored SIGTERM for 1 s$", run.stdout, re.MULTILINE)
+        hint = f"to end them: gpudash kill --signal KILL --tree {family.pid}"
+        assert run.stdout.splitlines()[-1] == hint
+        run = kill(family.pid, library=fakenvml, settings=settings, signal="KILL", **options)
+        assert run.returncode == 0
+        assert family.alive() == set()
 
 
 def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -> None:

@@ -51,6 +51,25 @@ def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders
     assert job.alive
 
 
+def test_a_head_of_another_user_does_not_spare_what_is_below_it(fakenvml: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    script = "setpriv --reuid=65534 --clear-groups sleep 600 & while :; do wait; sleep 1; done"
+    with Family(("sh", "-c", script)) as family:
+        family.started(2, sleepers=1)
+        run = kill(
+            family.pid,
+            library=fakenvml,
+            settings={"PIDS": family.pid},
+            first=AS_NOBODY,
+            **{"yes": True, "config": False, "tree": True},
+        )
+        assert run.returncode == 1
+        assert f"not permitted: PID {family.pid} is owned by root" in run.stdout
+        assert "1 below it ended too" in run.stdout
+        assert family.pid in family.alive()
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.actions.kill.family import LAUNCHER, Family
+from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
 from tests.e2e.killing import DEAF
 from tests.e2e.run import GPUDASH, tell
 from tests.e2e.screen import GUARD_SECONDS, answer_until, press_until
@@ -102,6 +102,26 @@ def test_an_ignored_sigterm_is_followed_by_the_offer_of_sigkill(
         assert deaf.alive
         press_until(terminal, "y", lambda: not deaf.alive, OFFER_SECONDS)
         terminal.wait_for(f"killed {deaf.pid}")
+
+
+def test_a_tree_whose_head_ignores_sigterm_is_offered_whole(fakenvml: Path) -> None:
+    with Family(("sh", "-c", DEAF_LAUNCHER)) as family:
+        family.started(3, sleepers=2)
+        with watching(fakenvml, program=IMPATIENT, PIDS=family.pid) as terminal:
+            terminal.wait_for(str(family.pid))
+            ask(terminal, "T", "Terminate this process?")
+            terminal.wait_for("[ ] with the children")
+            answer_until(
+                terminal,
+                lambda: terminal.click_on("with the children"),
+                lambda: "[x] with the children" in terminal.text,
+            )
+            press_until(terminal, "y", lambda: "Terminate this" not in terminal.text)
+            (deaf,) = family.until(lambda left: len(left) == 2) - {family.pid}
+            terminal.wait_for(re.compile(r"send SIGKILL\?.*\[x\] with the children", re.DOTALL))
+            assert f"+ {deaf}" in terminal.text
+            press_until(terminal, "y", lambda: not family.alive(), OFFER_SECONDS)
+            terminal.wait_for(f"killed {family.pid}")
 
 
 def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> None:

@@ -49,8 +49,6 @@ class Result(NamedTuple):
     """Why it did not get the signal."""
     is_member: bool = False
     """Whether it was meant as part of a tree, and not chosen itself."""
-    is_reached: bool = True
-    """Whether it got the signal."""
 
     @property
     def ended(self) -> bool:
@@ -65,6 +63,8 @@ class Report(Struct, frozen=True, kw_only=True):
     results: tuple[Result, ...]
     before: Snapshot
     """Shows what was held."""
+    with_tree: bool = False
+    """Whether what is below the chosen processes was meant too."""
     waited_seconds: float = 0.0
     reap_due_at: float = 0.0
     """Monotonic time from which a zombie is reported: its parent may be about to reap it."""
@@ -85,6 +85,14 @@ class Report(Struct, frozen=True, kw_only=True):
         """Those that SIGKILL would still end: they ignored the signal, or keep memory in use."""
         ignored = (result.target for result in self.results if self._has_ignored(result))
         return tuple(ignored) or self.survivors
+
+    @property
+    def heads(self) -> tuple[Target, ...]:
+        """Those of the stubborn whose trees have the others, all of them if no tree was meant."""
+        if not self.with_tree:
+            return self.stubborn
+        pids = {target.process.pid for target in self.stubborn}
+        return tuple(each for each in self.stubborn if each.process.parent_pid not in pids)
 
     @property
     def is_memory_freed(self) -> bool:
@@ -246,7 +254,9 @@ def describe(report: Report) -> tuple[str, ...]:
     if ended := sum(result.ended for result in members):
         also.append(f"{ended} below {'it' if len(chosen) == 1 else 'them'} ended too")
     others = members if len(chosen) == 1 else [*chosen, *members]
-    failed = (_sentence(report, result) for result in others if not report.is_done(result))
+    failed = [_sentence(report, result) for result in others if not report.is_done(result)]
+    if len(failed) > _MAX_NAMED:
+        failed[_MAX_NAMED:] = [f"{len(failed) - _MAX_NAMED} more still run"]
     return (first, *memory[1:], *also, *failed)
 
 
@@ -268,8 +278,6 @@ def _sentence(report: Report, result: Result) -> str:
         return f"{verb} {process}" if verb else f"{process} ended after SIG{signal.name}"
     if result.refusal is not None:
         return result.refusal
-    if not result.is_reached:
-        return f"{process} still runs: SIG{signal.name} was not sent to it"
     if not signal.ends:
         return f"SIG{signal.name} sent to {process}"
     if state.name == "uninterruptible":

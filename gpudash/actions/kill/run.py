@@ -86,7 +86,9 @@ class Kill:
         """Send the signal to all, with their trees where those are meant."""
         for request in self.requests:
             if request.tree is not None and request.with_tree:
-                attempts = request.tree.send(self.signal.number)
+                # A root that is to end may end the others in order; one that is paused cannot.
+                first = self.signal.ends
+                attempts = request.tree.send(self.signal.number, root_first=first)
             else:
                 attempts = send_all((request.target,), self.signal.number)
             self._note(attempts)
@@ -110,12 +112,9 @@ class Kill:
         if reached and self.signal.ends:
             # Of a tree whose root had ended, the rest.
             sent = chosen or reached
-            target, whose = f"{len(sent)} processes", "their"
-            if len(sent) == 1:
-                target, whose = named(sent[0].process), "its"
-            limit = f"waiting up to {seconds:.0f} s for {whose} end"
-            progress(f"SIG{self.signal.name} sent to {target}, {limit}")
-            self._wait_for_end(seconds, pause)
+            target = named(sent[0].process) if len(sent) == 1 else f"{len(sent)} processes"
+            progress(self._waiting_for(target, len(sent), seconds))
+            self._wait_for_end(seconds, progress, pause)
         report = self._report(before, seconds)
         held = held_by((each.target.process for each in report.results if each.ended), before)
         if not held:
@@ -140,17 +139,35 @@ class Kill:
         self.sendings += fresh
         self._record(fresh)
 
-    def _wait_for_end(self, seconds: float, pause: Callable[[float], object]) -> None:
-        """Wait for all; members that outlive their root get the signal themselves."""
+    def _waiting_for(self, target: str, count: int, seconds: float) -> str:
+        whose = "its" if count == 1 else "their"
+        limit = f"waiting up to {seconds:.0f} s for {whose} end"
+        return f"SIG{self.signal.name} sent to {target}, {limit}"
+
+    def _wait_for_end(
+        self, seconds: float, progress: Callable[[str], object], pause: Callable[[float], object]
+    ) -> None:
+        """Wait for all; members that still run after a moment get the signal themselves."""
         deadline, refused = time.monotonic() + seconds, self._refused
         waiting = [each for each in self.requests if each.target.process.pid not in refused]
         if self._members(waiting):
             first = time.monotonic() + min(self._timeouts.root_first, seconds / 2)
             self._poll(waiting, first, pause)
-            for request in waiting:
-                if request.tree is not None and request.with_tree and not request.target.alive():
-                    self._note(request.tree.send_to_rest(self.signal.number))
+            if count := self._send_to_rest(waiting):
+                # Each has the whole time to end.
+                deadline = time.monotonic() + seconds
+                whom = "it" if len(waiting) == 1 else "them"
+                progress(self._waiting_for(f"{count} below {whom} too", count, seconds))
         self._poll(waiting, deadline, pause)
+
+    def _send_to_rest(self, requests: Iterable[KillRequest]) -> int:
+        """Send the signal to those below that did not get it; return how many that were."""
+        before = len(self.sendings)
+        for request in requests:
+            if request.tree is not None and request.with_tree:
+                reached = {each.process.key for each in self.reached}
+                self._note(request.tree.send_to_rest(self.signal.number, reached))
+        return sum(each.refusal is None for each in self.sendings[before:])
 
     def _poll(
         self, waiting: Sequence[KillRequest], deadline: float, pause: Callable[[float], object]
@@ -185,7 +202,7 @@ class Kill:
             pause(_POLL_SECONDS)
 
     def _report(self, before: Snapshot, seconds: float) -> Report:
-        refused, reached = self._refused, {each.process.key for each in self.reached}
+        refused = self._refused
         roots = [(request.target, False) for request in self.requests]
         results = [
             Result(
@@ -193,7 +210,6 @@ class Kill:
                 target.state(),
                 refused.get(target.process.pid),
                 is_member,
-                target.process.key in reached,
             )
             for target, is_member in (*roots, *((each, True) for each in self._members()))
         ]
@@ -201,6 +217,7 @@ class Kill:
             signal=self.signal,
             results=tuple(results),
             before=before,
+            with_tree=any(request.with_tree for request in self.requests),
             waited_seconds=seconds,
             reap_due_at=time.monotonic() + self._timeouts.reap,
         )

@@ -38,6 +38,7 @@ class KillSelection:
         """Of each member, by PID, known once the trees are."""
         self.trees: tuple[Tree, ...] | None = None
         """The tree of each target, None before they are known."""
+        self._earlier_trees: tuple[Tree, ...] = ()
         self._ancestors = frozenset(process_tree.ancestor_pids(os.getpid()))
         self._pinned = self.targets
         self._lock = threading.Lock()
@@ -108,10 +109,16 @@ class KillSelection:
             threading.Thread(target=self._search, daemon=True).start()
 
     def keep(self, targets: Collection[Target]) -> None:
-        """Drop all but these targets and members."""
+        """Drop all but these targets and members, and find what is below them by now.
+
+        Reading /proc may block for ever.
+        """
         self.rows = tuple(self._row(target.process) for target in targets)
         self.targets, self.refusals = tuple(targets), ()
         self._warnings = _warnings(self.targets)
+        # They hold the targets that were members.
+        self._earlier_trees += self.trees or ()
+        self.find_trees()
 
     def close(self) -> None:
         """Release all pins, at the latest when the search for trees has ended."""
@@ -136,7 +143,7 @@ class KillSelection:
                 self._release()
 
     def _release(self) -> None:
-        for tree in self.trees or ():
+        for tree in (*self._earlier_trees, *(self.trees or ())):
             tree.close()
         for target in self._pinned:
             target.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -128,35 +128,41 @@ class Tree:
         self.members = (*self.members, *found)
         return bool(found)
 
-    def send(self, signal_number: int) -> list[Attempt]:
-        """Send SIGKILL to all, any other signal to the root, which may pass it on.
+    def send(self, signal_number: int, *, root_first: bool = True) -> list[Attempt]:
+        """Send SIGKILL to all; any other signal to the root, which may pass it on, or to all.
 
-        Where the root has ended already, the others get it, too.
+        With `root_first` the others get it at once only where the root cannot.
         """
         if signal_number == signal.SIGKILL:
             with _undisturbed():
                 self._freeze()
-                attempts = self.send_to_rest(signal_number)
-        else:
+                attempts = self._send_to_all(signal_number)
+        elif root_first:
             attempts = send_all((self.root,), signal_number)
-            if not self.root.alive() and attempts[0].refusal is not None:
+            if attempts[0].refusal is not None:
                 attempts += self.send_to_rest(signal_number)
+        else:
+            attempts = self._send_to_all(signal_number)
         if any(each.target is self.root for each in attempts):
             return attempts
         return [Attempt(self.root, self.root.end), *attempts]
 
-    def send_to_rest(self, signal_number: int) -> list[Attempt]:
-        """Send a signal to all that still run, for when the root has ended without the others.
+    def send_to_rest(
+        self, signal_number: int, reached: Container[tuple[int, float | None]] = ()
+    ) -> list[Attempt]:
+        """Send a signal to the members that still run, except to those whose keys it has `reached`.
 
         A member that ends meanwhile is left out.
         """
         self.rescan(brief=True)
-        attempts = send_all((each for each in self.targets if each.alive()), signal_number)
-        return [
-            each
-            for each in attempts
-            if each.refusal is None or each.target is self.root or each.target.alive()
-        ]
+        rest = [m.target for m in self.members if m.process.key not in reached]
+        attempts = send_all((each for each in rest if each.alive()), signal_number)
+        return [each for each in attempts if each.refusal is None or each.target.alive()]
+
+    def _send_to_all(self, signal_number: int) -> list[Attempt]:
+        """Send a signal to the root, if that still runs, and to the members."""
+        roots = [self.root] if self.root.alive() else []
+        return send_all(roots, signal_number) + self.send_to_rest(signal_number)
 
     def close(self) -> None:
         """Release the members; the root is closed by the caller that pinned it."""

@@ -59,7 +59,9 @@ class _Flow:
     def __init__(self, app: GpudashApp, selection: KillSelection, timeouts: Timeouts) -> None:
         self._app, self._selection, self._timeouts = app, selection, timeouts
 
-    def ask(self, signal: Signal, *, result: str = "", offer: str = "") -> None:
+    def ask(
+        self, signal: Signal, *, result: str = "", offer: str = "", with_tree: bool = False
+    ) -> None:
         """Ask; `result`, of the signal before, is what stays in view if nothing is sent."""
         asked, unasked = self._app.guard_seconds
         dialog = KillScreen(
@@ -68,6 +70,7 @@ class _Flow:
             self._app.dashboard.theme,
             guard_seconds=unasked if offer else asked,
             offer=offer,
+            with_tree=with_tree,
         )
         if not put_above(self._app, dialog, partial(self._answered, result)):
             self._selection.close()
@@ -100,22 +103,27 @@ class _Flow:
 
         def wait() -> tuple[Report, Sequence[str]]:
             report = kill.wait(before, latest=lambda: history.latest, progress=progress)
+            if report.heads:
+                selection.keep(report.heads)
             return report, trail.errors(_AUDIT_SECONDS)
 
         # Left while it waits, the program ends before the thread: the selection stays open for it.
         report, errors = await _in_thread(wait)
         result = _text(report, errors)
         app.show_message(result)
-        stubborn = report.stubborn
-        if not stubborn:
+        if not report.heads:
             await self._follow(report, errors, result)
             selection.close()
             return
-        selection.keep(stubborn)
         while app.screen.is_modal or app.focused is not None:
             # Another question is open, or something is being typed.
             await asyncio.sleep(_POLL_SECONDS)
-        self.ask(find_signal("KILL"), result=result, offer=f"{result}: {_offer(report)}")
+        self.ask(
+            find_signal("KILL"),
+            result=result,
+            offer=f"{result}: {_offer(report)}",
+            with_tree=answer.with_tree,
+        )
 
     async def _follow(self, report: Report, errors: Sequence[str], result: str) -> None:
         """Correct the result for a while, as long as it is shown."""

@@ -81,13 +81,16 @@ class KillScreen(Dialog["Answer | None"]):
         *,
         guard_seconds: float,
         offer: str = "",
+        with_tree: bool = False,
     ) -> None:
         """Ask about a selection; `offer` is the question after a signal that was ignored.
 
+        `with_tree` is whether those below are meant at first.
         For `guard_seconds` after it can be read it ignores keys and clicks.
         """
         super().__init__(theme)
         self.set_reactive(KillScreen.signal, signal)
+        self.set_reactive(KillScreen.with_tree, with_tree)
         self._selection, self._offer = selection, offer
         self._guard_seconds = guard_seconds
         self._asked_at = math.inf

@@ -356,7 +356,9 @@ def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> s
         text = f"{text}, and gpudash itself"
     if not with_tree:
         return f"{text}: they stay"
-    return text if signal.name == "KILL" else f"{text}: those that outlive it get the signal too"
+    if signal.name == "KILL" or not signal.ends:
+        return text
+    return f"{text}: those that still run soon after get the signal too"
 
 
 def _entries(selection: KillSelection, members: tuple[Member, ...]) -> Iterator[Entry]:

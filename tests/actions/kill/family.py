@@ -18,6 +18,9 @@ _MARK = "GPUDASH_TEST_FAMILY"
 LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
 """A shell script whose child in a session of its own outlives it."""
 
+DEAF_LAUNCHER = "setsid sleep 600 & trap '' TERM; sleep 600 & while :; do wait; done"
+"""One that ignores SIGTERM, as does the second of its children."""
+
 
 class Family:
     """All that one command starts; leaving the `with` block kills them."""

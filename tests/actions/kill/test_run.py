@@ -27,6 +27,9 @@ from tests.waiting import child_of, has_ended
 
 KILL, TERM, STOP = find_signal("KILL"), find_signal("TERM"), find_signal("STOP")
 DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
+DEAF_LOOP = "while :; do wait; done"
+DEAF_HEAD = f"setsid sleep 600 & trap '' TERM; {DEAF_LOOP}"
+"""A shell script that ignores SIGTERM, whose child in a session of its own does not."""
 
 Holders = Callable[..., list[Holder]]
 
@@ -130,7 +133,7 @@ def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(holders: Holders)
 
 def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
     (deaf,) = holders(1, (sys.executable, "-c", DEAF))
-    waiting.until(lambda: signal.SIGTERM in _ignored(deaf.pid))
+    until_deaf(deaf.pid)
     with pinned(deaf.pid) as target:
         report, _ = carried_out([KillRequest(target, None, False)], TERM, timeouts=IGNORED)
         assert report.stubborn == (target,)
@@ -138,11 +141,15 @@ def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
         assert deaf.alive
 
 
-def _ignored(pid: int) -> set[int]:
+def signals_of(pid: int, mask_name: str) -> set[int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     status = dict(line.split(":", 1) for line in lines)
-    mask = int(status["SigIgn"], 16)
+    mask = int(status[mask_name], 16)
     return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def until_deaf(*pids: int) -> None:
+    waiting.until(lambda: all(signal.SIGTERM in signals_of(pid, "SigIgn") for pid in pids))
 
 
 def test_a_signal_that_ends_nothing_waits_for_nothing(holders: Holders) -> None:
@@ -194,17 +201,69 @@ def test_one_that_has_ended_meanwhile_was_not_sent_anything(chosen: Signal) -> N
     assert "1 below it ended too" in text(report)
 
 
-def test_members_that_got_no_signal_have_not_ignored_it() -> None:
-    deaf = "trap '' TERM; setsid sleep 600 & while :; do wait; done"
+def test_a_tree_whose_head_ignores_the_signal_gets_it_after_a_moment() -> None:
+    recorded: list[Sending] = []
+    with Family(("sh", "-c", DEAF_HEAD)) as family:
+        (worker,) = family.started(2, sleepers=1) - {family.pid}
+        until_deaf(family.pid)
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            report, said = carried_out(
+                [KillRequest(root, tree, True)], TERM, record=recorded.extend, timeouts=IGNORED
+            )
+            tree.close()
+            assert family.alive() == {family.pid}
+            assert (report.heads, report.with_tree) == ((root,), True)
+    assert text(report) == (f"{family.pid} (alice) ignored SIGTERM for 0 s; 1 below it ended too")
+    assert said[1] == "SIGTERM sent to 1 below it too, waiting up to 0 s for its end"
+    pids = [each.target.process.pid for each in recorded]
+    assert pids == [family.pid, worker], "a second signal may mean more than the first"
+
+
+def test_what_is_left_of_a_tree_is_named_by_its_heads() -> None:
+    deaf = f"trap '' TERM; {sys.executable} -c '{DEAF}' & {DEAF_LOOP}"
     with Family(("sh", "-c", deaf)) as family:
         (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        until_deaf(family.pid, worker)
         with pinned(family.pid) as root:
             tree = Tree(root)
             report, _ = carried_out([KillRequest(root, tree, True)], TERM, timeouts=IGNORED)
+            assert [each.process.pid for each in report.stubborn] == [family.pid, worker]
+            assert report.heads == (root,)
+            root.send(signal.SIGKILL)
+            waiting.until(lambda: not root.alive())
+            requests = [KillRequest(root, tree, True)]
+            report, _ = carried_out(requests, TERM, timeouts=IGNORED)
+            assert [each.process.pid for each in report.heads] == [worker]
             tree.close()
-    assert f"{family.pid} (alice) ignored SIGTERM" in text(report)
-    username = psutil.Process().username()
-    assert f"{worker} ({username}) still runs: SIGTERM was not sent to it" in text(report)
+
+
+def test_one_that_is_chosen_and_below_another_is_signalled_once() -> None:
+    recorded: list[Sending] = []
+    counting = "import signal; signal.signal(15, lambda *_: None)\nwhile True: signal.pause()"
+    head = f"{sys.executable} -c '{counting}' & trap '' TERM; {DEAF_LOOP}"
+    with Family(("sh", "-c", head)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        until_deaf(family.pid)
+        waiting.until(lambda: signal.SIGTERM in signals_of(worker, "SigCgt"))
+        with pinned(family.pid) as root, pinned(worker) as chosen:
+            trees = Tree(root), Tree(chosen)
+            requests = [KillRequest(each.root, each, True) for each in trees]
+            carried_out(requests, TERM, record=recorded.extend, timeouts=IGNORED)
+            for tree in trees:
+                tree.close()
+    assert [each.target.process.pid for each in recorded] == [family.pid, worker]
+
+
+def test_a_tree_that_is_paused_is_paused_whole_at_once() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        alive = family.started(2, sleepers=1)
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            report, _ = carried_out([KillRequest(root, tree, True)], STOP)
+            tree.close()
+        assert report.done
+        waiting.until(lambda: {psutil.Process(pid).status() for pid in alive} == {"stopped"})
 
 
 def test_one_that_is_chosen_and_below_another_is_recorded_once() -> None:

@@ -14,7 +14,7 @@ from gpudash.actions.kill.run import TIMEOUTS, Timeouts
 from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests import waiting
-from tests.actions.kill.family import LAUNCHER, Family
+from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
 from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
@@ -316,6 +316,25 @@ async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
             await on.pilot.press("t", "y")
             await on.reports("1 below it ended too")
             assert f"terminated {family.pid} (alice)" in on.footer
+            assert family.alive() == set()
+
+
+async def test_a_tree_that_ignores_the_signal_is_offered_whole() -> None:
+    with Family(("sh", "-c", DEAF_LAUNCHER)) as family:
+        alive = family.started(3, sleepers=2)
+        async with stage(timeouts=TIMEOUTS._replace(root_first=0.2, end=0.5)) as on:
+            await on.ask(process_for(family.pid), key="T")
+            await on.shows("children  2")
+            await on.pilot.press("t")
+            await on.shows("those that still run soon after get the signal too")
+            await on.pilot.press("y")
+            await on.reports(f"{family.pid} (alice) ignored SIGTERM")
+            (deaf,) = family.until(lambda left: len(left) == 2) - {family.pid}
+            assert deaf in alive
+            await on.asked()
+            await on.shows("send SIGKILL?", "tree      [x] with the children", f"+ {deaf}")
+            await on.pilot.press("y")
+            await on.reports(f"killed {family.pid} (alice)")
             assert family.alive() == set()
 
 
