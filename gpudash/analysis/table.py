@@ -235,7 +235,6 @@ def device_rows(snapshot: Snapshot) -> list[DeviceRow]:
 
 def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
     """Return the processes of a snapshot, in its order."""
-    now = snapshot.taken_at.timestamp()
     labels = mig_labels(snapshot.devices)
     memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
     sets: dict[object, _DeviceSet] = {}
@@ -252,11 +251,18 @@ def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
             ProcessRow(
                 process,
                 devices.gpus,
-                None if process.create_time is None else now - process.create_time,
+                age_seconds(process, snapshot),
                 memory_percent(process.used_gpu_memory_bytes, devices.memory_total_bytes),
             )
         )
     return rows
+
+
+def age_seconds(process: Process, snapshot: Snapshot) -> float | None:
+    """Return how long a process had run when a snapshot was taken, None where that is unknown."""
+    if process.create_time is None:
+        return None
+    return snapshot.taken_at.timestamp() - process.create_time
 
 
 class _DeviceSet(NamedTuple):

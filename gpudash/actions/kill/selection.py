@@ -12,7 +12,7 @@ from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import KillWarning, dangers_below, warnings
 from gpudash.analysis.labels import used_gpus
-from gpudash.analysis.table import ProcessRow, process_rows
+from gpudash.analysis.table import ProcessRow, age_seconds, process_rows
 from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -120,6 +120,12 @@ class KillSelection:
         self._earlier_trees += self.trees or ()
         self.find_trees()
 
+    def age_with(self, snapshot: Snapshot) -> None:
+        """Give the rows the ages of a later snapshot."""
+        self.rows = tuple(
+            row._replace(age_seconds=age_seconds(row.process, snapshot)) for row in self.rows
+        )
+
     def close(self) -> None:
         """Release all pins, at the latest when the search for trees has ended."""
         with self._lock:
@@ -149,9 +155,7 @@ class KillSelection:
             target.close()
 
     def _row(self, process: Process) -> ProcessRow:
-        age = None
-        if process.create_time is not None:
-            age = self.snapshot.taken_at.timestamp() - process.create_time
+        age = age_seconds(process, self.snapshot)
         return ProcessRow(process, gpus((process,), self.snapshot), age)
 
 
@@ -256,9 +260,7 @@ def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
         process = process_tree.process_of(name.pid)
         if process is None:
             raise ActionError(f"there is no process of PID {name.pid}")
-        now = snapshot.taken_at.timestamp()
-        age = None if process.create_time is None else max(0.0, now - process.create_time)
-        row = ProcessRow(process, ABSENT, age)
+        row = ProcessRow(process, ABSENT, age_seconds(process, snapshot))
     if name.start_ticks not in (None, row.process.start_ticks):
         raise ActionError(f"PID {name.pid} now belongs to another process; nothing was sent")
     return row

@@ -68,6 +68,7 @@ class _Flow:
             self._selection,
             signal,
             self._app.dashboard.theme,
+            latest=lambda: self._app.dashboard.snapshot,
             guard_seconds=unasked if offer else asked,
             offer=offer,
             with_tree=with_tree,

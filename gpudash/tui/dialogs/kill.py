@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal, signals
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.dialogs.question import LABEL, clicked, laid_out, question, question_width
@@ -79,19 +80,21 @@ class KillScreen(Dialog["Answer | None"]):
         signal: Signal,
         theme: Theme,
         *,
+        latest: Callable[[], Snapshot],
         guard_seconds: float,
         offer: str = "",
         with_tree: bool = False,
     ) -> None:
         """Ask about a selection; `offer` is the question after a signal that was ignored.
 
-        `with_tree` is whether those below are meant at first.
+        `with_tree` is whether those below are meant at first; `latest` returns what is shown
+        behind it, whose time the ages are of.
         For `guard_seconds` after it can be read it ignores keys and clicks.
         """
         super().__init__(theme)
         self.set_reactive(KillScreen.signal, signal)
         self.set_reactive(KillScreen.with_tree, with_tree)
-        self._selection, self._offer = selection, offer
+        self._selection, self._offer, self._latest = selection, offer, latest
         self._guard_seconds = guard_seconds
         self._asked_at = math.inf
         """When what is asked now was first on the terminal, on the monotonic clock."""
@@ -187,10 +190,12 @@ class KillScreen(Dialog["Answer | None"]):
         self._ask()
 
     def _poll(self) -> None:
-        """Draw again when a process has ended or the trees are known."""
-        seen = len(self._selection.living), self._selection.trees is None
+        """Draw again when a process has ended, the trees are known, or time has passed."""
+        latest = self._latest()
+        seen = len(self._selection.living), self._selection.trees is None, latest.taken_at
         if seen != self._seen:
             self._seen = seen
+            self._selection.age_with(latest)
             self._ask()
 
     def action_tree(self) -> None:

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,20 @@ async def test_the_question_says_all_that_is_known(victim: Any) -> None:
         assert "--token '***'" in box
         assert "hunter2" not in box
         await on.shows("children  none")
+
+
+async def test_its_age_is_that_of_the_table_behind_it(victim: Any) -> None:
+    process = process_for(victim.pid)
+    async with stage((120, 50)) as on:
+        await on.ask(process)
+        for seconds, age in ((59, "59s"), (3600, "1h00m")):
+            born = process.create_time
+            on.feed.give(
+                host_of(process, taken_at=datetime.fromtimestamp(born + seconds, timezone.utc))
+            )
+            await on.shows(f"age       {age} ")
+            assert re.search(rf"^ *{victim.pid} .* {age} .*sleep 600", on.text, re.MULTILINE)
+        await on.pilot.press("n")
 
 
 async def test_the_dialog_stays_with_its_process_when_the_list_changes(victim: Any) -> None:
