@@ -79,7 +79,10 @@ def kill(
         before = sampler.samples[-1]
         refuse_host(before.host)
         selections = list(_selected(names, before, stack, with_tree=tree, secrets=show_secrets))
-        if not selections or not _is_agreed(selections, chosen, with_tree=tree, yes=yes):
+        if not selections:
+            return ExitStatus.FAILURE
+        if not _is_agreed(selections, chosen, with_tree=tree, yes=yes):
+            terminal.write_message("nothing was sent\n")
             return ExitStatus.FAILURE
         is_done = signal_and_report(
             selections,

@@ -213,7 +213,9 @@ def test_memory_that_children_keep_is_reported_with_what_ends_them(
     assert f"killed {child.pid}" in run.stdout
 
 
-@pytest.mark.parametrize(("answer", "ends"), [("y", True), ("yes", True), ("", False)])
+@pytest.mark.parametrize(
+    ("answer", "ends"), [("y", True), ("yes", True), ("", False), ("n", False)]
+)
 def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, ends: bool) -> None:
     (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
@@ -222,6 +224,7 @@ def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, 
         assert job.alive
         terminal.send(answer, "enter")
         assert terminal.wait_exit() == (0 if ends else 1)
+        assert ("nothing was sent" in terminal.text) != ends
         assert job.alive != ends
 
 

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.reactive import var
 from textual.widgets import Static
 
@@ -19,7 +20,14 @@ from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog
-from gpudash.tui.dialogs.question import LABEL, clicked, laid_out, question, question_width
+from gpudash.tui.dialogs.question import (
+    LABEL,
+    Question,
+    clicked,
+    laid_out,
+    question,
+    question_width,
+)
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import KILL_KEYS
 from gpudash.tui.terminal import TerminalApp
@@ -29,7 +37,10 @@ from gpudash.tui.widgets.edit import content
 
 _POLL_SECONDS = 0.1
 _OWN = frozenset(
-    ("answer", "cancel", "press", "turn", "signal", "next_signal", "choose_signal", "tree")
+    (
+        *("answer", "cancel", "press", "turn", "focus_button"),
+        *("signal", "next_signal", "choose_signal", "tree"),
+    )
 )
 
 
@@ -172,7 +183,11 @@ class KillScreen(Dialog["Answer | None"]):
 
     def action_turn(self) -> None:
         """Go to the other button."""
-        self.set_focus(self._cancel if self.focused is self._act else self._act)
+        self.action_focus_button("left" if self.focused is self._act else "right")
+
+    def action_focus_button(self, side: str) -> None:
+        """Go to the button at a side: Cancel at the left, what acts at the right."""
+        self.set_focus(self._cancel if side == "left" else self._act)
         self._ask()
 
     # What is asked
@@ -271,8 +286,16 @@ class KillScreen(Dialog["Answer | None"]):
         box.styles.padding = (int(shown.airy), 0, int(shown.airy), shown.indent)
         box.styles.width = self._width + self.edges
         box.styles.height = shown.height + self.edges
+        box.border_subtitle = Content(self._keys(asked) if shown.answerable else "")
         self._describe()
         self.call_after_refresh(self._drawn)
+
+    def _keys(self, asked: Question) -> str:
+        """Return what the arrows do, as far as there is anything and room for it."""
+        keys = ["Left Right button"] * (asked.action is not None)
+        keys += ["Up Down signal"] * (asked.signal is not None)
+        text = "  ".join(keys)
+        return text if len(text) + 4 <= self._width else ""
 
     def _drawn(self) -> None:
         """Describe what was laid out, and note when the question has reached the terminal."""

@@ -107,7 +107,7 @@ async def test_any_size_asks_and_takes_an_answer(victim: Any, size: tuple[int, i
         await on.pilot.resize_terminal(200, 60)
         await on.shows("Kill this process?")
         await on.pilot.resize_terminal(*size)
-        await on.pilot.press("down", "right", "n")
+        await on.pilot.press("down", "up", "right", "n")
         await on.until(lambda: on.app.screen is not screen)
         assert victim.poll() is None
 
@@ -119,7 +119,7 @@ async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int,
         await on.pilot.press("tab")
         await on.pilot.resize_terminal(*size)
         await on.until(lambda: on.app.size == size and "Kill" not in on.text)
-        await on.pilot.press("y", "y", "right", "s", "t", "tab", "y")
+        await on.pilot.press("y", "y", "right", "down", "s", "t", "tab", "y")
         await on.pilot.pause()
         assert on.app.screen is screen
         if size[0] > 8 and size[1] > 1:
@@ -201,6 +201,17 @@ async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
         assert victim.wait(LIMIT_SECONDS) == -9
 
 
+async def test_left_and_right_move_between_the_buttons(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        for key, text in (("left", "[Cancel  n]"), ("right", "[Kill  y]"), ("right", "[Kill  y]")):
+            await on.pilot.press(key)
+            await on.shows(text, "[KILL 9: destroy]")
+        await on.pilot.press("left", "enter")
+        await on.closed()
+        assert victim.poll() is None
+
+
 async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) -> None:
     async with stage(guard_seconds=3600.0) as on:
         screen = await on.ask(process_for(victim.pid))
@@ -266,11 +277,11 @@ async def test_each_key_presets_its_signal(victim: Any, key: str, verb: str, sta
 async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("right")
-        await on.shows("[TERM 15: terminate]")
-        await on.pilot.press("left", "left")
+        await on.pilot.press("down")
+        await on.shows("[TERM 15: terminate]", "Left Right button  Up Down signal")
+        await on.pilot.press("up", "up")
         await on.shows("[RTMAX" if "[RTMAX" in on.text else "64: real-time]")
-        await on.pilot.press("right")
+        await on.pilot.press("down")
         await on.click(" HUP ")
         await on.shows("Send SIGHUP to this process?")
         await on.pilot.press("s")
@@ -303,7 +314,7 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         assert on.app.screen is screen, "a key that is held down must not answer twice"
         assert victim.poll() is None
         await on.asked()
-        await on.pilot.press("s", "t", "right", "enter")
+        await on.pilot.press("s", "t", "down", "enter")
         await on.closed()
         assert victim.poll() is None
         await on.pilot.press("K")
@@ -383,7 +394,7 @@ async def test_what_cannot_be_signalled_is_shown_with_the_reason(
         for text in (str(victim.pid), "alice", "holds     2.0 GiB on GPU 0-1", "Close  q"):
             assert text in on.text
         assert "[KILL" not in on.text
-        await on.pilot.press("y", "s", "t", "right")
+        await on.pilot.press("y", "s", "t", "right", "down")
         assert on.app.screen is screen
         await on.click("Close  q")
         await on.closed()
