@@ -100,7 +100,8 @@ _SHARED: dict[str, dict[str, Any]] = {
         "const": "",
         "action": "append",
         "metavar": "URLS",
-        "help": "hosts of exporters, read without a Prometheus: http://n1:9400,http://n2:9400",
+        "help": "hosts of exporters, read without a Prometheus: http://n1:9400,http://n2:9400; "
+        "without URLs those of GPUDASH_SCRAPE or the settings",
     },
     "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {

@@ -19,15 +19,19 @@ from gpudash.system import terminal
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
-    from gpudash.config.settings import FleetSettings
+    from gpudash.config.settings import FleetSettings, Settings
     from gpudash.fleet.collector import Collector
-    from gpudash.fleet.prometheus.client import Endpoint
+    from gpudash.fleet.prometheus.endpoint import Endpoint
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
     from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import FindingLevel
 
-_URLS, _SCRAPED = "GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE"
+_URLS, _SCRAPED, _TOKEN = "GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE", "GPUDASH_PROM_TOKEN"
+_NOT_FOR_EXPORTERS = (
+    f"{_TOKEN} and the credentials in [fleet] are not for exporters: "
+    "see [exporters] in the settings"
+)
 _SSH_INTERVAL, _SERVER_INTERVAL = 2.0, 10.0
 _ONCE_SECONDS = 30.0
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
@@ -41,16 +45,20 @@ _WAIT_SECONDS = 1.0
 
 def settings(options: argparse.Namespace) -> FleetSettings:
     """Return the settings of many hosts; raises UsageError for mistakes in them."""
-    from gpudash.config import Choices, load, path
-    from gpudash.config.settings import FleetSettings
+    return _settings(options).fleet
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """Return the settings; raises UsageError for mistakes in those of many hosts."""
+    from gpudash.config import Choices, Settings, load, path
 
     if options.no_config:
-        return FleetSettings()
+        return Settings()
     found, mistakes = load(path(), Choices())
-    wrong = [mistake for mistake in mistakes if ": fleet" in mistake]
+    wrong = [each for each in mistakes if ": fleet" in each or ": exporters" in each]
     if wrong:
         raise UsageError(wrong[0])
-    return found.fleet
+    return found
 
 
 def interval(options: argparse.Namespace) -> float:
@@ -104,24 +112,26 @@ def open_collector(options: argparse.Namespace) -> Collector:
     """Return all that the options name as one; raises UsageError."""
     from gpudash.fleet.collector import Collector
 
-    return Collector(list(_sources(options, settings(options))))
+    return Collector(list(_sources(options, _settings(options))))
 
 
-def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Source]:
+def _sources(options: argparse.Namespace, known: Settings) -> Iterator[Source]:
     if options.demo is not None:
         yield _demo(options.demo)
     if names_hosts(options):
-        yield _ssh(options, known)
+        yield _ssh(options, known.fleet)
     if options.prometheus is not None:
         from gpudash.fleet.prometheus.source import PrometheusSource
 
-        for url in _urls(options.prometheus, _URLS, known.prometheus, "--prometheus"):
-            yield PrometheusSource(_endpoint(url, known))
+        urls = _urls(options.prometheus, _URLS, known.fleet.prometheus, "--prometheus", "fleet")
+        for url in urls:
+            yield PrometheusSource(_prometheus(url, known.fleet))
     if options.scrape is not None:
         from gpudash.fleet.scrape import ScrapeSource
 
-        urls = _urls(",".join(options.scrape).split(","), _SCRAPED, None, "--scrape")
-        yield ScrapeSource([_endpoint(url, known) for url in urls])
+        given = ",".join(options.scrape).split(",")
+        urls = _urls(given, _SCRAPED, known.exporters.urls, "--scrape", "exporters")
+        yield ScrapeSource([_exporter(url, known) for url in urls])
     if options.demo is None:
         from gpudash.fleet.slurm import SlurmSource, is_here
 
@@ -155,17 +165,12 @@ def _demo(name: str) -> Source:
 
 
 def _urls(
-    given: Sequence[str], variable: str, known: Sequence[str] | None, option: str
+    given: Sequence[str], variable: str, known: Sequence[str], option: str, section: str
 ) -> tuple[str, ...]:
-    """Return the URLs that are given, else those of the environment, else of the settings.
-
-    `known` is None for an option that has no setting.
-    """
+    """Return the URLs that are given, else those of the environment, else of the settings."""
     found = [url for url in given if url] or os.environ.get(variable, "").split() or known
     if not found:
-        places = f"here, in {variable} or in the settings [fleet]"
-        if known is None:
-            places = f"here or in {variable}"
+        places = f"here, in {variable} or in the settings [{section}]"
         raise UsageError(f"{option} needs a URL, {places}")
     for url in found:
         if not url.startswith(("http://", "https://")):
@@ -173,24 +178,26 @@ def _urls(
     return tuple(dict.fromkeys(found))
 
 
-def _endpoint(url: str, known: FleetSettings) -> Endpoint:
-    from gpudash.fleet.prometheus.client import Endpoint
+def _prometheus(url: str, known: FleetSettings) -> Endpoint:
+    from msgspec.structs import replace
 
-    def expanded(path: str | None) -> str | None:
-        return None if path is None else os.path.expanduser(path)
+    from gpudash.fleet.prometheus.endpoint import endpoint
 
-    return Endpoint(
-        url=url,
-        token_file=expanded(known.token_file),
-        token_command=known.token_command,
-        user=known.user,
-        password_file=expanded(known.password_file),
-        ca_file=expanded(known.ca_file),
-        certificate_file=expanded(known.certificate_file),
-        key_file=expanded(known.key_file),
-        headers=known.headers,
-        host_label=known.host_label,
-    )
+    found = endpoint(url, known, known.prometheus, token=os.environ.get(_TOKEN))
+    return replace(found, host_label=known.host_label)
+
+
+def _exporter(url: str, known: Settings) -> Endpoint:
+    from msgspec.structs import replace
+
+    from gpudash.fleet.prometheus.endpoint import endpoint, has_credentials
+
+    own = known.exporters
+    found = replace(endpoint(url, own, own.urls), host_label=known.fleet.host_label)
+    has_others = _TOKEN in os.environ or has_credentials(known.fleet)
+    if has_others and not has_credentials(own):
+        return replace(found, withheld=_NOT_FOR_EXPORTERS)
+    return found
 
 
 # A line per interval

@@ -281,7 +281,42 @@ def _of_table(help: str, example: str) -> Meta:
     return Meta(description=help, extra={"example": example})
 
 
-class FleetSettings(Struct, frozen=True, kw_only=True):
+class Credentials(Struct, frozen=True, kw_only=True):
+    """What logs in at the servers whose URLs are configured beside it, and at no others."""
+
+    # fmt: off
+    token_file: Annotated[str | None, _of_table(
+        "File with the bearer token, read again when it is refused.",
+        '"/run/secrets/token"')] = None
+    token_command: Annotated[tuple[str, ...], _of_table(
+        "Command that prints the bearer token, run again when it is refused.",
+        '["gcloud", "auth", "print-access-token"]')] = ()
+    user: Annotated[str | None, _of_table(
+        "User, with password_file.",
+        '"viewer"')] = None
+    password_file: Annotated[str | None, _of_table(
+        "File with the password of the user.",
+        '"/run/secrets/viewer"')] = None
+    headers: Annotated[dict[str, str], _of_table(
+        "Headers of each request, such as a tenant.",
+        '{ X-Scope-OrgID = "lab" }')] = msgspec.field(default_factory=dict)
+    certificate_file: Annotated[str | None, _of_table(
+        "Certificate of this client.",
+        '"~/.ssl/client.pem"')] = None
+    key_file: Annotated[str | None, _of_table(
+        "Its private key, if it is not in the same file.",
+        '"~/.ssl/client.key"')] = None
+    plain_http: Annotated[bool, _of_table(
+        "Send credentials unencrypted to other machines, too, where a URL has http.",
+        "true")] = False
+    ca_file: Annotated[str | None, _of_table(
+        "Certificates of the authorities to trust, in place of the system's.",
+        '"/etc/ssl/lab-ca.pem"')] = None
+    # fmt: on
+
+
+# Without `kw_only`, fields come before those that are inherited, in the documented file too.
+class FleetSettings(Credentials, frozen=True):
     """How many hosts are reached."""
 
     # fmt: off
@@ -291,39 +326,25 @@ class FleetSettings(Struct, frozen=True, kw_only=True):
     remote: Annotated[str | None, _of_table(
         "gpudash on the hosts, where their PATH does not have it.",
         '"/opt/gpudash/bin/gpudash"')] = None
-    prometheus: Annotated[tuple[str, ...], _of_table(
-        "URLs for --prometheus without one.",
-        '["https://prometheus.example:9090"]')] = ()
-    token_file: Annotated[str | None, _of_table(
-        "File with the bearer token for Prometheus, read again when it is refused.",
-        '"/run/secrets/prometheus"')] = None
-    token_command: Annotated[tuple[str, ...], _of_table(
-        "Command that prints the bearer token, run again when it is refused.",
-        '["gcloud", "auth", "print-access-token"]')] = ()
-    user: Annotated[str | None, _of_table(
-        "User for Prometheus, with password_file.",
-        '"viewer"')] = None
-    password_file: Annotated[str | None, _of_table(
-        "File with the password of the user.",
-        '"/run/secrets/viewer"')] = None
-    headers: Annotated[dict[str, str], _of_table(
-        "Headers of each request to Prometheus, such as a tenant.",
-        '{ X-Scope-OrgID = "lab" }')] = msgspec.field(default_factory=dict)
-    ca_file: Annotated[str | None, _of_table(
-        "Certificates of the authorities to trust, in place of the system's.",
-        '"/etc/ssl/lab-ca.pem"')] = None
-    certificate_file: Annotated[str | None, _of_table(
-        "Certificate of this client.",
-        '"~/.ssl/client.pem"')] = None
-    key_file: Annotated[str | None, _of_table(
-        "Its private key, if it is not in the same file.",
-        '"~/.ssl/client.key"')] = None
-    host_label: Annotated[str | None, _of_table(
-        "Label that names a host in Prometheus, where the one found is not right.",
-        '"kubernetes_node"')] = None
     prices: Annotated[dict[str, Price], _of_table(
         "Price of an hour of a GPU by part of its model, in a currency of yours.",
         "{ H100 = 2.5 }")] = msgspec.field(default_factory=dict)
+    host_label: Annotated[str | None, _of_table(
+        "Label that names a host in Prometheus, where the one found is not right.",
+        '"kubernetes_node"')] = None
+    prometheus: Annotated[tuple[str, ...], _of_table(
+        "URLs for --prometheus without one. The credentials below go to their servers alone.",
+        '["https://prometheus.example:9090"]')] = ()
+    # fmt: on
+
+
+class ExporterSettings(Credentials, frozen=True):
+    """How exporters are reached."""
+
+    # fmt: off
+    urls: Annotated[tuple[str, ...], _of_table(
+        "URLs for --scrape without any. The credentials below go to their servers alone.",
+        '["https://gpu01:9400", "https://gpu02:9400"]')] = ()
     # fmt: on
 
 
@@ -364,6 +385,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     fleet: Annotated[FleetSettings, setting(
         "Many hosts in one screen: --host and --prometheus.",
         Table(FleetSettings))] = FleetSettings()
+    exporters: Annotated[ExporterSettings, setting(
+        "Exporters that are read without a Prometheus: --scrape.",
+        Table(ExporterSettings))] = ExporterSettings()
     # fmt: on
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Raw, json
 from msgspec.structs import replace
 
-from gpudash.fleet.prometheus.client import Client, Endpoint
+from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     FIELDS,
@@ -25,6 +25,7 @@ from gpudash.fleet.prometheus.dialects import (
     dialects,
     known_series,
 )
+from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture

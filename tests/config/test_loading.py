@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.config.file import load
-from gpudash.config.settings import FleetSettings, Settings, declared
+from gpudash.config.settings import ExporterSettings, FleetSettings, Settings, declared
 from tests.config.choices import CHOICES
 
 
@@ -50,6 +50,9 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         [fleet]
         groups = { lab = "gpu[01-12]" }
         prometheus = ["http://127.0.0.1:9090"]
+        [exporters]
+        urls = ["https://gpu01:9400"]
+        plain_http = true
         """
     )
     settings, found = load(str(file), CHOICES)
@@ -66,6 +69,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         read_only=True,
         keys={"kill": ("x", "f9"), "help": (), "move(1)": ("n",)},
         fleet=FleetSettings(groups={"lab": "gpu[01-12]"}, prometheus=("http://127.0.0.1:9090",)),
+        exporters=ExporterSettings(urls=("https://gpu01:9400",), plain_http=True),
     )
     assert all(
         getattr(settings, name) != setting.default for name, setting in declared().items()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.fleet.prometheus.client import Endpoint
+from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.scrape import MAX_EXPORTERS, ScrapeSource
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError

@@ -33,7 +33,8 @@ ENVIRONMENT = {
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
     "GPUDASH_PROMETHEUS": "URLs for --prometheus without one; if set, gpudash, --once and --json "
     "show the hosts that it knows, and this host again where it is empty.",
-    "GPUDASH_PROM_TOKEN": "The bearer token for Prometheus, where the settings name none.",
+    "GPUDASH_PROM_TOKEN": "The bearer token for --prometheus, where the settings have none for its "
+    "URL.",
     "GPUDASH_SCRAPE": "URLs for --scrape without one.",
     "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
     "NO_COLOR": "If set, no colours are used.",

@@ -16,13 +16,10 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import NamedTuple
-from urllib.parse import SplitResult, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode
 
-from msgspec import Struct
-
+from gpudash.fleet.prometheus.endpoint import Address, Endpoint, parse, permitted
 from gpudash.fleet.prometheus.failures import PrometheusError, failure, refusal, shortened
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
@@ -37,48 +34,10 @@ _TOKEN_SECONDS = 45 * 60
 """How long what a command prints is used: tokens of clouds live for an hour."""
 _COMMAND_SECONDS = 30.0
 _IDLE_SECONDS = 90.0
-_TOKEN_VARIABLE = "GPUDASH_PROM_TOKEN"
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 """What RFC 9110 lets into a header, its bytes as Latin-1."""
 _MASK = "***"
-
-
-class Endpoint(Struct, frozen=True, kw_only=True):
-    """How to reach a Prometheus, and what its labels are called."""
-
-    url: str
-    """With the prefix of its path, if it has one; a user and password in it are used."""
-    token_file: str | None = None
-    """Read again for each connection and after a 401."""
-    token_command: tuple[str, ...] = ()
-    """Prints a token; run again after a 401 and every 45 minutes."""
-    user: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    headers: Mapping[str, str] = {}
-    """Sent with each request, such as X-Scope-OrgID."""
-    timeout_seconds: float = 30.0
-    host_label: str | None = None
-    """The label that names a host, None to find it."""
-
-
-class _Address(NamedTuple):
-    """Where to connect to, and what to ask for there."""
-
-    is_tls: bool
-    host: str
-    port: int
-    path: str
-    query: str
-    proxy: SplitResult | None
-
-    @property
-    def origin(self) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http{'s' * self.is_tls}://{name}:{self.port}"
 
 
 class Client:
@@ -89,9 +48,13 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, what: str = "Prometheus") -> None:
         _check_headers(endpoint.headers)
-        self._endpoint, self._what = endpoint, what
-        self._address, self._userinfo = _parse(endpoint.url)
-        self._context = _tls(endpoint) if self._address.is_tls else None
+        self._address, self._userinfo = parse(endpoint.url)
+        has_login = self._userinfo is not None
+        self._endpoint = permitted(endpoint, self._address, has_login=has_login)
+        if self._endpoint is not endpoint:
+            self._userinfo = None
+        self._what = what
+        self._context = _tls(self._endpoint) if self._address.is_tls else None
         self._connection: HTTPConnection | None = None
         self.can_lag = False
         """Whether the server, a VictoriaMetrics, answers as of half a minute ago if it may."""
@@ -141,7 +104,8 @@ class Client:
             return body
         # Through a tunnel answers are the server's own.
         proxy = None if self._address.is_tls else self._address.proxy
-        raise refusal(response, body, self._what, proxy, has_login=authorization is not None)
+        error = refusal(response, body, self._what, proxy, has_login=authorization is not None)
+        raise self._explained(error) if response.status <= 403 else error
 
     def _exchange(
         self,
@@ -223,9 +187,8 @@ class Client:
             return self._bearer(self._token)
         if endpoint.token_file is not None:
             return self._bearer(_secret(endpoint.token_file))
-        token = os.environ.get(_TOKEN_VARIABLE)
-        if token:
-            return self._bearer(token.strip())
+        if endpoint.token:
+            return self._bearer(endpoint.token.strip())
         user, password = self._userinfo or (endpoint.user, "")
         if user is None:
             return None
@@ -243,7 +206,15 @@ class Client:
 
     def _failure(self, error: Exception) -> PrometheusError:
         address = self._address
-        return failure(error, address.host, address.port, address.proxy)
+        found = failure(error, address.host, address.port, address.proxy)
+        return self._explained(found) if isinstance(error, ssl.SSLError) else found
+
+    def _explained(self, error: PrometheusError) -> PrometheusError:
+        """Return an error that a login may prevent with the reason why none was sent."""
+        if self._endpoint.withheld is None:
+            return error
+        text = f"{error}; {self._endpoint.withheld}"
+        return PrometheusError(text, status=error.status, is_busy=error.is_busy)
 
     def _masked(self, text: str) -> str:
         for secret in filter(None, self._secrets):
@@ -286,29 +257,6 @@ def _left(deadline: float) -> float:
     return seconds
 
 
-def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
-    """Return where a URL leads, and its user and password; raises UsageError."""
-    from urllib.request import getproxies
-
-    try:
-        parts = urlsplit(url)
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        parts, port, host = urlsplit(""), None, None
-    can_be_sent = url.isprintable() and " " not in url and (parts.path + parts.query).isascii()
-    if parts.scheme not in ("http", "https") or not host or not can_be_sent:
-        shown = clean(url.rpartition("@")[2], 100)
-        raise UsageError(f"invalid URL {shown!r}: expected http://HOST[:PORT][/PREFIX] or https://")
-    is_tls = parts.scheme == "https"
-    port = port or (443 if is_tls else 80)
-    proxy = getproxies().get(parts.scheme)
-    through = _proxy(proxy) if proxy and not _is_exempt(host, port) else None
-    address = _Address(is_tls, host, port, parts.path.rstrip("/"), parts.query, through)
-    if parts.username is None:
-        return address, None
-    return address, (unquote(parts.username), unquote(parts.password or ""))
-
-
 def _check_headers(headers: Mapping[str, str]) -> None:
     """Raise UsageError for a header that cannot be sent, without its value: it may be a secret."""
     for name, value in headers.items():
@@ -320,35 +268,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise UsageError(f"cannot send the header {shown}: {why}")
 
 
-def _is_exempt(host: str, port: int) -> bool:
-    """Return whether no_proxy has a host: by its name, with a port, or by a network."""
-    from ipaddress import ip_address, ip_network
-    from urllib.request import getproxies, proxy_bypass
-
-    if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
-        return True
-    for name in getproxies().get("no", "").split(","):
-        with suppress(ValueError):
-            if ip_address(host) in ip_network(name.strip(), strict=False):
-                return True
-    return False
-
-
-def _proxy(url: str) -> SplitResult:
-    """Return the parts of a proxy's URL; raises UsageError if it is none that can be used."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        is_usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        scheme, separator, rest = url.rpartition("://")
-        shown = clean(f"{scheme}{separator}{rest.rpartition('@')[2]}", 100)
-        raise UsageError(f"cannot use the proxy {shown!r}: expected http://HOST:PORT; see no_proxy")
-    return parts
-
-
-def _connection(address: _Address, context: ssl.SSLContext | None) -> HTTPConnection:
+def _connection(address: Address, context: ssl.SSLContext | None) -> HTTPConnection:
     host, port = address.host, address.port
     proxy = address.proxy
     if proxy is not None and proxy.hostname:

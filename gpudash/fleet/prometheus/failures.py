@@ -47,6 +47,12 @@ _REFUSALS = {
 }
 
 
+_LOGINS = {
+    "Prometheus": "token_file, token_command, GPUDASH_PROM_TOKEN",
+    "exporter": "[exporters] in the settings",
+}
+
+
 def refusal(
     response: HTTPResponse, body: bytes, what: str, proxy: SplitResult | None, *, has_login: bool
 ) -> PrometheusError:
@@ -63,7 +69,7 @@ def refusal(
         text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
     elif status == 401:
         problem = "refuses the token or password (401)" if has_login else "needs a login (401)"
-        text = f"{problem}; see token_file, token_command, GPUDASH_PROM_TOKEN"
+        text = f"{problem}; see {_LOGINS[what]}"
     elif reason is not None:
         text = f"{reason} ({status})"
     elif status == 404 or b"unsupported path" in body:

@@ -16,8 +16,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
-from gpudash.fleet.prometheus.client import Client, Endpoint
+from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
+from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture

@@ -13,7 +13,7 @@ from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.rules import RULES
 from gpudash.cli import verbs
 from gpudash.cli.verbs.help import TOPICS
-from gpudash.config.settings import FleetSettings, declared
+from gpudash.config.settings import Table, declared
 from gpudash.fleet.health import FINDINGS
 from gpudash.fleet.where import TERMS as OF_GPUS
 from gpudash.model import fleet, wire
@@ -49,8 +49,9 @@ def test_every_topic_has_what_the_code_declares() -> None:
         text.partition(" [")[0] for section in TOPICS["keys"].sections() for _, text in section.rows
     }
     assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS)}
-    of_fleet = set(FleetSettings.__struct_fields__)
-    assert terms("settings") == set(declared()) - {"fleet"} | of_fleet
+    tables = {name: each.kind for name, each in declared().items() if isinstance(each.kind, Table)}
+    within = {name for table in tables.values() for name in table.type.__struct_fields__}
+    assert terms("settings") == set(declared()) - set(tables) | within
     states = {state.word for state in STATES}
     assert terms("findings") == {rule.id for rule in RULES} | set(FINDINGS) | states
     assert terms("exit") == {str(status) for status in MEANINGS}

@@ -8,12 +8,15 @@ import ssl
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 
-from gpudash.fleet.prometheus.client import Client, Endpoint
+from gpudash.config.settings import Credentials
+from gpudash.fleet.prometheus.client import Client
+from gpudash.fleet.prometheus.endpoint import Endpoint, endpoint
 from gpudash.fleet.prometheus.failures import PrometheusError, public_url
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
@@ -134,18 +137,16 @@ def test_asks_by_a_form_and_by_get_where_that_is_all_there_is(server: Faulty) ->
     assert server.seen[-1].path == f"/prefix{QUERY}?query=up"
 
 
-def test_a_redirect_is_not_followed(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUDASH_PROM_TOKEN", SECRET)
+def test_a_redirect_is_not_followed(server: Faulty) -> None:
     with faulty() as other:
         server.fault = f"redirect={other.url}/"
-        refused(Client(Endpoint(url=server.url)))
+        refused(Client(Endpoint(url=server.url, token=SECRET)))
         assert other.seen == []
 
 
-def test_secrets_are_masked(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUDASH_PROM_TOKEN", SECRET)
+def test_secrets_are_masked(server: Faulty) -> None:
     server.fault = f'400={{"error":"bad token {SECRET} \\u001b[2J"}}'
-    message = str(refused(Client(Endpoint(url=server.url))))
+    message = str(refused(Client(Endpoint(url=server.url, token=SECRET))))
     assert SECRET not in message
     assert message.isprintable()
     assert public_url(f"https://ada:{SECRET}@prom/a/?token={SECRET}") == "https://prom/a"
@@ -326,12 +327,17 @@ def certificate(tmp_path: Path) -> tuple[str, str]:
     return files
 
 
-def test_checks_certificates_and_shows_its_own(certificate: tuple[str, str]) -> None:
+def strict(certificate: tuple[str, str]) -> ssl.SSLContext:
+    """A server that serves none without the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(certificate[0])
-    with faulty(context=context) as server:
+    return context
+
+
+def test_checks_certificates_and_shows_its_own(certificate: tuple[str, str]) -> None:
+    with faulty(context=strict(certificate)) as server:
         url = server.url
         assert "certificate" in str(refused(Client(Endpoint(url=url))))
         trusted = Endpoint(
@@ -346,6 +352,19 @@ def test_checks_certificates_and_shows_its_own(certificate: tuple[str, str]) -> 
         Client(Endpoint(url="https://a", ca_file="/nonexistent"))
 
 
+def test_shows_its_certificate_to_its_own_origin_alone(certificate: tuple[str, str]) -> None:
+    settings = Credentials(
+        ca_file=certificate[0], certificate_file=certificate[0], key_file=certificate[1]
+    )
+    with ExitStack() as stack:
+        own, other = (stack.enter_context(faulty(context=strict(certificate))) for _ in range(2))
+        ask(client := Client(endpoint(own.url, settings, [own.url])))
+        client.close()
+        message = str(refused(Client(endpoint(other.url, settings, [own.url]))))
+    assert message.endswith("are for other URLs: add this one beside them")
+    assert other.seen == []
+
+
 def test_goes_through_a_proxy_to_a_server_with_tls(
     server: Faulty, certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,9 +372,8 @@ def test_goes_through_a_proxy_to_a_server_with_tls(
     context.load_cert_chain(*certificate)
     monkeypatch.setenv("https_proxy", server.url.replace("//", f"//ada:{SECRET}@"))
     monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.setenv("GPUDASH_PROM_TOKEN", "token")
     with faulty(context=context) as behind:
-        client = Client(Endpoint(url=behind.url, ca_file=certificate[0]))
+        client = Client(Endpoint(url=behind.url, ca_file=certificate[0], token="token"))
         assert ask(client) == SUCCESS
         assert ask(client) == SUCCESS
         assert "certificate is not valid" in str(refused(Client(Endpoint(url=behind.url))))

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.collector import merge
-from gpudash.fleet.prometheus.client import Endpoint
+from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading

@@ -1,0 +1,185 @@
+"""A server to ask: where its URL leads, and which credentials may go there.
+
+A credential belongs to an origin: scheme, host and port. It goes to the URLs that are configured
+beside it and to no other, and unencrypted to this machine alone unless the settings allow more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpudash.config.settings import Credentials
+from gpudash.model.errors import UsageError
+from gpudash.model.text import clean
+
+_PORTS = {"http": 80, "https": 443}
+_PUBLIC = frozenset({"ca_file", "plain_http"})
+_SECRET = tuple(name for name in Credentials.__struct_fields__ if name not in _PUBLIC)
+_FILES = tuple(name for name in Credentials.__struct_fields__ if name.endswith("_file"))
+_OTHERS = "the credentials in the settings are for other URLs: add this one beside them"
+_UNENCRYPTED = (
+    "credentials are not sent over plain http to another machine: use https, or see plain_http "
+    "in the settings"
+)
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """How to reach a Prometheus, and what its labels are called."""
+
+    url: str
+    """With the prefix of its path, if it has one; a user and password in it are used."""
+    token: str | None = None
+    """Used where neither a command nor a file has one."""
+    token_file: str | None = None
+    """Read again for each connection and after a 401."""
+    token_command: tuple[str, ...] = ()
+    """Prints a token; run again after a 401 and every 45 minutes."""
+    user: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    headers: Mapping[str, str] = {}
+    """Sent with each request, such as X-Scope-OrgID."""
+    plain_http: bool = False
+    """Whether credentials may go over plain http to another machine."""
+    withheld: str | None = None
+    """Why credentials that there are do not go there, for a server that refuses; None for none."""
+    timeout_seconds: float = 30.0
+    host_label: str | None = None
+    """The label that names a host, None to find it."""
+
+
+class Address(NamedTuple):
+    """Where to connect to, and what to ask for there."""
+
+    is_tls: bool
+    host: str
+    port: int
+    path: str
+    query: str
+    proxy: SplitResult | None
+
+    @property
+    def origin(self) -> str:
+        """The scheme, the host and the port, as a URL without a path."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' * self.is_tls}://{name}:{self.port}"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether requests go to another machine unencrypted."""
+        hosts = [self.host] if self.proxy is None else [self.host, self.proxy.hostname or ""]
+        return not self.is_tls and not all(map(_is_loopback, hosts))
+
+
+def endpoint(
+    url: str, settings: Credentials, configured: Iterable[str], *, token: str | None = None
+) -> Endpoint:
+    """Return how to reach a URL, with the credentials of settings if it is of their origin.
+
+    `configured` are the URLs beside them; `token` is not theirs, and may go to any.
+    """
+    given = {name: getattr(settings, name) for name in Credentials.__struct_fields__}
+    for name in _FILES:
+        given[name] = None if given[name] is None else os.path.expanduser(given[name])
+    found = Endpoint(url=url, token=token, **given)
+    origin = _origin(url)
+    if origin is not None and origin in map(_origin, configured):
+        return found
+    bare = replace(_bare(found), token=token)
+    return replace(bare, withheld=_OTHERS) if has_credentials(settings) else bare
+
+
+def permitted(endpoint: Endpoint, address: Address, *, has_login: bool) -> Endpoint:
+    """Return an endpoint without credentials, and with the reason, where all could read them.
+
+    `has_login` if its URL has a user and a password.
+    """
+    has_any = has_login or endpoint.token is not None or has_credentials(endpoint)
+    if endpoint.plain_http or not address.is_exposed or not has_any:
+        return endpoint
+    return replace(_bare(endpoint), withheld=_UNENCRYPTED)
+
+
+def has_credentials(settings: Credentials | Endpoint) -> bool:
+    """Whether there is anything that only its own servers may see."""
+    return any(getattr(settings, name) for name in _SECRET)
+
+
+def _bare(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint without credentials; the authorities that it trusts stay."""
+    none = Credentials()
+    return replace(endpoint, token=None, **{name: getattr(none, name) for name in _SECRET})
+
+
+def _origin(url: str) -> tuple[str, str, int] | None:
+    """Return the scheme, the host and the port of a URL, None for an invalid one."""
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not host:
+        return None
+    return parts.scheme, host, port or _PORTS[parts.scheme]
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def parse(url: str) -> tuple[Address, tuple[str, str] | None]:
+    """Return where a URL leads, and its user and password; raises UsageError."""
+    from urllib.request import getproxies
+
+    origin = _origin(url)
+    parts = urlsplit(url if origin is not None else "")
+    can_be_sent = url.isprintable() and " " not in url and (parts.path + parts.query).isascii()
+    if origin is None or not can_be_sent:
+        shown = clean(url.rpartition("@")[2], 100)
+        raise UsageError(f"invalid URL {shown!r}: expected http://HOST[:PORT][/PREFIX] or https://")
+    scheme, host, port = origin
+    proxy = getproxies().get(scheme)
+    through = _proxy(proxy) if proxy and not _is_exempt(host, port) else None
+    address = Address(scheme == "https", host, port, parts.path.rstrip("/"), parts.query, through)
+    if parts.username is None:
+        return address, None
+    return address, (unquote(parts.username), unquote(parts.password or ""))
+
+
+def _is_exempt(host: str, port: int) -> bool:
+    """Return whether no_proxy has a host: by its name, with a port, or by a network."""
+    from urllib.request import getproxies, proxy_bypass
+
+    if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
+        return True
+    for name in getproxies().get("no", "").split(","):
+        with suppress(ValueError):
+            if ip_address(host) in ip_network(name.strip(), strict=False):
+                return True
+    return False
+
+
+def _proxy(url: str) -> SplitResult:
+    """Return the parts of a proxy's URL; raises UsageError if it is none that can be used."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        is_usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        scheme, separator, rest = url.rpartition("://")
+        shown = clean(f"{scheme}{separator}{rest.rpartition('@')[2]}", 100)
+        raise UsageError(f"cannot use the proxy {shown!r}: expected http://HOST:PORT; see no_proxy")
+    return parts
