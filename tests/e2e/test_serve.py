@@ -178,6 +178,39 @@ def test_silent_clients_keep_no_scrape_out(fakenvml: Path) -> None:
         assert opened[0].recv(1) == b""
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Content-Length: {length}",
+        "Content-Length: {length}\r\nExpect: 100-continue",
+        "Content-Length: 0\r\nContent-Length: {length}",
+        "Content-Length: -1",
+        "Content-Length: +0",
+        "Content-Length: x",
+        "Transfer-Encoding: chunked",
+        "Content-Length : {length}",
+        "no header\r\nContent-Length: {length}",
+    ],
+)
+def test_a_body_is_refused_and_never_the_next_request(
+    fakenvml: Path, method: str, header: str
+) -> None:
+    body = b"GET /secret HTTP/1.1\r\nHost: a\r\n\r\n"
+    lines = f"{method} /metrics HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n"
+    with serving(fakenvml, DEVICES=1) as exporter:
+        where = exporter.where.hostname, exporter.where.port
+        with socket.create_connection(where, LIMIT_SECONDS) as client:
+            client.sendall(lines.format(length=len(body)).encode() + body)
+            with client.makefile("rb") as answers:
+                received = answers.read()
+        received = received.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert received.count(b"HTTP/1.1") == 1
+        assert b"Connection: close" in received
+        assert exporter.ask("/metrics", **{"Content-Length": "0"})[0] == 200
+
+
 def certificate(folder: Path, name: str, issuer: str | None = None) -> Path:
     """Make a certificate, signed by another one or by itself; the key is in the same file."""
     file, key = folder / f"{name}.pem", folder / f"{name}.key"

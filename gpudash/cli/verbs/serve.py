@@ -224,8 +224,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with a page, compressed if the client accepts gzip."""
-        status, body = self.server.exporter.page(self.path.partition("?")[0])
+        if self._has_body:
+            status, body = 400, b"a request for a page has no body\n"
+        else:
+            status, body = self.server.exporter.page(self.path.partition("?")[0])
         self.send_response(status)
+        if self._has_body:
+            self.send_header("Connection", "close")
         if "gzip" in self.headers.get("Accept-Encoding", ""):
             body = gzip.compress(body, 1)
             self.send_header("Content-Encoding", "gzip")
@@ -234,6 +239,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)
+
+    @property
+    def _has_body(self) -> bool:
+        """Whether more than the head may belong to a request, which must not be read as the next.
+
+        A line that is no header hides those below it.
+        """
+        lengths = self.headers.get_all("Content-Length", [])
+        has_length = any(length.strip() != "0" for length in lengths)
+        return has_length or "Transfer-Encoding" in self.headers or bool(self.headers.defects)
 
     do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
@@ -245,6 +260,7 @@ class Server(ThreadingHTTPServer):
     """Serves an exporter's pages to a limited number of clients at once."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, where: Address, exporter: Exporter, tls: ssl.SSLContext | None) -> None:
         """Raises GpudashError where the address cannot be listened on."""
