@@ -36,10 +36,10 @@ class Item(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """Why pages are retired, and one of them."""
+    """Why pages are retired, and one of them; None where the GPU has no list of them."""
 
     cause: str
-    page: RetiredPage
+    page: RetiredPage | None
 
 
 class Clocks(NamedTuple):
@@ -136,10 +136,11 @@ def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the retired pages by cause; a GPU without any has no row."""
+    """Yield the retired pages by cause; a GPU without such a list has a row for each cause."""
+    pages = device.retired_pages
     for cause, name in (("single-bit", "Single Bit ECC"), ("double-bit", "Double Bit ECC")):
-        pages = [page for page in device.retired_pages or () if page.cause == cause]
-        yield from (Item(device, Retired(name, page)) for page in pages)
+        found = (None,) if pages is None else [page for page in pages if page.cause == cause]
+        yield from (Item(device, Retired(name, page)) for page in found)
 
 
 def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
@@ -152,9 +153,11 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the processes that the driver kept; a GPU that keeps none has no row."""
-    for process in device.accounted_processes or ():
-        yield Item(device, process)
+    """Yield the processes that the driver kept; a GPU without accounting has a row that says so."""
+    processes = device.accounted_processes
+    if processes is None and device.accounting_mode is not False:
+        yield Item(device, None)
+    yield from (Item(device, process) for process in processes or ())
 
 
 # Their fields
@@ -197,14 +200,14 @@ def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:.0f}"
 
 
-def _address(retired: Retired) -> str:
-    return f"0x{retired.page.address:016x}"
+def _address(retired: Retired) -> str | None:
+    return None if retired.page is None else f"0x{retired.page.address:016x}"
 
 
 def _retired_at(retired: Retired) -> str | None:
     """Return local time: `Tue Oct 13 10:53:41 2026`."""
-    at = retired.page.retired_at
-    return None if at is None else time.ctime(at)
+    page = retired.page
+    return None if page is None or page.retired_at is None else time.ctime(page.retired_at)
 
 
 def _milliseconds(process: AccountedProcess) -> str:
@@ -304,7 +307,7 @@ QUERIES: Mapping[str, Kind] = {
             Field("time", _of(_milliseconds), "ms"),
         ),
         rows=_accounted,
-        reads=frozenset({"accounted_processes"}),
+        reads=frozenset({"accounted_processes", "accounting_mode"}),
     ),
 }
 """The queries: `gpu` for --query-gpu."""

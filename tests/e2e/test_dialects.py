@@ -30,15 +30,17 @@ UNNAMED = {
 }
 
 
-@pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])
-def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "worn"), [("sxm", 0), ("sxm", 1), ("sxm", 2), ("pcie", 1), ("geforce", 1)]
+)
+def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str, worn: int) -> None:
     settings = {
         "DEVICES": 2,
         "MODEL": model,
         "TIME": MOMENT,
         "PROCS_PER_DEVICE": 1,
         "PIDS": os.getpid(),
-        "WORN": 1,
+        "WORN": worn,
     }
     # The name of a process is the driver's, and that of the stand-in its short one.
     left_out = UNNAMED | {"name", "process_name"}

@@ -47,6 +47,9 @@
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
  *   LINK_DOWN=dev:link,...   that NVLink is not up
  *   FABRIC=state[:status[:health[:summary]]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
+ *   WORN=1                retired pages, memory errors and accounted processes; 2 has the lists of
+ *                         pages and processes, empty; without it accounting is off, and pages are
+ *                         remapped and not retired
  *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM,
  *                         position in a rack; 2 is a server without a rack
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
@@ -384,10 +387,12 @@ API ret_t nvmlDeviceGetDramEncryptionMode(void *h, u32 *a, u32 *b) {     /* a ve
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = e == 0 && g->index % 8 == 3 ? 2 + c : 0; return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }
-API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn ? 100 * e + 10 * c + l : 0; return OK; }
-/* A worn board: a page retired for each cause, errors in each kind of memory, processes of before. */
+API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn == 1 ? 100 * e + 10 * c + l : 0; return OK; }
+/* A worn board: a page retired for each cause, errors in each kind of memory, processes of before;
+ * one that is new has the same lists, empty. */
 API ret_t nvmlDeviceGetRetiredPages_v2(void *h, u32 c, u32 *n, u64 *a, u64 *t) {
-    DEV(h); NEED(n); ONLY(C.worn); if (!a || *n < 1) { *n = 1; return SMALL; }
+    DEV(h); NEED(n); ONLY(C.worn); if (C.worn == 2) { *n = 0; return OK; }
+    if (!a || *n < 1) { *n = 1; return SMALL; }
     *n = 1; a[0] = 0x1000 * (c + 1); if (t) t[0] = 1790000000 + c; return OK;
 }
 API ret_t nvmlDeviceGetRetiredPages(void *h, u32 c, u32 *n, u64 *a) { return nvmlDeviceGetRetiredPages_v2(h, c, n, a, 0); }
@@ -421,13 +426,14 @@ API ret_t nvmlDeviceGetComputeMode(void *h, u32 *v) { ANY(h); NEED(v); *v = 0; r
 API ret_t nvmlDeviceGetPersistenceMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model != GEFORCE; return OK; }
 API ret_t nvmlDeviceGetDisplayMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
 API ret_t nvmlDeviceGetDisplayActive(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
-API ret_t nvmlDeviceGetAccountingMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.worn; return OK; }
+API ret_t nvmlDeviceGetAccountingMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.worn != 0; return OK; }
 API ret_t nvmlDeviceGetAccountingPids(void *h, u32 *n, u32 *a) {
-    DEV(h); NEED(n); ONLY(C.worn); if (!a || *n < 2) { *n = 2; return SMALL; }
+    DEV(h); NEED(n); if (C.worn != 1) { *n = 0; return OK; }
+    if (!a || *n < 2) { *n = 2; return SMALL; }
     *n = 2; a[0] = 4242; a[1] = 4243; return OK;
 }
 API ret_t nvmlDeviceGetAccountingStats(void *h, u32 pid, accounted_t *s) {
-    DEV(h); NEED(s); ONLY(C.worn); if (pid < 4242 || pid > 4243) return NOT_FOUND;
+    DEV(h); NEED(s); ONLY(C.worn == 1); if (pid < 4242 || pid > 4243) return NOT_FOUND;
     *s = (accounted_t){ 71, 33, 5 * GIB + pid, 61234, 1790000000000000ull, pid == 4243, { 0 } };
     return OK;
 }

@@ -226,7 +226,7 @@ static void read_settings(void) {
     C.spin = (int)number("SPIN", 0);
     C.trace = (int)number("TRACE", 0);
     C.gpm = number("GPM", 0) != 0;
-    C.worn = number("WORN", 0) != 0;
+    C.worn = (int)number("WORN", 0);
     C.grace = (int)number("GRACE", 0);
     snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");
     C.latency_us = number("LATENCY_US", 0);

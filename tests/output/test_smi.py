@@ -191,11 +191,30 @@ def test_what_the_driver_keeps() -> None:
     ]
 
 
-@pytest.mark.parametrize("kept", [(), None])
-def test_a_healthy_board_has_no_row_of_pages_or_processes(kept: tuple[()] | None) -> None:
-    snapshot = make_snapshot(devices=(make_device(retired_pages=kept, accounted_processes=kept),))
-    assert rows(snapshot, "gpu_uuid,retired_pages.cause", of="retired-pages") == []
-    assert rows(snapshot, "gpu_uuid,pid", of="accounted-apps") == []
+@pytest.mark.parametrize(
+    ("of", "field", "names", "unknown"),
+    [
+        (
+            "retired-pages",
+            "retired_pages",
+            "retired_pages.cause,retired_pages.address",
+            ["Single Bit ECC, [N/A]", "Double Bit ECC, [N/A]"],
+        ),
+        ("accounted-apps", "accounted_processes", "pid,time", ["[N/A], [N/A]"]),
+    ],
+)
+def test_a_list_without_entries_has_no_rows_and_one_that_is_unknown_says_so(
+    of: str, field: str, names: str, unknown: list[str]
+) -> None:
+    empty = make_snapshot(devices=(make_device(**{field: ()}),))
+    assert rows(empty, names, of=of) == []
+    absent = make_snapshot(devices=(make_device(**{field: None}),))
+    assert rows(absent, names, of=of) == unknown
+
+
+def test_accounting_that_is_off_keeps_no_processes() -> None:
+    device = make_device(accounted_processes=None, accounting_mode=False)
+    assert rows(make_snapshot(devices=(device,)), "pid", of="accounted-apps") == []
 
 
 @pytest.mark.parametrize(
