@@ -87,6 +87,38 @@ def test_topology_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, words: str)
     assert mine == matrix(theirs.stdout, 4)
 
 
+@pytest.mark.parametrize(
+    ("driver", "seconds"),
+    [
+        ("535.261.03", None),
+        ("550.163.01", None),
+        ("570.172.08", None),
+        ("575.57.08", (100, 200, 300)),
+        ("580.65.06", (100, 200, 300)),
+        # No release of NVML's header says which ids this one has.
+        ("580.76.05", None),
+        ("580.82.07", (100, 200, 300)),
+        ("590.48.01", (100, 200, 300)),
+        ("610.43.02", (100, 200, 300)),
+    ],
+)
+def test_the_counters_of_clocks_event_reasons_of_each_driver(
+    fakenvml: Path, driver: str, seconds: tuple[int, ...] | None
+) -> None:
+    names = ("sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+    run = gpudash(
+        f"--query-gpu={','.join(f'clocks_event_reasons_counters.{name}' for name in names)}",
+        "--format=csv,noheader,nounits",
+        library=fakenvml,
+        DEVICES=1,
+        DRIVER=driver,
+        TIME=1_700_000_100,
+        RISE="0:269:1e9,0:270:2e9,0:271:3e9",
+    )
+    expected = ["[N/A]"] * 3 if seconds is None else [f"{each}000000" for each in seconds]
+    assert run.text.strip().split(", ") == expected
+
+
 GRACE = {
     "pci.baseClass": "0x3",
     "pci.subClass": "0x2",

@@ -17,9 +17,11 @@ def test_a_machine_in_trouble_is_reported_as_it_is(fakenvml: Path, tmp_path: Pat
     control = tmp_path / "control"
     told = {
         "DEVICES": 2,
+        "DRIVER": "580.65.06",
         "TOPO": "nvswitch",
         "GPM": 1,
-        "RISE": "0:74:5e8",
+        "LOAD": "busy",
+        "RISE": "0:74:5e8,1:271:2e8",
         "LINK_DOWN": "1:4",
         "FABRIC": "2",
     }
@@ -33,6 +35,7 @@ def test_a_machine_in_trouble_is_reported_as_it_is(fakenvml: Path, tmp_path: Pat
                 snapshot.devices[1].xid_events
                 # A busy host reads late.
                 and abs((snapshot.devices[0].throttled_sw_power_cap_percent or 0) - 50) <= 20
+                and snapshot.devices[1].throttled_hw_power_brake_percent
             )
         )
     assert first.devices[0].throttled_sw_power_cap_percent is None

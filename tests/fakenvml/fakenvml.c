@@ -44,7 +44,8 @@
  *   NAME=TEXT             another product name, such as NVIDIA GB10
  *   GPM=1                 performance monitoring, as Hopper has it
  *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
- *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
+ *                         throttling, 161 to 163 errors of a link; 94 PCIe replays. Ids are those
+ *                         since 580.82, whatever the DRIVER
  *   LINK_DOWN=dev:link,...   that NVLink is not up
  *   FABRIC=state[:status[:health[:summary]]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
  *   WORN=1                retired pages, memory errors and accounted processes; 2 has the lists of
@@ -539,18 +540,31 @@ static u32 module_mw(u32 id) {
     static const u32 mw[] = { 488290, 487680, 500000, 2900000, 2800000, 2600000, 0, 2700000 };
     return mw[id - 185];
 }
+/* A field's id since 580.82, from its id in this driver; 0 for one that it does not know. 575 to
+ * 580.65 had the clocks event reasons before power smoothing, 570 power smoothing alone. */
+static u32 today(u32 id) {
+    int major = 0, minor = 0;
+    sscanf(C.driver, "%d.%d", &major, &minor);
+    if (id < 251 || id > 273) return id;
+    if (major < 575) return major == 570 && id < 269 ? id : 0;
+    if (major < 580 || (major == 580 && minor < 66)) return id < 256 ? id + 18 : id - 5;
+    return id;
+}
 API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
     DEV(h); NEED(f);
     for (int i = 0; i < n; i++) {
         field_t *x = &f[i]; u32 link = x->scope; int all = link == NONE32, islink = 0;
         if (C.trace > 1) fprintf(stderr, "  field %u scope %u\n", x->id, x->scope);
         x->ts = (long long)now_us(); x->lat = 1; x->ret = OK; x->type = 3; x->v.ull = 0;
-        switch (x->id) {
+        u32 id = today(x->id);
+        switch (id) {
+        case 0: x->ret = INVALID; break;
+        case 251 ... 268: x->type = 1; break;   /* power smoothing, which is off */
         case 1: case 2: if (C.model == GEFORCE) x->ret = UNSUPPORTED; x->type = 1; x->v.u = 1; break;
         case 3: case 5: x->v.ull = g->index % 8 == 3 ? 2 : 0; if (C.model == GEFORCE) x->ret = UNSUPPORTED; break;
         case 4: case 6: if (C.model == GEFORCE) x->ret = UNSUPPORTED; break;
         case 74: case 75: case 76: case 77: case 78: case 79: case 80: case 81:
-        case 269: case 270: case 271: x->v.ull = risen(g, x->id, -1); break;
+        case 269: case 270: case 271: x->v.ull = risen(g, id, -1); break;
         case 161: case 162: case 163: islink = 1; x->v.ull = risen(g, x->id, link); break;
         case 82: if (C.model == GEFORCE) x->ret = UNSUPPORTED; x->type = 1; x->v.u = temp_c(g) + 6; break;
         case 83: case 191: x->v.ull = (u64)((now() - 1.7e9) * 200e3); break;

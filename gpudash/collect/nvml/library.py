@@ -9,7 +9,7 @@ race when a process starts in between.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from time import perf_counter
 from types import ModuleType
@@ -33,6 +33,11 @@ _NO_INSTANCE = 0xFFFFFFFF
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
 """How a single field is refused: a driver that is older than the field calls it invalid."""
+_EVENT_REASONS = {269: 251, 270: 252, 271: 253}
+"""NVML_FI_DEV_CLOCKS_EVENT_REASON_*: the ids of nvml.h, and those of releases 575 to 580.65.
+
+To each of the two, the ids of the other are settings of power smoothing.
+"""
 
 
 class RunningProcess(Struct, frozen=True):
@@ -202,6 +207,8 @@ class Library:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._raw = hasattr(module, "_nvmlGetFunctionPointer")
         self._wide_processes = False
+        self._renumbered: Mapping[int, int | None] = {}
+        """What this release calls fields by other ids than nvml.h; None for an unknown id."""
 
     @property
     def is_for_a_table(self) -> bool:
@@ -223,8 +230,10 @@ class Library:
             _, code = self.call("nvmlInit")
         if code:
             raise DriverError(code, codes.init_error(code))
-        version, _ = self.call("nvmlSystemGetDriverVersion")
-        self._wide_processes = _lists_wide_processes(version)
+        release = self._release()
+        # gpustat#161
+        self._wide_processes = (535, 43) <= release < (535, 86)
+        self._renumbered = _renumbered(release)
 
     def close(self) -> None:
         """Release the driver; all handles become invalid."""
@@ -255,17 +264,26 @@ class Library:
         return value, code
 
     def fields(self, handle: Any, ids: Sequence[Scoped]) -> FieldAnswers:
-        """Read field values in one batch."""
-        entries, code = self._field_values(handle, ids)
+        """Read field values in one batch, by their ids in nvml.h."""
         values: dict[Scoped, FieldAnswer] = {}
         refused: list[Scoped] = []
+        wanted: dict[Scoped, Scoped] = {}
+        for number, scope in ids:
+            known = self._renumbered.get(number, number)
+            if known is None:
+                refused.append((number, scope))
+            else:
+                wanted[known, scope] = number, scope
+        entries, code = self._field_values(handle, list(wanted))
         for entry in entries or ():
+            scoped = entry.fieldId, entry.scopeId
+            scoped = wanted.get(scoped, scoped)
             if entry.nvmlReturn == codes.SUCCESS:
-                number = _number(entry)
-                if number is not None:
-                    values[entry.fieldId, entry.scopeId] = FieldAnswer(number, entry.timestamp)
+                value = _number(entry)
+                if value is not None:
+                    values[scoped] = FieldAnswer(value, entry.timestamp)
             elif entry.nvmlReturn in _UNKNOWN_FIELD:
-                refused.append((entry.fieldId, entry.scopeId))
+                refused.append(scoped)
         return FieldAnswers(values, frozenset(refused), code)
 
     def filled(self, name: str, handle: Any, kind: str) -> tuple[Any, int]:
@@ -334,6 +352,16 @@ class Library:
             for entry in entries or ()
         ], code
 
+    def _release(self) -> tuple[int, int]:
+        """Return the release that the library is of, (0, 0) if unknown.
+
+        Under WSL the driver's version is that of Windows. NVML's begins with that of CUDA.
+        """
+        nvml, _ = self.call("nvmlSystemGetNVMLVersion")
+        driver, _ = self.call("nvmlSystemGetDriverVersion")
+        _, _, version = (nvml or "").partition(".")
+        return _first_two(version) or _first_two(driver or "") or (0, 0)
+
     def _fill(self, name: str, handle: Any, structure: Any) -> int:
         from ctypes import byref
 
@@ -389,10 +417,21 @@ def _unless(value: int | None, sentinel: int) -> int | None:
     return None if value == sentinel else value
 
 
-def _lists_wide_processes(driver_version: str | None) -> bool:
-    """Whether this driver's process entries have a fifth field: 535.43 to 535.85 (gpustat#161)."""
+def _first_two(version: str) -> tuple[int, int] | None:
     try:
-        major, minor = (int(part) for part in (driver_version or "").split(".")[:2])
+        major, minor = (int(part) for part in version.split(".")[:2])
     except ValueError:
-        return False
-    return major == 535 and 43 <= minor < 86
+        return None
+    return major, minor
+
+
+def _renumbered(release: tuple[int, int]) -> Mapping[int, int | None]:
+    """Return the ids of fields that a release has other ids for than nvml.h.
+
+    No public header says when, between 580.65 and 580.82, the ids became those of today.
+    """
+    if (575, 0) <= release < (580, 66):
+        return _EVENT_REASONS
+    if (580, 66) <= release < (580, 82):
+        return dict.fromkeys(_EVENT_REASONS)
+    return {}

@@ -61,6 +61,35 @@ def test_fields_that_a_device_never_has_are_distinguished(code: int, refused: bo
     assert answers.refused == ({(1, 0)} if refused else set())
 
 
+@pytest.mark.parametrize(
+    ("nvml", "driver", "expected"),
+    [
+        # Under WSL the driver is of Windows, and counts its releases by itself.
+        ("13.580.65.06", "580.97", 251),
+        ("13.580.95.05", "581.15", 269),
+        ("", "575.57.08", 251),
+        ("13.unknown", "nothing", 269),
+    ],
+)
+def test_the_librarys_own_version_says_how_fields_are_numbered(
+    nvml: str, driver: str, expected: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def answer(_handle: object, ids: list[tuple[int, int]]) -> list[SimpleNamespace]:
+        asked.extend(ids)
+        return [entry(number, uiVal=7) for number, _ in ids]
+
+    module = Machine("single").driver
+    module.replaced["nvmlSystemGetNVMLVersion"] = lambda: nvml
+    module.replaced["nvmlSystemGetDriverVersion"] = lambda: driver
+    module.replaced["nvmlDeviceGetFieldValues"] = answer
+    library = Library(module)
+    library.open()
+    assert library.fields(None, [(269, 0)]).values == {(269, 0): FieldAnswer(7, 5)}
+    assert asked == [(expected, 0)]
+
+
 class OldModule(Tampered):
     """pynvml as of 12.535.108, which had fewer errors of its own."""
 
