@@ -101,18 +101,30 @@ static gpu_t *valid(void *h) {
     return 0;
 }
 
-/* Whether a rule names the function: itself, or it without its version suffix. */
-static int names(const rule_t *r, const char *name) {
-    size_t n = strlen(r->fn);
-    if (strncmp(r->fn, name, n)) return 0;
+/* Whether a setting names the function: itself, or it without its version suffix. */
+static int names(const char *fn, const char *name) {
+    size_t n = strlen(fn);
+    if (strncmp(fn, name, n)) return 0;
     return !name[n] || (name[n] == '_' && name[n + 1] == 'v' && name[n + 2] && !name[n + 3]);
+}
+
+/* The answer that a call on a GPU is set to give, or NULL. */
+static const answer_t *answer_of(const gpu_t *g, const char *name) {
+    for (int i = 0; i < nanswers; i++)
+        if (g->mig < 0 && (answers[i].dev < 0 || answers[i].dev == g->index) && names(answers[i].fn, name)) return &answers[i];
+    return 0;
+}
+
+static u64 said(const gpu_t *g, const char *name, u32 i, u64 otherwise) {
+    const answer_t *a = answer_of(g, name);
+    return a && i < (u32)a->count && a->kind[i] == NUMBER ? a->n[i] : otherwise;
 }
 
 /* Applies the faults that are set for a call: a return value, or seconds to hang. */
 static ret_t faults(const char *name, gpu_t *g, double *hangs) {
     for (int i = 0; i < nrules; i++) {
         rule_t *r = &rules[i];
-        if (r->fn[0] == '*' ? !g : !names(r, name)) continue;
+        if (r->fn[0] == '*' ? !g : !names(r->fn, name)) continue;
         if (r->dev >= 0 && (!g || g->index != r->dev)) continue;
         if (__atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED) <= r->after) continue;
         if (r->fault == FAIL) return (ret_t)r->arg;
@@ -162,3 +174,6 @@ static ret_t enter(int *fid, const char *name, void *h, int mode, gpu_t **out) {
 #define NEED(p) do { if (!(p)) return INVALID; } while (0)
 #define ONLY(cond) do { if (!(cond)) return UNSUPPORTED; } while (0)
 #define LIE(garbage, truth) (lies ? (garbage) : (truth))
+/* Number i of the answer that is set for this call, else the truth; whether one is set at all. */
+#define SAY(i, truth) said(g, __func__, (u32)(i), truth)
+#define SAYS (answer_of(g, __func__) != 0)

@@ -46,6 +46,14 @@
  *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays. Ids are those
  *                         since 580.82, whatever the DRIVER
+ *   ANSWER=fn:dev:n/n/...,...   the numbers that a call answers on dev (or *) in its own order,
+ *                         by index where one of its arguments is one; _ leaves one as it is.
+ *                         fieldN is a field value, - for one that is not supported. Of: RemappedRows,
+ *                         EccMode, MigMode, PersistenceMode, RetiredPagesPendingStatus, UtilizationRates,
+ *                         CurrPcieLinkWidth, CurrentClocksEventReasons, EnforcedPowerLimit, ClockInfo by
+ *                         type, TotalEccErrors by error type and twice the counter, MemoryInfo_v2
+ *                         (total, reserved, free, used in MiB), SramEccErrorStatus (threshold exceeded),
+ *                         C2cModeInfoV, AddressingMode
  *   LINK_DOWN=dev:link,...   that NVLink is not up
  *   FABRIC=state[:status[:health[:summary]]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
  *   WORN=1                retired pages, memory errors and accounted processes; 2 has the lists of
@@ -313,7 +321,7 @@ API ret_t nvmlDeviceGetMaxPcieLinkGeneration(void *h, u32 *v) { DEV(h); NEED(v);
 API ret_t nvmlDeviceGetGpuMaxPcieLinkGeneration(void *h, u32 *v) { DEV(h); NEED(v); *v = GEN; return OK; }
 API ret_t nvmlDeviceGetMaxPcieLinkWidth(void *h, u32 *v) { DEV(h); NEED(v); *v = 16; return OK; }
 API ret_t nvmlDeviceGetCurrPcieLinkGeneration(void *h, u32 *v) { DEV(h); NEED(v); *v = util(g) < 3 ? 1 : GEN; return OK; }
-API ret_t nvmlDeviceGetCurrPcieLinkWidth(void *h, u32 *v) { DEV(h); NEED(v); *v = 16; return OK; }
+API ret_t nvmlDeviceGetCurrPcieLinkWidth(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)SAY(0, 16); return OK; }
 API ret_t nvmlDeviceGetPcieLinkMaxSpeed(void *h, u32 *v) { DEV(h); NEED(v); *v = 16000; return OK; }
 API ret_t nvmlDeviceGetPcieSpeed(void *h, u32 *v) { DEV(h); NEED(v); *v = 16000; return OK; }
 API ret_t nvmlDeviceGetPcieReplayCounter(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(NONE32, (u32)risen(g, 94, 0)); return OK; }
@@ -325,7 +333,7 @@ API ret_t nvmlDeviceGetPcieThroughput(void *h, u32 c, u32 *v) {
 }
 
 /* ---- clocks, fans, temperature, power --------------------------------------------- */
-API ret_t nvmlDeviceGetClockInfo(void *h, u32 t, u32 *v) { DEV(h); NEED(v); if (t > 3) return INVALID; *v = LIE(NONE32, clock_mhz(t, g)); return OK; }
+API ret_t nvmlDeviceGetClockInfo(void *h, u32 t, u32 *v) { DEV(h); NEED(v); if (t > 3) return INVALID; *v = LIE(NONE32, (u32)SAY(t, clock_mhz(t, g))); return OK; }
 API ret_t nvmlDeviceGetMaxClockInfo(void *h, u32 t, u32 *v) {
     DEV(h); NEED(v); if (t > 3) return INVALID;
     *v = t == 2 ? MODELMEMCLK[C.model] : t == 3 ? MODELGFX[C.model] * 9 / 10 : MODELGFX[C.model]; return OK;
@@ -360,14 +368,14 @@ API ret_t nvmlDeviceGetPerformanceState(void *h, u32 *v) { DEV(h); NEED(v); *v =
 API ret_t nvmlDeviceGetPowerState(void *h, u32 *v) { DEV(h); NEED(v); *v = util(g) < 3 ? 8 : C.model == GEFORCE ? 2 : 0; return OK; }
 static u64 reasons(gpu_t *g) { u32 u = util(g); return u < 3 ? 1 : u > 93 ? 4 : temp_c(g) > 72 ? 0x20 : 0; }
 API ret_t nvmlDeviceGetCurrentClocksThrottleReasons(void *h, u64 *v) { DEV(h); NEED(v); *v = reasons(g); return OK; }
-API ret_t nvmlDeviceGetCurrentClocksEventReasons(void *h, u64 *v) { DEV(h); NEED(v); *v = LIE(NONE64, reasons(g)); return OK; }
+API ret_t nvmlDeviceGetCurrentClocksEventReasons(void *h, u64 *v) { DEV(h); NEED(v); *v = LIE(NONE64, SAY(0, reasons(g))); return OK; }
 API ret_t nvmlDeviceGetSupportedClocksThrottleReasons(void *h, u64 *v) { DEV(h); NEED(v); *v = 0x1ff; return OK; }
 API ret_t nvmlDeviceGetSupportedClocksEventReasons(void *h, u64 *v) { DEV(h); NEED(v); *v = 0x1ff; return OK; }
 API ret_t nvmlDeviceGetPowerManagementMode(void *h, u32 *v) { DEV(h); NEED(v); *v = 1; return OK; }
 API ret_t nvmlDeviceGetPowerManagementLimit(void *h, u32 *v) { DEV(h); NEED(v); *v = MODELPOWER[C.model]; return OK; }
 API ret_t nvmlDeviceGetPowerManagementDefaultLimit(void *h, u32 *v) { DEV(h); NEED(v); *v = MODELPOWER[C.model]; return OK; }
 API ret_t nvmlDeviceGetPowerManagementLimitConstraints(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); *a = 100000; *b = MODELPOWER[C.model]; return OK; }
-API ret_t nvmlDeviceGetEnforcedPowerLimit(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(NONE32, MODELPOWER[C.model]); return OK; }
+API ret_t nvmlDeviceGetEnforcedPowerLimit(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(NONE32, (u32)SAY(0, MODELPOWER[C.model])); return OK; }
 API ret_t nvmlDeviceGetPowerUsage(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(NONE32, power_mw(g)); return OK; }
 API ret_t nvmlDeviceGetTotalEnergyConsumption(void *h, u64 *v) { DEV(h); NEED(v); *v = (u64)((now() - 1.7e9) * 200e3); return OK; }
 API ret_t nvmlDeviceGetViolationStatus(void *h, u32 t, u64 *p) { DEV(h); NEED(p); (void)t; p[0] = now_us(); p[1] = 0; return OK; }
@@ -377,16 +385,19 @@ API ret_t nvmlDeviceGetViolationStatus(void *h, u32 t, u64 *p) { DEV(h); NEED(p)
 API ret_t nvmlDeviceGetMemoryInfo(void *h, mem_t *m) { ANY(h); NEED(m); m->total = g->total; m->used = LIE(NONE64, mem_used(g) + RESERVED); m->free = m->total - m->used; return OK; }
 API ret_t nvmlDeviceGetMemoryInfo_v2(void *h, mem2_t *m) {
     ANY(h); NEED(m); if (m->version != 0x02000028) return BAD_VERSION;
-    m->total = g->total; m->reserved = RESERVED; m->used = LIE(NONE64, mem_used(g)); m->free = m->total - m->used - RESERVED; return OK;
+    m->total = g->total; m->reserved = RESERVED; m->used = LIE(NONE64, mem_used(g)); m->free = m->total - m->used - RESERVED;
+    if (!SAYS) return OK;
+    m->total = SAY(0, m->total / MIB) * MIB; m->reserved = SAY(1, RESERVED / MIB) * MIB;
+    m->free = SAY(2, m->free / MIB) * MIB; m->used = SAY(3, m->used / MIB) * MIB; return OK;
 }
 API ret_t nvmlDeviceGetBAR1MemoryInfo(void *h, mem_t *m) { ANY(h); NEED(m); m->total = 128 * GIB; m->used = 4 * MIB; m->free = m->total - m->used; return OK; }
-API ret_t nvmlDeviceGetEccMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); ONLY(C.model != GEFORCE); *a = *b = 1; return OK; }
+API ret_t nvmlDeviceGetEccMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); ONLY(C.model != GEFORCE); *a = (u32)SAY(0, 1); *b = (u32)SAY(1, 1); return OK; }
 API ret_t nvmlDeviceGetDramEncryptionMode(void *h, u32 *a, u32 *b) {     /* a version and a state each */
     DEV(h); NEED(a && b); ONLY(C.grace); if (*a != 0x1000008 || *b != 0x1000008) return BAD_VERSION;
     a[1] = 1; b[1] = 0; return OK;
 }
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
-API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = e == 0 && g->index % 8 == 3 ? 2 + c : 0; return OK; }
+API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = SAY(e + 2 * c, e == 0 && g->index % 8 == 3 ? 2 + c : 0); return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }
 API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn == 1 ? 100 * e + 10 * c + l : 0; return OK; }
 /* A worn board: a page retired for each cause, errors in each kind of memory, processes of before;
@@ -397,11 +408,18 @@ API ret_t nvmlDeviceGetRetiredPages_v2(void *h, u32 c, u32 *n, u64 *a, u64 *t) {
     *n = 1; a[0] = 0x1000 * (c + 1); if (t) t[0] = 1790000000 + c; return OK;
 }
 API ret_t nvmlDeviceGetRetiredPages(void *h, u32 c, u32 *n, u64 *a) { return nvmlDeviceGetRetiredPages_v2(h, c, n, a, 0); }
-API ret_t nvmlDeviceGetRemappedRows(void *h, u32 *c, u32 *u, u32 *p, u32 *f) { DEV(h); NEED(c && u && p && f); ONLY(C.model != GEFORCE); *c = g->index % 8 == 3; *u = *p = *f = 0; return OK; }
+API ret_t nvmlDeviceGetRemappedRows(void *h, u32 *c, u32 *u, u32 *p, u32 *f) { DEV(h); NEED(c && u && p && f); ONLY(C.model != GEFORCE); *c = (u32)SAY(0, g->index % 8 == 3); *u = (u32)SAY(1, 0); *p = (u32)SAY(2, 0); *f = (u32)SAY(3, 0); return OK; }
+API ret_t nvmlDeviceGetRetiredPagesPendingStatus(void *h, u32 *v) { DEV(h); NEED(v); ONLY(SAYS); *v = (u32)SAY(0, 0); return OK; }
+API ret_t nvmlDeviceGetSramEccErrorStatus(void *h, sram_t *s) {
+    DEV(h); NEED(s); ONLY(SAYS); if (s->version != 0x1000068) return BAD_VERSION;
+    memset(s->counts, 0, sizeof s->counts); s->exceeded = (u32)SAY(0, 0); return OK;
+}
+API ret_t nvmlDeviceGetC2cModeInfoV(void *h, u32 *v) { DEV(h); NEED(v); ONLY(SAYS); *v = (u32)SAY(0, 0); return OK; }
+API ret_t nvmlDeviceGetAddressingMode(void *h, u32 *v) { DEV(h); NEED(v); ONLY(SAYS); v[1] = (u32)SAY(0, 0); return OK; }
 API ret_t nvmlDeviceGetRowRemapperHistogram(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); v[0] = 640; v[1] = v[2] = v[3] = v[4] = 0; return OK; }
 
 /* ---- utilisation ------------------------------------------------------------------ */
-API ret_t nvmlDeviceGetUtilizationRates(void *h, u32 *v) { DEV(h); NEED(v); ONLY(!(C.mig && g->index == 0)); v[0] = LIE(37100u, util(g)); v[1] = LIE(NONE32, memutil(g)); return OK; }
+API ret_t nvmlDeviceGetUtilizationRates(void *h, u32 *v) { DEV(h); NEED(v); ONLY(!(C.mig && g->index == 0)); v[0] = LIE(37100u, (u32)SAY(0, util(g))); v[1] = LIE(NONE32, (u32)SAY(1, memutil(g))); return OK; }
 static ret_t codec(gpu_t *g, u32 *v, u32 *p, int k) { NEED(v); NEED(p); *v = LIE(37100u, g->index % 4 == k && C.load == WAVE ? util(g) / 5 : 0); *p = 167000; return OK; }
 API ret_t nvmlDeviceGetEncoderUtilization(void *h, u32 *v, u32 *p) { DEV(h); ONLY(!(C.mig && g->index == 0)); return codec(g, v, p, 1); }
 API ret_t nvmlDeviceGetDecoderUtilization(void *h, u32 *v, u32 *p) { DEV(h); ONLY(!(C.mig && g->index == 0)); return codec(g, v, p, 2); }
@@ -424,7 +442,7 @@ API ret_t nvmlDeviceGetSamples(void *h, u32 type, u64 last, u32 *vt, u32 *n, sam
 
 /* ---- modes ------------------------------------------------------------------------ */
 API ret_t nvmlDeviceGetComputeMode(void *h, u32 *v) { ANY(h); NEED(v); *v = 0; return OK; }
-API ret_t nvmlDeviceGetPersistenceMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model != GEFORCE; return OK; }
+API ret_t nvmlDeviceGetPersistenceMode(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)SAY(0, C.model != GEFORCE); return OK; }
 API ret_t nvmlDeviceGetDisplayMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
 API ret_t nvmlDeviceGetDisplayActive(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
 API ret_t nvmlDeviceGetAccountingMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.worn != 0; return OK; }
@@ -590,6 +608,12 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
         case 197: case 198: x->v.ull = link_kib(g, x->id == 197) * 100; break;
         default: x->ret = UNSUPPORTED;
         }
+        if (nanswers) {
+            char name[24]; snprintf(name, sizeof name, "field%u", x->id);
+            const answer_t *a = answer_of(g, name);
+            if (a && a->kind[0] == NONE) x->ret = UNSUPPORTED;
+            else if (a) { x->ret = OK; x->type = 3; x->v.ull = a->n[0]; }
+        }
         if (lies) x->v.ull = NONE64;
         if (islink && (C.topo == NOLINK || (!all && link >= NLINK))) x->ret = UNSUPPORTED;
     }
@@ -597,7 +621,7 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
 }
 
 /* ---- MIG -------------------------------------------------------------------------- */
-API ret_t nvmlDeviceGetMigMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); ONLY(C.model == SXM); *a = *b = C.mig && g->index == 0; return OK; }
+API ret_t nvmlDeviceGetMigMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); ONLY(C.model == SXM); *a = (u32)SAY(0, C.mig && g->index == 0); *b = (u32)SAY(1, C.mig && g->index == 0); return OK; }
 API ret_t nvmlDeviceGetMaxMigDeviceCount(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == SXM ? 7 : 0; return OK; }
 API ret_t nvmlDeviceGetMigDeviceHandleByIndex(void *h, u32 i, void **o) { DEV(h); NEED(o); if (!C.mig || g->index || i >= MAXMIG) return NOT_FOUND; *o = &migs[i]; return OK; }
 API ret_t nvmlDeviceIsMigDeviceHandle(void *h, u32 *v) { ANY(h); NEED(v); *v = g->mig >= 0; return OK; }

@@ -34,4 +34,5 @@ typedef struct { u32 version; unsigned char cluster[16]; ret_t status; u32 cliqu
 typedef struct { unsigned char cluster[16]; ret_t status; u32 clique; unsigned char state; } fabric_v1_t;
 typedef struct { u32 version; unsigned char guid[16]; char chassis[16]; unsigned char slot, tray, host, peer, module; } platform_t;
 typedef struct { void *device; u64 type, data; u32 gi, ci; } event_t;
+typedef struct { u32 version; u64 counts[11]; u32 exceeded; } sram_t;
 typedef struct { u32 gpu, mem; u64 max, time, start; u32 running, reserved[5]; } accounted_t;

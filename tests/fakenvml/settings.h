@@ -22,6 +22,8 @@ enum load { WAVE, IDLE, BUSY, FIRST };
 
 typedef struct { int dev; u32 code; } xid_t;
 typedef struct { int dev; u32 field; long link; double per_second; } rise_t;
+enum { AS_EVER, NUMBER, NONE };
+typedef struct { char fn[64]; int dev, count; u64 n[10]; unsigned char kind[10]; } answer_t;
 
 typedef struct gpu {
     u32 magic;
@@ -56,7 +58,8 @@ static rule_t rules[MAXRULES];
 static int nrules;
 static xid_t xids[MAXRULES];
 static rise_t rises[MAXRULES];
-static int nxids, nrises;
+static answer_t answers[MAXRULES];
+static int nxids, nrises, nanswers;
 static unsigned settings_read;   /* how often they were */
 
 static gpu_t gpus[MAXDEV], migs[MAXMIG];
@@ -183,6 +186,21 @@ static void take_rise(const char *t) {
         || (r.link = -1, sscanf(t, "%d:%u:%lf", &r.dev, &r.field, &r.per_second) == 3)) rises[nrises++] = r;
 }
 
+static void take_answer(const char *t) {
+    answer_t *a = &answers[nanswers];
+    char dev[16];
+    int start = 0;
+    if (nanswers == MAXRULES || sscanf(t, "%63[^:]:%15[^:]:%n", a->fn, dev, &start) != 2 || !start) return;
+    a->dev = dev[0] == '*' ? -1 : atoi(dev);
+    for (a->count = 0, t += start; *t && a->count < 10; a->count++) {
+        a->kind[a->count] = *t == '_' ? AS_EVER : *t == '-' ? NONE : NUMBER;
+        a->n[a->count] = strtoull(t, 0, 0);
+        t += strcspn(t, "/");
+        if (*t) t++;
+    }
+    nanswers++;
+}
+
 static void take_orphaned(const char *t) {
     int dev; u64 mib;
     if (sscanf(t, "%d:%llu", &dev, &mib) == 2 && is_device(dev)) gpus[dev].orphaned = mib * MIB;
@@ -197,10 +215,11 @@ static void read_troubles(void) {
     const char *s = setting("FABRIC");
     C.fabric = C.fabric_status = C.fabric_health = C.fabric_summary = 0;
     if (s) sscanf(s, "%d:%d:%d:%d", &C.fabric, &C.fabric_status, &C.fabric_health, &C.fabric_summary);
-    nxids = nrises = 0;
+    nxids = nrises = nanswers = 0;
     each_word("REMOVED", take_removed);
     each_word("XID", take_xid);
     each_word("RISE", take_rise);
+    each_word("ANSWER", take_answer);
     each_word("ORPHANED", take_orphaned);
     each_word("LINK_DOWN", take_down);
 }

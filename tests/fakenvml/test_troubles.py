@@ -51,6 +51,16 @@ def test_memory_can_be_unowned(fakenvml: Path) -> None:
     assert orphaned - ordinary == 5000
 
 
+def test_calls_answer_what_they_are_told(fakenvml: Path) -> None:
+    rows = "[*N.nvmlDeviceGetRemappedRows(D[{0}])]"
+    fields = "[x.nvmlReturn for x in N.nvmlDeviceGetFieldValues(D[{0}], [226, 230])]"
+    assert ask(
+        fakenvml,
+        "\n".join([rows.format(0), rows.format(1), fields.format(0), fields.format(1)]),
+        ANSWER="nvmlDeviceGetRemappedRows:1:_/7/1,field226:*:1,field230:1:-",
+    ) == [[0, 0, 0, 0], [0, 7, 1, 0], [0, 0], [0, 3]]
+
+
 def test_the_fabric_is_as_configured(fakenvml: Path) -> None:
     asked = """
     !info = N.c_nvmlGpuFabricInfo_v2_t()
