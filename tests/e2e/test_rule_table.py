@@ -157,7 +157,7 @@ TABLE = [
     ),
     Row(
         "memory-almost-full",
-        "info",
+        "warn",
         get("MemoryInfo", 24564, 300, 0, 24264),
         get("MemoryInfo", 24564, 300, 1500, 22764),
     ),

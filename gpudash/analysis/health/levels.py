@@ -33,11 +33,11 @@ def utilization_level(device: Device) -> Level:
 
 
 def memory_level(device: Device) -> Level:
-    """Return warn from 95 % used, critical from 99 %: the next allocation may fail."""
-    share = memory_share(device)
+    """Return warn where 5 % or less is free, critical from 1 %: the next allocation may fail."""
+    share = _free_share(device)
     if share is None:
         return "unknown"
-    return "critical" if share >= 0.99 else "warn" if share >= 0.95 else "ok"
+    return "critical" if share <= 0.01 else "warn" if share <= 0.05 else "ok"
 
 
 def temperature_level(device: Device) -> Level:
@@ -80,6 +80,18 @@ def memory_share(device: Device) -> float | None:
     """Return used of total memory, 0 to 1."""
     used, total = device.memory_used_bytes, device.memory_total_bytes
     return None if used is None or not total else min(max(used / total, 0.0), 1.0)
+
+
+def _free_share(device: Device) -> float | None:
+    """Return free of total memory; what the driver reserves is neither used nor free."""
+    used, total, free = (
+        device.memory_used_bytes,
+        device.memory_total_bytes,
+        device.memory_free_bytes,
+    )
+    if free is None and used is not None and total is not None:
+        free = total - used
+    return None if free is None or not total else free / total
 
 
 def _temperature_margin(device: Device) -> int | None:

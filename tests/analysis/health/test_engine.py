@@ -72,7 +72,7 @@ def test_reported_symptom_that_comes_and_goes_does_not_flap() -> None:
         ("clocks-low", {"sm_clock_mhz": 900}),
         ("pcie-link-reduced", {"pcie_link_width": 8}),
         ("pcie-replays", {"pcie_replays_per_second": 40.0}),
-        ("memory-almost-full", {"memory_used_bytes": 78 * GIB}),
+        ("memory-almost-full", {"memory_free_bytes": 2 * GIB}),
         ("nvlink-errors", {"nvlink_erring_links": (1,)}),
         ("fabric-not-ready", {"fabric_state": "in-progress"}),
     ],
@@ -173,7 +173,7 @@ def test_many_gpus_in_trouble_are_few_sentences() -> None:
         make_device(
             index=i,
             clocks_event_reasons=("sw-power-cap", "sw-thermal-slowdown"),
-            memory_used_bytes=80 * GIB,
+            memory_free_bytes=0,
         )
         for i in range(64)
     )

@@ -28,10 +28,23 @@ def test_temperature_level_follows_the_board_s_own_limits(
 
 
 @pytest.mark.parametrize(
-    ("used", "level"), [(40, "ok"), (77, "warn"), (80, "critical"), (None, "unknown")]
+    ("used", "free", "level"),
+    [
+        (40, 39.5, "ok"),
+        (76.0, 3.5, "warn"),
+        (79.5, 0, "critical"),
+        (75.0, 0, "critical"),
+        (76.5, None, "warn"),
+        (None, None, "unknown"),
+    ],
 )
-def test_memory_level_warns_before_it_is_full(used: int | None, level: str) -> None:
-    device = make_device(memory_used_bytes=None if used is None else used * GIB)
+def test_memory_level_warns_before_nothing_is_free(
+    used: float | None, free: float | None, level: str
+) -> None:
+    def size(gibibytes: float | None) -> int | None:
+        return None if gibibytes is None else int(gibibytes * GIB)
+
+    device = make_device(memory_used_bytes=size(used), memory_free_bytes=size(free))
     assert levels.memory_level(device) == level
 
 

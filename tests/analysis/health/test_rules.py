@@ -75,8 +75,8 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
         ({"pcie_link_width": 8}, "pcie-link-reduced", "warn"),
         ({"pcie_link_generation": 1}, "pcie-link-reduced", "warn"),
         ({"pcie_replays_per_second": 12.5}, "pcie-replays", "warn"),
-        ({"memory_used_bytes": 77 * GIB}, "memory-almost-full", "info"),
-        ({"memory_used_bytes": 80 * GIB}, "memory-almost-full", "warn"),
+        ({"memory_free_bytes": 3 * GIB}, "memory-almost-full", "info"),
+        ({"memory_free_bytes": 0}, "memory-almost-full", "warn"),
         ({"memory_unaccounted_bytes": 2 * GIB}, "memory-unaccounted", "warn"),
         ({"ecc_uncorrected_volatile_count": 1}, "ecc-uncorrected", "critical"),
         ({"remapped_rows_pending": True}, "row-remap-pending", "warn"),
@@ -132,8 +132,8 @@ def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> N
         {"pcie_link_generation": 2, "performance_state": 5, "gpu_utilization_percent": 35},
         {"pcie_link_generation": 1, "pcie_link_width": 1, "max_pcie_link_generation": None}
         | {"max_pcie_link_width": None},
-        {"memory_used_bytes": 75 * GIB},
-        {"memory_used_bytes": None},
+        {"memory_used_bytes": 75 * GIB, "memory_free_bytes": 4 * GIB + GIB // 2},
+        {"memory_used_bytes": None, "memory_free_bytes": None},
         {"memory_unaccounted_bytes": GIB // 2},
         {"ecc_corrected_volatile_count": 12},
         {"ecc_uncorrected_aggregate_count": 2},
@@ -426,10 +426,8 @@ def test_old_fault_of_a_program_is_no_longer_reported() -> None:
 
 
 def test_mig_gpu_is_not_full_because_its_instances_are() -> None:
-    parent = make_device(mig_mode=True, memory_used_bytes=80 * GIB)
-    instance = make_device(
-        index=1, uuid="MIG-1", parent_uuid=parent.uuid, memory_used_bytes=80 * GIB
-    )
+    parent = make_device(mig_mode=True, memory_free_bytes=0)
+    instance = make_device(index=1, uuid="MIG-1", parent_uuid=parent.uuid, memory_free_bytes=0)
     finding = found(host(devices=(parent, instance)), "memory-almost-full")
     assert finding.sentence == "GPU 0:1 has less than 1 % of its memory left"
     assert (finding.uuids, finding.indices) == (("MIG-1",), (0,))

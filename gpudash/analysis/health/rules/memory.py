@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from gpudash.analysis.activity import notable
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.levels import memory_share
+from gpudash.analysis.health.levels import memory_level
 from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.process import Holder
 from gpudash.model.snapshot import FindingLevel
+from gpudash.model.state import Level
 from gpudash.model.units import size
 
 FULL = rule(
@@ -30,6 +31,8 @@ UNACCOUNTED = rule(
 )
 """It goes at once: its sentence names an amount, which would be out of date."""
 
+_LEFT: dict[Level, tuple[int, FindingLevel]] = {"warn": (5, "info"), "critical": (1, "warn")}
+"""Percent of the memory of which less is left, and the level of that, by how full it is."""
 _MAX_NAMED, _MAX_HOLDERS = 4, 8
 _PART_OF_HOST = "ats"
 """How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
@@ -39,11 +42,10 @@ _PART_OF_HOST = "ats"
 def full(context: RuleContext) -> Iterator[Symptom]:
     """Devices whose next allocation may fail."""
     for device in context.snapshot.devices:
-        share = memory_share(device)
-        if share is None or share < 0.95 or device.mig_mode or device.unified_memory:
+        how_full = memory_level(device)
+        if how_full not in _LEFT or device.mig_mode or device.unified_memory:
             continue
-        left = "1" if share >= 0.99 else "5"
-        level: FindingLevel = "warn" if share >= 0.99 else "info"
+        left, level = _LEFT[how_full]
         fact = (
             f"has less than {left} % of its memory left",
             f"have less than {left} % of their memory left",
@@ -52,7 +54,14 @@ def full(context: RuleContext) -> Iterator[Symptom]:
             "The next allocation may fail. Some frameworks take all memory at once on purpose; "
             "otherwise use a smaller batch or another GPU."
         )
-        evidence = proof(context.name(device), device, "memory_used_bytes", "memory_total_bytes")
+        evidence = proof(
+            context.name(device),
+            device,
+            "memory_free_bytes",
+            "memory_used_bytes",
+            "memory_reserved_bytes",
+            "memory_total_bytes",
+        )
         yield Symptom(FULL, device.key, level, advice, fact, "", (device,), evidence)
 
 
