@@ -611,7 +611,7 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetRetiredPages",
         counter=True, smi="retired_pages.double_bit.count retired_pages.dbe")] = None
     retired_pages_pending: Annotated[bool | None, _reliability(Unit.NONE,
-        "Whether pages wait for a reboot to be retired.",
+        "Whether pages wait for a reset, or a reload of the driver, to be retired.",
         nvml="nvmlDeviceGetRetiredPagesPendingStatus", smi="retired_pages.pending")] = None
     retired_pages: Annotated[tuple[RetiredPage, ...] | None, _reliability(Unit.NONE,
         "Each retired page, the newest last (before Ampere).",

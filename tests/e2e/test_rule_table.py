@@ -109,6 +109,12 @@ TABLE = [
         get("TotalEccErrors", 0, 3),
         get("TotalEccErrors", 7, 0, 9, 3),
     ),
+    Row(
+        "sram-threshold-exceeded",
+        "critical",
+        get("SramEccErrorStatus", 1),
+        get("SramEccErrorStatus", 0),
+    ),
     Row("row-remap-failed", "critical", get("RemappedRows", 9, 9, 0, 1), get("RemappedRows", 9, 9)),
     Row("row-remap-pending", "warn", get("RemappedRows", 0, 1, 1), get("RemappedRows", 0, 1)),
     Row(

@@ -11,6 +11,7 @@ from gpudash.analysis.health.rule import Rule
 from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Holder, LastRead
+from gpudash.model.records import SramErrors
 from gpudash.model.state import STATES
 from gpudash.model.text import clean
 from tests.analysis.health.examined import Watched, found, host, of_device, rules
@@ -79,6 +80,11 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
         ({"memory_free_bytes": 0}, "memory-almost-full", "warn"),
         ({"memory_unaccounted_bytes": 2 * GIB}, "memory-unaccounted", "warn"),
         ({"ecc_uncorrected_volatile_count": 1}, "ecc-uncorrected", "critical"),
+        (
+            {"sram_errors": SramErrors(threshold_exceeded=True, secded_aggregate_count=9)},
+            "sram-threshold-exceeded",
+            "critical",
+        ),
         ({"remapped_rows_pending": True}, "row-remap-pending", "warn"),
         ({"remapped_rows_failed": True}, "row-remap-failed", "critical"),
         ({"retired_pages_pending": True}, "page-retirement-pending", "warn"),
@@ -137,6 +143,8 @@ def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> N
         {"memory_unaccounted_bytes": GIB // 2},
         {"ecc_corrected_volatile_count": 12},
         {"ecc_uncorrected_aggregate_count": 2},
+        {"sram_errors": SramErrors(threshold_exceeded=False, secded_aggregate_count=9)},
+        {"sram_errors": SramErrors(secded_aggregate_count=9)},
         {"nvlink_count": 4, "nvlink_total_count": 6, "nvlink_inactive_links": (4, 5)},
         {"fabric_state": "completed", "fabric_status_code": 0},
         {"fabric_state": None},
@@ -387,6 +395,53 @@ def test_xid_is_reported_in_plain_words(code: int | None, age: int, level: str, 
     assert word in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("code", "level", "word", "advice"),
+    [
+        (94, "warn", "no other was affected", "needs no reset now"),
+        (63, "info", "at the next reset", "Nothing needs to be done now"),
+        (110, "critical", "security fault", "cycle the power"),
+        (137, "warn", "over NVLink", "fault of the program"),
+        (155, "warn", "on purpose", "gpudash nvlink"),
+        (156, "critical", "taken out of use", "--gpu-reset -i 0"),
+        (157, "warn", "no spare is left", "have the board checked"),
+        (158, "critical", "fatal timeout", "--gpu-reset -i 0"),
+        (160, "info", "repaired at the next reset", "Nothing needs to be done now"),
+        (171, "info", "XID 48 was in its DRAM", "XID 48"),
+        (172, "info", "XID 48 was in its SRAM", "XID 48"),
+    ],
+)
+def test_advice_about_an_xid_is_that_of_the_catalogue(
+    code: int, level: str, word: str, advice: str
+) -> None:
+    event = XidEvent(code=code, seen_at=host().taken_at.timestamp())
+    finding = found(of_device(xid_events=(event,)), "xid")
+    assert finding.level == level
+    assert word in finding.sentence
+    assert advice in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("code", "lasts"), [(31, False), (94, False), (137, False), (48, True), (95, True), (160, True)]
+)
+def test_xid_that_ended_with_its_program_passes(code: int, lasts: bool) -> None:
+    event = XidEvent(code=code, seen_at=host().taken_at.timestamp() - 3600)
+    assert bool(rules(of_device(xid_events=(event,)))) is lasts
+
+
+def test_errors_that_could_not_be_corrected_were_detected() -> None:
+    advice = found(of_device(ecc_uncorrected_volatile_count=1), "ecc-uncorrected").advice
+    assert "were detected" in advice
+    assert "wrong" not in advice
+
+
+def test_pages_are_retired_by_a_reset_or_a_reload_of_the_driver() -> None:
+    finding = found(of_device(retired_pages_pending=True), "page-retirement-pending")
+    assert finding.sentence == "GPU 0 needs a reset to retire bad memory pages"
+    assert "--gpu-reset -i 0" in finding.advice
+    assert "reload of the driver" in finding.advice
+
+
 def test_silence_of_a_gpu_is_counted_from_its_last_answer() -> None:
     silent = of_device(state="not-answering", last_read=LastRead(age_seconds=21.0))
     assert Watched().see(silent, 2)["not-answering"].held_seconds == 21.0
@@ -418,11 +473,6 @@ def test_xid_of_before_a_reset_is_over() -> None:
     assert rules(of_device(xid_events=(before,))) == {}
     again = XidEvent(code=79, seen_at=seen_at)
     assert rules(of_device(xid_events=(before, again))) == {"xid": "critical"}
-
-
-def test_old_fault_of_a_program_is_no_longer_reported() -> None:
-    event = XidEvent(code=31, seen_at=host().taken_at.timestamp() - 3600)
-    assert rules(of_device(xid_events=(event,))) == {}
 
 
 def test_mig_gpu_is_not_full_because_its_instances_are() -> None:

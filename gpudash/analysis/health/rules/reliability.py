@@ -19,10 +19,18 @@ ECC = rule(
     "memory errors since the driver was loaded that could not be corrected",
     status=states.UNUSABLE,
 )
+SRAM_THRESHOLD = rule(
+    75,
+    "sram-threshold-exceeded",
+    "so many errors in its SRAM that NVIDIA replaces the board",
+    status=states.UNUSABLE,
+)
 REMAP_FAILED = rule(80, "row-remap-failed", "no spare memory rows are left", status=states.UNUSABLE)
 REMAP_PENDING = rule(190, "row-remap-pending", "waits for a reset to replace bad memory rows")
 RETIREMENT_PENDING = rule(
-    200, "page-retirement-pending", "waits for a reboot to retire bad memory pages"
+    200,
+    "page-retirement-pending",
+    "waits for a reset, or a reload of the driver, to retire bad memory pages",
 )
 XID = rule(
     60,
@@ -33,14 +41,18 @@ XID = rule(
 
 _RESET = f"End the jobs on it; {RESET}"
 _LOG = "The kernel log has more: sudo dmesg | grep -i xid"
-_PROGRAM_SECONDS = 600.0
-"""How long the fault of a program is reported; one of the board stays."""
+_PASSING_SECONDS = 600.0
+"""How long a fault that ended with a program is reported; one of the board stays."""
 
 _PROGRAM = "A fault of the program that ran there, seldom of the GPU: see its log."
-_NEEDS_RESET = f"It needs a reset. {_RESET}"
+_RESTART = "Restart the program; if it recurs with others too, have the board checked."
 _BOARD = f"It needs a reset, and if it recurs, a check. {_RESET}"
 _DRIVER = f"It needs a reset, and if it recurs, another driver. {_RESET}"
 _LINKS = "See gpudash nvlink; a reset or a reseat of the board may help."
+_NOT_NOW = "Nothing needs to be done now: the programs on it go on."
+_WATCH = f"{_NOT_NOW} If it recurs, report it to the vendor of the board."
+_NO_SPARE = "It goes on working, but the fault may come back: have the board checked."
+_SEE_48 = "It only says where the error of XID 48 was, which comes with it and says what to do."
 
 
 class Meaning(Struct, frozen=True):
@@ -49,50 +61,120 @@ class Meaning(Struct, frozen=True):
     text: str
     level: FindingLevel
     advice: str
-
-    @property
-    def is_program_fault(self) -> bool:
-        """Whether a program is to blame, not the board."""
-        return self.advice is _PROGRAM
+    is_passing: bool = False
+    """Whether it ended with the program that met it, so that nothing is left of it."""
 
 
+def _ended(text: str, advice: str = _PROGRAM) -> Meaning:
+    return Meaning(text, "warn", advice, is_passing=True)
+
+
+def _reset(text: str, advice: str = _BOARD) -> Meaning:
+    return Meaning(text, "critical", advice)
+
+
+_COPY_ENGINES = (39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136))
+_VIDEO_ENGINES = (60, 68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139, 142)
+
+# The immediate action of NVIDIA's catalogue decides: critical where it is a reset or a reboot,
+# a warning that passes where it is to restart the program, and neither where there is none:
+# docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 _MEANINGS: dict[int, Meaning] = {
-    13: Meaning("a program did something illegal on it", "warn", _PROGRAM),
-    31: Meaning("a program accessed memory that it may not", "warn", _PROGRAM),
-    32: Meaning("it was sent commands that were damaged", "warn", _BOARD),
-    38: Meaning("its firmware met an error", "critical", _DRIVER),
-    43: Meaning("a program was stopped after a fault of its own", "warn", _PROGRAM),
-    45: Meaning("a program was ended and cleaned up", "info", _PROGRAM),
-    48: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
-    61: Meaning("a controller inside it met an error", "critical", _BOARD),
-    62: Meaning("a controller inside it halted", "critical", _BOARD),
-    63: Meaning("a bad piece of memory was taken out of use", "warn", _NEEDS_RESET),
-    64: Meaning("a bad piece of memory could not be taken out of use", "critical", _BOARD),
-    68: Meaning("its video decoder met an error", "warn", _PROGRAM),
-    69: Meaning("a program gave it an illegal command", "warn", _PROGRAM),
-    74: Meaning("an NVLink failed", "critical", _LINKS),
-    79: Meaning(
+    13: _ended("a program did something illegal on it"),
+    31: _ended("a program accessed memory that it may not"),
+    32: _ended(
+        "it was sent commands that were damaged",
+        "Restart the program; if it recurs, see its PCIe slot, riser and cables.",
+    ),
+    **{code: Meaning("its firmware met an error", "warn", _WATCH) for code in (37, 38)},
+    **dict.fromkeys(_COPY_ENGINES, _ended("a copy engine of it met an error", _RESTART)),
+    43: _ended("a program was stopped after a fault of its own"),
+    44: _ended("a fault came up while it switched between programs", _WATCH),
+    45: Meaning("a program was ended and cleaned up", "info", _PROGRAM, is_passing=True),
+    46: _reset("it stopped processing"),
+    48: _reset("memory failed in a way that could not be corrected"),
+    54: _reset(
+        "its power cable is not connected",
+        "Shut the host down and connect it; check that the board sits well in its slot.",
+    ),
+    **dict.fromkeys(_VIDEO_ENGINES, _ended("a video or image engine of it met an error", _RESTART)),
+    61: Meaning("a controller inside it gave a warning", "warn", _BOARD),
+    62: _reset("a controller inside it halted"),
+    63: Meaning(
+        "a bad piece of memory will be replaced at the next reset",
+        "info",
+        f"{_NOT_NOW} When they have ended, {RESET}",
+    ),
+    64: _reset("a bad piece of memory could not be replaced"),
+    **{code: Meaning("its driver made an illegal access", "warn", _WATCH) for code in (66, 67)},
+    69: _ended("a program gave it an illegal command"),
+    74: _reset("an NVLink failed", f"See gpudash nvlink. {_BOARD}"),
+    78: Meaning(
+        "a virtual GPU could not be started",
+        "warn",
+        "Bring the drivers of the host and of the guest to versions that go together.",
+    ),
+    79: _reset(
         "it fell off the bus",
-        "critical",
         "Reboot the host, or cycle its power; check power cables, slot and temperature.",
     ),
-    92: Meaning("many memory errors had to be corrected", "warn", _BOARD),
-    94: Meaning("memory failed under one program, which was ended", "warn", _NEEDS_RESET),
-    95: Meaning("memory failed, and other programs may be affected too", "critical", _BOARD),
-    109: Meaning("a program did not release it in time", "warn", _DRIVER),
-    110: Meaning("a safety check inside it failed", "critical", _BOARD),
-    119: Meaning("its firmware (GSP) did not answer in time", "critical", _DRIVER),
-    120: Meaning("its firmware (GSP) met an error", "critical", _DRIVER),
-    121: Meaning("its link to the CPU corrected an error", "info", _BOARD),
-    140: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
-    143: Meaning("it could not be started", "critical", _DRIVER),
+    80: _ended("it was sent data that were damaged", _RESTART),
+    92: Meaning("many memory errors had to be corrected", "warn", _WATCH),
+    93: Meaning("its InfoROM was written too often", "info", _WATCH),
+    94: _ended(
+        "memory failed under one program, which was ended; no other was affected",
+        "Restart the program. The GPU needs no reset now; a later one lets it replace the memory.",
+    ),
+    95: _reset("memory failed, and several programs are affected"),
+    109: _reset("a program did not release it in time", _DRIVER),
+    110: _reset(
+        "it met a security fault",
+        "Undo recent changes of the hardware and cycle the power of the host; if it recurs, "
+        "have the board checked.",
+    ),
+    119: _reset("its firmware (GSP) did not answer in time", _DRIVER),
+    120: _reset("its firmware (GSP) met an error", _DRIVER),
+    121: Meaning(
+        "its link to the CPU corrected an error",
+        "info",
+        f"{_NOT_NOW} A reset at a quiet time trains the link again.",
+    ),
+    136: _reset("an NVLink could not be trained", f"See gpudash nvlink. {_BOARD}"),
+    137: _ended("a program accessed memory of another GPU over NVLink that it may not"),
+    140: _reset("memory failed, and the driver could not take it out of use"),
+    141: _ended("the fast path of CUDA met an error", _WATCH),
+    143: _reset("it could not be started", _DRIVER),
+    **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
+    **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
+    151: _reset("its encryption keys could not be changed", "Restart the virtual machine."),
     154: Meaning(
         "the recovery action that the driver asks for has changed",
         "info",
         "Another finding shows it, if anything remains to be done.",
     ),
-    **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
-    **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
+    155: Meaning(
+        "an NVLink was taken down by software, on purpose",
+        "warn",
+        f"If no one meant to: see gpudash nvlink. {_RESET}",
+    ),
+    156: _reset("a bad part of it is to be taken out of use, which a reset does", _RESET),
+    157: Meaning("a bad part of it could not be replaced: no spare is left", "warn", _NO_SPARE),
+    158: _reset("it did not come back from a fatal timeout"),
+    159: Meaning(
+        "its link to the CPU met an error",
+        "warn",
+        f"If programs use managed memory, or it serves virtual machines, it needs a reset. {_RESET}",
+    ),
+    160: Meaning(
+        "a bad channel of its memory will be repaired at the next reset",
+        "info",
+        f"{_NOT_NOW} When they have ended, {RESET}",
+    ),
+    161: Meaning("a bad channel of its memory could not be repaired", "warn", _NO_SPARE),
+    167: _reset("an access over PCIe never ended", f"Check its slot and riser. {_BOARD}"),
+    169: _reset("a controller inside it halted"),
+    171: Meaning("the error of XID 48 was in its DRAM", "info", _SEE_48),
+    172: Meaning("the error of XID 48 was in its SRAM", "info", _SEE_48),
 }
 _UNKNOWN = Meaning(
     "see NVIDIA's catalogue of XIDs for its meaning",
@@ -124,10 +206,32 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
             "ecc_uncorrected_aggregate_count",
         )
         advice = (
-            "Jobs that ran then have failed or may have computed wrong results. If the errors "
-            f"recur, have the board replaced. {_RESET}"
+            "They were detected: the driver ended the programs that met them, which can be started "
+            f"again after a reset. If they recur, have the board checked. {_RESET}"
         )
         yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
+
+
+@check
+def sram(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs whose SRAM had more uncorrectable errors than NVIDIA tolerates."""
+    for gpu in context.gpus:
+        errors = gpu.sram_errors
+        if errors is None or not errors.threshold_exceeded:
+            continue
+        fact = (
+            "had more errors in its SRAM than NVIDIA tolerates",
+            "had more errors in their SRAM than NVIDIA tolerates",
+        )
+        advice = "Run NVIDIA's field diagnostic, and have the board replaced (RMA)."
+        evidence = proof(
+            context.name(gpu),
+            errors,
+            "threshold_exceeded",
+            "parity_aggregate_count",
+            "secded_aggregate_count",
+        )
+        yield Symptom(SRAM_THRESHOLD, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
 
 
 @check
@@ -143,7 +247,7 @@ def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
         retired = proof(of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count")
         if gpu.remapped_rows_failed:
             fact = ("has no spare memory rows left", "have no spare memory rows left")
-            advice = "The board is worn out: have it replaced."
+            advice = "The board is worn out: have it replaced (RMA)."
             yield Symptom(REMAP_FAILED, gpu.key, "critical", advice, fact, "", (gpu,), remapped)
         elif gpu.remapped_rows_pending:
             fact = (
@@ -153,10 +257,10 @@ def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
             yield Symptom(REMAP_PENDING, gpu.key, "warn", _RESET, fact, "", (gpu,), remapped)
         if gpu.retired_pages_pending:
             fact = (
-                "needs a reboot to retire bad memory pages",
-                "need a reboot to retire bad memory pages",
+                "needs a reset to retire bad memory pages",
+                "need a reset to retire bad memory pages",
             )
-            advice = "Reboot the host when its jobs have ended."
+            advice = f"{_RESET}. A reload of the driver, or a reboot, does it too."
             yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), retired)
 
 
@@ -187,7 +291,7 @@ def _xid_symptoms(
     now = context.snapshot.taken_at.timestamp()
     for gpu, event in reported:
         known, age = meaning(event.code), max(0.0, now - event.seen_at)
-        if known.is_program_fault and age > _PROGRAM_SECONDS:
+        if known.is_passing and age > _PASSING_SECONDS:
             continue
         code, of = "unknown" if event.code is None else event.code, context.name(gpu)
         which = "an XID of unknown number" if event.code is None else f"XID {code}"
