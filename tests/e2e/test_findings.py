@@ -186,3 +186,8 @@ def test_demo_shows_several_findings(fakenvml: Path) -> None:
 def test_json_schema_declares_findings(fakenvml: Path) -> None:
     schema = gpudash("--json-schema", library=fakenvml).document
     assert {"Finding", "Evidence"} <= schema["$defs"].keys()
+
+
+def test_board_that_nvidia_replaces_is_found_at_one_look(fakenvml: Path) -> None:
+    worn = {**FINE, "ANSWER": "nvmlDeviceGetSramEccErrorStatus:1:1"}
+    assert "GPU 1 had more errors in its SRAM" in gpudash("--once", library=fakenvml, **worn).text

@@ -124,6 +124,7 @@ STATIC = (
         min_power_limit_mw=v.item(0, v.milliwatts),
         max_power_limit_mw=v.item(1, v.milliwatts),
     ),
+    _call("C2cModeInfoV", c2c_mode=v.attribute("isC2cEnabled", v.flag)),
     _call("AddressingMode", addressing_mode=v.named(v.ADDRESSING_MODES)),
     _call(
         "DriverModel",
@@ -240,7 +241,6 @@ RARE = (
         protected_memory_used_bytes=v.attribute("used", v.size),
         protected_memory_free_bytes=v.attribute("free", v.size),
     ),
-    _call("C2cModeInfoV", c2c_mode=v.attribute("isC2cEnabled", v.flag)),
     _call("RowRemapperHistogram", remapped_rows_banks=v.banks),
     _call("InforomImageVersion", inforom_image_version=v.string),
     _call("InforomVersion", 0, inforom_oem_version=v.string),

@@ -131,6 +131,8 @@ class DeviceSampler:
                 self._batch.follow_links(self._links.active)
             if wants(*FABRIC_FIELDS):
                 self.values.update(self._fabric.values())
+            if wants("sram_errors"):
+                self.values["sram_errors"] = self._records.sram_errors()
             self.values["pcie_replays_per_second"] = self._replays_per_second(now)
             self._compare_mig_mode()
 

@@ -106,8 +106,6 @@ class Records:
             values["gsp_mode"], values["default_gsp_mode"] = map(flag, modes or (None, None))
         if wants("ecc_locations"):
             values["ecc_locations"] = self._ecc_locations()
-        if wants("sram_errors"):
-            values["sram_errors"] = self._sram_errors()
         if wants("retired_pages"):
             values["retired_pages"] = self._retired_pages()
         if wants("accounted_processes"):
@@ -118,6 +116,18 @@ class Records:
             if wants("nvlinks"):
                 values["nvlinks"] = self._nvlinks()
         return values
+
+    def sram_errors(self) -> SramErrors | None:
+        """Return the uncorrected errors of the SRAM, on which a finding rests."""
+        structure = getattr(self._library.module, "c_nvmlEccSramErrorStatus_v1_t", None)
+        if structure is None:
+            return None
+        status = structure()
+        if self._call("SramEccErrorStatus", byref(status)) is None:
+            return None
+        exceeded = flag(status.bThresholdExceeded)
+        counts = {name: count(getattr(status, member)) for name, member in _SRAM_COUNTERS.items()}
+        return SramErrors(threshold_exceeded=exceeded, **counts)
 
     def _call(self, metric: str, *arguments: Any) -> Any:
         """Return the answer of a call, None if there is none."""
@@ -140,17 +150,6 @@ class Records:
             if any(each is not None for each in counts.values()):
                 found.append(EccLocation(name=name, **counts))
         return tuple(found) or None
-
-    def _sram_errors(self) -> SramErrors | None:
-        structure = getattr(self._library.module, "c_nvmlEccSramErrorStatus_v1_t", None)
-        if structure is None:
-            return None
-        status = structure()
-        if self._call("SramEccErrorStatus", byref(status)) is None:
-            return None
-        exceeded = flag(status.bThresholdExceeded)
-        counts = {name: count(getattr(status, member)) for name, member in _SRAM_COUNTERS.items()}
-        return SramErrors(threshold_exceeded=exceeded, **counts)
 
     def _retired_pages(self) -> tuple[RetiredPage, ...] | None:
         single, double = (
