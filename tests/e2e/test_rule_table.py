@@ -169,6 +169,12 @@ TABLE = [
     ),
     Row("memory-unaccounted", "warn", told(IDLE, ORPHANED="1:9000"), told(IDLE, ORPHANED="1:200")),
     Row(
+        "memory-unaccounted",
+        "info",
+        told(IDLE, ORPHANED="1:20000", ANSWER="nvmlDeviceGetC2cModeInfoV:*:1"),
+        told(IDLE, ORPHANED="1:200", ANSWER="nvmlDeviceGetC2cModeInfoV:*:1"),
+    ),
+    Row(
         "holds-many-works-on-few",
         "warn",
         told(IDLE, LOAD="first", PROCS_PER_DEVICE=1),

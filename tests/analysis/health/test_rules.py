@@ -364,10 +364,24 @@ def test_unowned_memory_is_to_be_expected_where_processes_are_hidden() -> None:
     )
 
 
-def test_memory_that_is_a_part_of_the_hosts_may_be_in_use_by_anything() -> None:
-    finding = found(of_device(**ORPHAN, addressing_mode="ats"), "memory-unaccounted")
+@pytest.mark.parametrize("known", [{"addressing_mode": "ats"}, {"c2c_mode": True}])
+@pytest.mark.parametrize("holders", [(), (812,)])
+def test_memory_that_is_a_part_of_the_hosts_may_be_in_use_by_anything(
+    known: dict[str, Any], holders: tuple[int, ...]
+) -> None:
+    searched = {"holder_pids": holders, "holders_complete": True}
+    finding = found(of_device(**ORPHAN, **known, **searched), "memory-unaccounted")
     assert finding.level == "info"
-    assert "host's memory" in finding.advice
+    assert finding.sentence.startswith("GPU 0: 12.0 GiB used by no listed process")
+    assert "reset" not in finding.advice
+    assert ("host's memory" in finding.advice) is not bool(holders)
+
+
+def test_memory_beside_a_cpu_that_the_driver_keeps_apart_is_the_gpus_own() -> None:
+    finding = found(
+        of_device(**ORPHAN, c2c_mode=True, addressing_mode="none"), "memory-unaccounted"
+    )
+    assert finding.level == "warn"
 
 
 @pytest.mark.parametrize(("count", "advice"), [(1, "it is left over"), (2, "they are left over")])

@@ -34,8 +34,10 @@ UNACCOUNTED = rule(
 _LEFT: dict[Level, tuple[int, FindingLevel]] = {"warn": (5, "info"), "critical": (1, "warn")}
 """Percent of the memory of which less is left, and the level of that, by how full it is."""
 _MAX_NAMED, _MAX_HOLDERS = 4, 8
-_PART_OF_HOST = "ats"
-"""How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
+_PART_OF_HOST = (
+    "It is part of the host's memory, where Linux keeps cached files and pages of other programs, "
+    "too. As root, echo 1 > /proc/sys/vm/drop_caches frees what is only cached."
+)
 
 
 @check
@@ -80,18 +82,20 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
         label = context.labels[gpu.key]
         holders = context.snapshot.holders_of(gpu)
         count = max(gpu.holder_count or 0, len(holders))
-        sentence = f"GPU {label}: {size(amount)} held by no listed process"
+        is_part = _is_part_of_host(gpu)
+        verb = "used" if is_part else "held"
+        sentence = f"GPU {label}: {size(amount)} {verb} by no listed process"
         if holders:
             names = ", ".join(_who(holder) for holder in holders[:_MAX_NAMED])
             more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
             sentence += f"; its device node is open in {names}{more}"
         of = context.name(gpu)
-        is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
+        is_normal = is_part or (hides and not holders)
         yield Symptom(
             UNACCOUNTED,
             gpu.key,
             "info" if is_normal else "warn",
-            _advice(gpu, count, hides=hides),
+            _PART_OF_HOST if is_part and not count else _advice(gpu, count, hides=hides),
             sentence=sentence,
             devices=(gpu,),
             evidence=(
@@ -99,6 +103,14 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
                 *(number("holder", _who(holder), of) for holder in holders[:_MAX_HOLDERS]),
             ),
         )
+
+
+def _is_part_of_host(gpu: Device) -> bool:
+    """Whether the host manages the memory as a part of its own, as on Grace Hopper.
+
+    Drivers before R580 do not report how it is addressed; they report the link to the CPU.
+    """
+    return gpu.addressing_mode == "ats" or (gpu.addressing_mode is None and bool(gpu.c2c_mode))
 
 
 def _who(holder: Holder) -> str:
@@ -116,8 +128,6 @@ def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
         is_whole = len(known) == holder_count <= _MAX_HOLDERS
         how = f"kill {' '.join(known)}" if is_whole else f"sudo fuser -v {node} lists them"
         return f"If {them} left over from a job that has ended, {end} too: {how}"
-    if gpu.addressing_mode == _PART_OF_HOST:
-        return "It is part of the host's memory and holds pages of other programs and files."
     if hides:
         return "Not all processes can be seen from here, as in a container: see the host."
     if gpu.holders_complete:

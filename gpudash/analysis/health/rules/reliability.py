@@ -163,7 +163,7 @@ _MEANINGS: dict[int, Meaning] = {
     159: Meaning(
         "its link to the CPU met an error",
         "warn",
-        f"If programs use managed memory, or it serves virtual machines, it needs a reset. {_RESET}",
+        f"If programs use managed memory, or virtual machines use it, it needs a reset. {_RESET}",
     ),
     160: Meaning(
         "a bad channel of its memory will be repaired at the next reset",
