@@ -126,6 +126,12 @@ TABLE = [
     Row("fabric-not-ready", "critical", told(IDLE, FABRIC=2), told(IDLE, FABRIC=3)),
     Row("fabric-degraded", "warn", told(IDLE, FABRIC="3:0:1"), told(IDLE, FABRIC="3:0:2:1")),
     Row("power-brake", "critical", slowed(0x88), slowed(0x8)),
+    Row(
+        "power-brake",
+        "warn",
+        slowed(0x80, NAME="NVIDIA GeForce RTX 4070 Laptop GPU"),
+        slowed(0x1, NAME="NVIDIA GeForce RTX 4070 Laptop GPU"),
+    ),
     Row("thermal-slowdown-hardware", "critical", slowed(0x48), slowed(0x20)),
     Row("hardware-slowdown", "critical", slowed(0x8), slowed(0x48)),
     Row("thermal-slowdown-software", "warn", slowed(0x20), slowed(0x60)),

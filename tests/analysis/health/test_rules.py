@@ -216,6 +216,29 @@ def test_what_the_driver_asks_for_is_a_sentence(action: str, sentence: str) -> N
     assert found(of_device(recovery_action=action), "recovery-needed").sentence == sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("NVIDIA GeForce RTX 4070 Laptop GPU", "warn"),
+        ("NVIDIA RTX 5000 Ada Generation Laptop GPU", "warn"),
+        ("GeForce GTX 1650 with Max-Q Design", "warn"),
+        ("NVIDIA GeForce MX450", "warn"),
+        ("Quadro M2000M", "warn"),
+        ("Tesla M60", "critical"),
+        ("NVIDIA GeForce RTX 4070", "critical"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "critical"),
+        ("NVIDIA H100 80GB HBM3", "critical"),
+        (None, "critical"),
+    ],
+)
+def test_power_brake_of_a_laptop_is_its_charger(name: str | None, level: str) -> None:
+    brake = {"clocks_event_reasons": ("hw-power-brake-slowdown",)}
+    finding = found(of_device(name=name, **brake), "power-brake")
+    assert finding.level == level
+    assert ("charger" in finding.advice) is (level == "warn")
+    assert ("power supplies" in finding.advice) is (level == "critical")
+
+
 def test_brake_and_heat_of_one_gpu_are_both_reported() -> None:
     reasons = ("hw-slowdown", "hw-thermal-slowdown", "hw-power-brake-slowdown")
     assert rules(of_device(clocks_event_reasons=reasons)) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from gpudash.model.units import watts
 POWER_BRAKE = rule(
     100,
     "power-brake",
-    "the server's power brake slows the GPU down",
+    "the server's power brake slows the GPU down; a warning on a laptop",
     goes_after_seconds=5,
 )
 THERMAL_HARDWARE = rule(
@@ -109,6 +110,18 @@ _HARDWARE = {
         "Heat, its power supply or its power connector ask for it: gpudash -q -d PERFORMANCE",
     ),
 }
+_LAPTOP_BRAKE = _Slowdown(
+    POWER_BRAKE,
+    "warn",
+    (
+        "is slowed down by the power supply of the laptop",
+        "are slowed down by the power supply of the laptop",
+    ),
+    "It draws on the battery, or on a charger that is too weak: plug in the charger that came "
+    "with the laptop.",
+)
+_LAPTOP = re.compile(r"laptop|max-q design|\bmx\d|\d{3}mx?\b", re.IGNORECASE)
+"""In the product names of laptops: RTX 4070 Laptop GPU, GTX 1650 with Max-Q Design, MX450, 960M."""
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
     "warn",
@@ -135,7 +148,10 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
         if len(hardware) > 1 and _UNNAMED in hardware:
             hardware.remove(_UNNAMED)
         for reason in hardware:
-            yield _slowed(_HARDWARE[reason], gpu, of)
+            slowdown = _HARDWARE[reason]
+            if slowdown.rule is POWER_BRAKE and _LAPTOP.search(gpu.name or ""):
+                slowdown = _LAPTOP_BRAKE
+            yield _slowed(slowdown, gpu, of)
         if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
             yield _slowed(_WARM, gpu, of)
         if "sw-power-cap" in reasons and gpu.gpu_utilization_percent != 0:
