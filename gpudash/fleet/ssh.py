@@ -7,6 +7,7 @@ that a user or a host chose takes part; it works in any login shell (sh, csh, fi
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -39,6 +40,9 @@ _TERMINAL_OPTIONS = ("-t", "-x", "-o", "ClearAllForwardings=yes", "-o", "RemoteC
 
 _REMOTE_PATH = re.compile(r"(~/|/)[A-Za-z0-9_./+-]+")
 _PLAIN_START = b'{"schema"'
+_BACKSLASH = "\\\\"
+_MAX_ARGUMENTS = 30_000
+"""Bytes: each takes four in the command, which the kernel bounds at 128 KiB."""
 
 
 class Ending(NamedTuple):
@@ -96,12 +100,30 @@ def gpudash_command(
 ) -> list[str]:
     """Return the command that runs gpudash at the far end with these arguments, as for `kill`.
 
-    Exit status 127: there is no gpudash.
+    They arrive byte for byte. Exit status 127: there is no gpudash. Raises UsageError where they
+    are too long.
     """
     found = f'{_each_gpudash(gpudash)} exec "$g" "$@"; done'
-    script = f"{found}; echo gpudash: not found >&2; exit {_NOT_FOUND}"
-    arguments = " ".join(map(shlex.quote, ("gpudash", *words)))
+    script = f"{_DECODE}; {found}; echo gpudash: not found >&2; exit {_NOT_FOUND}"
+    arguments = _encoded(words)
     return ssh_command(host, f"sh -c '{script}' {arguments}", config=config, terminal=terminal)
+
+
+# Login shells differ in what they make of quotes, backslashes, `!` and newlines. So the arguments,
+# quoted for sh, travel as numbers between dots, which every shell leaves as they are. Behind the
+# name comes a backslash, as all of them write one, for printf to turn the numbers into bytes again.
+_DECODE = (
+    'b=$1; s=; IFS=.; for o in $2; do s=$s${b}0$o; done; unset IFS; eval "set -- $(printf %b "$s")"'
+)
+
+
+def _encoded(words: Sequence[str]) -> str:
+    """Return arguments for the script that begins with `_DECODE`, its name first."""
+    quoted = os.fsencode(shlex.join(words))
+    if len(quoted) > _MAX_ARGUMENTS:
+        size = f"{len(quoted):,} bytes, at most {_MAX_ARGUMENTS:,}"
+        raise UsageError(f"the arguments for the other host are too long: {size}")
+    return f"gpudash {_BACKSLASH} {'.'.join(f'{byte:o}' for byte in quoted)}"
 
 
 def collect_script(gpudash: str | None, *options: str) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from gpudash.fleet import ssh
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
 from tests.factories import make_snapshot
+from tests.fleet.rig.sshd import needs_sshd, running_sshd
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
 
@@ -64,19 +69,113 @@ def test_finds_gpudash_in_any_login_shell(shell: str, folder: str, tmp_path: Pat
     assert result.stdout.splitlines() == [ssh.HELLO, b"1 --json --interval 2.0"]
 
 
-@needs_ssh
-def test_arguments_of_gpudash_arrive_as_they_are(tmp_path: Path) -> None:
-    program = tmp_path / "gpudash"
-    program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+ECHO = "printf '%s\\0' \"$@\""
+"""Prints arguments in a form in which each is told from all others."""
+SHELLS = {
+    "bash": "bash",
+    "dash": "dash",
+    "zsh": "zsh",
+    "fish": "fish",
+    "tcsh": "tcsh",
+    "busybox": "busybox sh",
+}
+NASTY = (
+    ["a b", "$(id)", "it's", ""],
+    ["end\\' ", ";touch FILE;echo \\'"],
+    ["dbl\\\\slash", "\\"],
+    ["!", "!!", "a!b"],
+    ["a\nb\n", "\n", "\t\r"],
+    ["-n", "--", "%s", "%%", "\\045"],
+    ["\udcff\udc80", "\u00e9", "\U0001f600"],
+)
+ARGUMENTS = st.lists(
+    st.text(
+        st.one_of(
+            st.sampled_from("'\"\\\\!$`\n%*~#;&|<>(){}[]^? "),
+            st.characters(min_codepoint=1, max_codepoint=0x2FF),
+            st.integers(0xDC80, 0xDCFF).map(chr),
+        ),
+        max_size=24,
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def echoed(words: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """A login shell."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return SHELLS[request.param]
+
+
+@pytest.fixture(scope="module")
+def far_end(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a host whose gpudash prints its arguments."""
+    folder = tmp_path_factory.mktemp("far")
+    program = folder / "gpudash"
+    program.write_text(f"#!/bin/sh\n{ECHO}")
     program.chmod(0o755)
-    words = ("run", "--", "a b", "$(id)", "it's", "")
-    script = ssh.gpudash_command("lab7", *words)[-1]
-    environ = {"HOME": "/nonexistent", "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    result = subprocess.run(["sh", "-c", script], capture_output=True, env=environ, text=True)
-    assert result.stdout == "".join(f"<{word}>" for word in words)
-    environ["PATH"] = "/usr/bin:/bin"
+    return {"HOME": "/nonexistent", "PATH": f"{folder}:/usr/bin:/bin"}
+
+
+@needs_ssh
+def test_arguments_arrive_byte_for_byte_in_any_login_shell(
+    shell: str, far_end: dict[str, str]
+) -> None:
+    @settings(max_examples=15, deadline=None)
+    @given(ARGUMENTS)
+    def arrive(words: list[str]) -> None:
+        command = [*shell.split(), "-c", ssh.gpudash_command("lab7", *words)[-1]]
+        result = subprocess.run(command, capture_output=True, env=far_end)
+        assert (result.returncode, result.stdout) == (0, echoed(words)), result.stderr
+
+    for words in NASTY:
+        arrive = example(words)(arrive)
+    arrive()
+
+
+@pytest.mark.sweep
+@needs_sshd
+def test_arguments_arrive_over_a_real_sshd(shell: str, tmp_path: Path) -> None:
+    with running_sshd(tmp_path) as rig:
+        rig.program("gpudash", ECHO)
+        control = f"ControlPath {tmp_path}/control"
+        host = rig.host("far", f'exec {shell} -c "$SSH_ORIGINAL_COMMAND"\n', control)
+        config = str(rig.config)
+        master = ["ssh", "-F", config, "-M", "-N", "-f", host]
+        subprocess.run(master, check=True, stderr=subprocess.DEVNULL)
+
+        @settings(max_examples=500, deadline=None)
+        @given(ARGUMENTS)
+        def arrive(words: list[str]) -> None:
+            command = ssh.gpudash_command(host, *words, config=config, terminal=False)
+            result = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
+            assert (result.returncode, result.stdout) == (0, echoed(words)), result.stderr
+
+        try:
+            arrive()
+        finally:
+            subprocess.run(["ssh", "-F", config, "-O", "exit", host], stderr=subprocess.DEVNULL)
+
+
+@needs_ssh
+def test_arguments_that_are_too_long_are_refused() -> None:
+    with pytest.raises(UsageError, match="too long: 40,000 bytes, at most 30,000"):
+        ssh.gpudash_command("lab7", "x" * 40_000)
+
+
+@needs_ssh
+def test_a_host_without_gpudash_is_told_from_one_that_fails() -> None:
+    environ = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
     if shutil.which("gpudash", path=environ["PATH"]) is None:
-        result = subprocess.run(["sh", "-c", script], capture_output=True, env=environ, text=True)
+        script = ssh.gpudash_command("lab7", "kill", "1")[-1]
+        result = subprocess.run(["sh", "-c", script], capture_output=True, env=environ)
         assert result.returncode == 127
 
 
