@@ -99,7 +99,9 @@ class ControlReader:
                     self.seconds = seconds
 
 
-def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> CollectorProcess:
+def spawn(
+    argv: Sequence[str], environ: Mapping[str, str], line_limit: int | None = None
+) -> CollectorProcess:
     """Start a controlled collector by its command, in a session of its own.
 
     Its environment is ours and `environ`. Raises OSError when it cannot be started.
@@ -114,7 +116,8 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> CollectorProcess:
             stdout=PIPE,
             stderr=PIPE,
             start_new_session=True,
-        )
+        ),
+        line_limit,
     )
 
 
@@ -173,6 +176,11 @@ class CollectorProcess:
                 return lines, True
             self._split(chunk, lines)
         return lines, False
+
+    @property
+    def rest(self) -> bytes:
+        """What has arrived of the line that is not whole yet."""
+        return b"".join(self._pending)
 
     def read_errors(self) -> None:
         """Keep the end of what it wrote to stderr, so that a full pipe does not stop it."""

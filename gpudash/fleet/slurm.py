@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.feed.collector import CollectorProcess, spawn
-from gpudash.fleet.names import expand
+from gpudash.fleet.names import MAX_SLURM_BYTES, expand
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
@@ -28,7 +28,7 @@ from gpudash.model.fleet import (
     FleetSource,
     SourceState,
 )
-from gpudash.model.text import NAME_BYTES, SafeText, clean
+from gpudash.model.text import NAME_BYTES, SafeText, clean, clean_bytes
 
 _FIELDS = "%A|%i|%u|%a|%P|%T|%M|%l|%N|%j"
 """Job, job as shown, user, account, partition, state, time, its limit, nodes; the name is last."""
@@ -45,7 +45,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 _INTERVAL, _DEADLINE, _EXIT_SECONDS = 60.0, 20.0, 1.0
 _KEPT_SECONDS = 3 * _INTERVAL
 """How long an answer stands while there is no other: jobs end and their GPUs are given on."""
-_MAX_BYTES = 64 << 20
 _MAX_NODE_LINE = 1 << 14
 _MAX_INDEX = 1 << 10
 
@@ -58,6 +57,15 @@ _FIELD = r"(?:^| ){}=(\S+)"
 _REASON = re.compile(r" Reason=(.+?)(?: \[[^\[\]]*@[^\[\]]*\].*)?$")
 _SPAN = re.compile(r"(?:([0-9]{1,5})-)?(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})")
 _CLOSED = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
+
+
+_KNOWN = {
+    "queue": re.compile(rb" *[0-9]+ *(?:\|[^|]*){8}\|"),
+    "jobs": re.compile(rb"JobId=[0-9]{1,18} |No jobs in the system"),
+    "nodes": re.compile(rb"NodeName=\S+ |No nodes in the system"),
+}
+"""How a line begins that a command prints."""
+_SHOWN = 60
 
 
 class Allocation(NamedTuple):
@@ -122,6 +130,20 @@ def parse(
         host = hosts.get(name) or FleetHost(name=SafeText(name))
         hosts[name] = replace(host, devices=tuple(devices[index] for index in sorted(devices)))
     return tuple(hosts.values()), tuple(found.values())
+
+
+def _unreadable(name: str, lines: Iterable[bytes]) -> str | None:
+    """Return what is wrong with all that a command of `COMMANDS` has printed, None for nothing.
+
+    One line that is as expected will do: others may be those of a name with a line break.
+    """
+    printed = [line for line in lines if line.strip()]
+    if any(_KNOWN[name].match(line) for line in printed):
+        return None
+    if printed:
+        return f"not what Slurm prints: '{clean_bytes(printed[0], _SHOWN)}'"
+    # It says so where there are none.
+    return "printed nothing" if name == "nodes" else None
 
 
 def _job(line: bytes) -> tuple[str, FleetJob | None, frozenset[str]]:
@@ -320,7 +342,7 @@ class SlurmSource:
         name = self._left[0]
         self._started_at, self._ended_at = self._clock(), None
         try:
-            self._process = spawn(self._commands[name], {"LC_ALL": "C"})
+            self._process = spawn(self._commands[name], {"LC_ALL": "C"}, MAX_SLURM_BYTES)
         except OSError as error:
             self._fail(f"{self._commands[name][0]} cannot be started: {error.strerror}")
 
@@ -332,8 +354,8 @@ class SlurmSource:
             self._size += sum(map(len, lines))
             if has_ended:
                 self._ended_at = now
-        if self._size > _MAX_BYTES:
-            self._fail(f"{self._left[0]}: more than {_MAX_BYTES >> 20} MiB")
+        if self._size > MAX_SLURM_BYTES or process.take_oversized():
+            self._fail(f"{self._left[0]}: more than {MAX_SLURM_BYTES >> 20} MiB")
         elif now - self._started_at >= self._deadline:
             self._fail(f"{self._commands[self._left[0]][0]}: no answer for {self._deadline:.0f} s")
         elif self._ended_at is not None:
@@ -347,14 +369,20 @@ class SlurmSource:
 
     def _finish(self, process: CollectorProcess) -> None:
         """Take what a command has printed, and start the next or read them all."""
+        name = self._left[0]
+        lines = self._lines[name]
+        lines.append(process.rest)
+        why = _unreadable(name, lines)
+        if why is not None:
+            self._fail(f"{self._commands[name][0]}: {why}")
+            return
         process.abandon()
         self._process = None
         del self._left[0]
         if self._left:
             self._start()
             return
-        lines = [self._lines.get(name, []) for name in ("queue", "jobs", "nodes")]
-        self._hosts, self._jobs = parse(*lines)
+        self._hosts, self._jobs = parse(*(self._lines[each] for each in ("queue", "jobs", "nodes")))
         self._lines = {}
         self._read_at, self._message = self._clock(), None
         self._due = self._clock() + _INTERVAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,23 @@ def test_slurm_that_fails_is_quoted(programs: Path) -> None:
 def test_groups_that_are_not_in_the_settings_are_those_of_nodeset(programs: Path) -> None:
     program(programs / "nodeset", 'echo "n1 n2 $1 $2" | { read a b c d; echo "$a $b"; }')
     assert expand(["@rack"]) == {"n1": "rack", "n2": "rack"}
+
+
+def test_what_slurm_prints_has_a_limit(programs: Path) -> None:
+    for line in ("gpu01\\n" * 1000, "x" * 4096):
+        writer = f"import sys\nfor _ in range(20000): sys.stdout.write('{line}')"
+        program(programs / "squeue", f'exec {sys.executable} -c "{writer}"')
+        with pytest.raises(UsageError, match="job 1: squeue failed: more than 64 MiB"):
+            names("slurm:1")
+
+
+def test_slurm_that_hangs_is_left_behind(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpudash.fleet.names._COMMAND_SECONDS", 0.1)
+    program(programs / "squeue", "echo gpu01; exec /bin/sleep 600")
+    with pytest.raises(UsageError, match="job 1: squeue failed: no answer"):
+        names("slurm:1")
+
+
+def test_the_last_line_may_have_no_end(programs: Path) -> None:
+    program(programs / "squeue", "printf gpu01")
+    assert names("slurm:1") == ["gpu01"]

@@ -161,6 +161,56 @@ def test_asks_slurm() -> None:
     assert len(reading.jobs) == 3
 
 
+PRINTS = "import sys; sys.stdout.buffer.write({!r})"
+
+
+def printing(**texts: bytes) -> SlurmSource:
+    """A Slurm whose commands print these texts, and elsewhere what they print here."""
+    usual = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
+    whole = {name: b"\n".join(lines) + b"\n" for name, lines in usual.items()} | texts
+    return SlurmSource(
+        {name: [sys.executable, "-c", PRINTS.format(text)] for name, text in whole.items()}
+    )
+
+
+@pytest.mark.parametrize("name", ["queue", "jobs", "nodes"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<html><title>502 Bad Gateway</title></html>\n",
+        b"Welcome to the cluster!\n\n\x1b[2Jplease log in\n",
+        b"without a newline",
+        b"\xff\xfe\x00" * 99 + b"\n",
+    ],
+)
+def test_what_slurm_does_not_print_is_a_failure(name: str, text: bytes) -> None:
+    reading = worked(printing(**{name: text}))
+    assert (reading.report.state, reading.hosts) == ("failed", ())
+    assert f"{sys.executable}: not what Slurm prints: '" in str(reading.report.message)
+    assert str(reading.report.message).isprintable()
+
+
+def test_a_slurm_without_jobs_or_nodes_is_none_that_fails() -> None:
+    nothing = {"queue": b"", "jobs": b"No jobs in the system\n"}
+    reading = worked(printing(**nothing))
+    assert (reading.report.state, len(reading.hosts), reading.jobs) == ("ok", 4, ())
+    reading = worked(printing(**nothing, nodes=b"No nodes in the system\n"))
+    assert (reading.report.state, reading.hosts) == ("ok", ())
+    reading = worked(printing(**nothing, nodes=b""))
+    assert (reading.report.state, reading.hosts) == ("failed", ())
+    assert "printed nothing" in str(reading.report.message)
+
+
+def test_answers_and_lines_have_a_limit() -> None:
+    for text, size in (("b'a' * 8191 + b'\\n'", 8192), ("b'a' * 8192", 8192)):
+        program = (
+            f"import sys\nfor _ in range({(65 << 20) // size}): sys.stdout.buffer.write({text})"
+        )
+        reading = worked(SlurmSource(commands(program)))
+        assert reading.report.state == "failed"
+        assert "more than 64 MiB" in str(reading.report.message)
+
+
 def test_says_why_slurm_does_not_answer() -> None:
     program = "import sys; sys.exit('slurm_load_jobs error: Unable to contact slurm controller')"
     reading = worked(SlurmSource(commands(program)))
