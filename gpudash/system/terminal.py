@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import stat
 import termios
 from collections.abc import Mapping
 from contextlib import suppress
@@ -61,12 +63,27 @@ def redirect(path: str) -> None:
     """Let stdout be a file, whose content stays until something is written; raises OutputError."""
     global _file_is_untouched
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        descriptor = _open_output(path)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from None
     os.dup2(descriptor, _FD)
     os.close(descriptor)
     _file_is_untouched = True
+
+
+def _open_output(path: str) -> int:
+    """Open a file to write to; nothing is made through a link, nor written through another's."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    link, folder = os.lstat(path), os.stat(os.path.dirname(path) or ".")
+    if folder.st_mode & stat.S_IWOTH or link.st_uid not in (0, os.geteuid()):
+        raise OutputError(f"{path}: a symbolic link that others may have made: name its target")
+    if not os.path.exists(path):
+        raise OutputError(f"{path}: a symbolic link to nothing: name its target")
+    return os.open(path, os.O_WRONLY)
 
 
 def empty_file() -> None:

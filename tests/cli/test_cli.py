@@ -313,3 +313,42 @@ def test_a_command_declares_itself(name: str) -> None:
     verb = verbs.load(name)
     assert verb.help
     assert f"gpudash {name}" in gpudash(name, "--help").stdout
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
+def test_an_output_file_is_never_made_through_a_link(tmp_path: Path, mode: int) -> None:
+    folder, target = tmp_path / "folder", tmp_path / "target"
+    folder.mkdir()
+    folder.chmod(mode)
+    link = folder / "link"
+    link.symlink_to(target)
+    run = gpudash("--query-gpu=name", "--format=csv", "--demo=single", "-f", str(link))
+    assert (run.returncode, run.stdout) == (ExitStatus.OUTPUT, "")
+    assert run.stderr.startswith(f"gpudash: {link}: a symbolic link ")
+    assert run.stderr.count("\n") == 1
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_followed"),
+    [(0o755, 0, True), (0o755, 4242, False), (0o1777, 0, False), (0o1777, 4242, False)],
+)
+def test_an_output_file_is_written_through_ones_own_links_alone(
+    tmp_path: Path, mode: int, owner: int, is_followed: bool
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a link away")
+    folder, target = tmp_path / "folder", tmp_path / "target"
+    folder.mkdir()
+    folder.chmod(mode)
+    target.write_text("before")
+    link = folder / "link"
+    link.symlink_to(target)
+    os.chown(link, owner, owner, follow_symlinks=False)
+    run = gpudash("--json-schema", "-f", str(link))
+    assert (run.returncode == 0) is is_followed
+    assert (target.read_text() != "before") is is_followed
+
+
+def test_an_output_file_may_be_the_output_itself() -> None:
+    assert gpudash("--json-schema", "-f", "/dev/stdout").stdout.startswith("{")
