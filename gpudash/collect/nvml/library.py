@@ -30,6 +30,8 @@ _MAX_GROWTHS = 6
 _MAX_ENTRIES = 1 << 17
 """More than a kernel has PIDs for on one GPU; a count above it is garbage."""
 _NO_INSTANCE = 0xFFFFFFFF
+_OF_NVIDIA = ("_nvmlGetFunctionPointer", "NVMLLibraryMismatchError")
+"""Names that are used of the module itself, and that only nvidia-ml-py's has."""
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
 """How a single field is refused: a driver that is older than the field calls it invalid."""
@@ -165,17 +167,18 @@ class DeviceLost(Exception):  # noqa: N818
 def load() -> Any:
     """Return the pynvml module of nvidia-ml-py.
 
-    Raises GpudashError when another package of that name hides it.
+    Raises GpudashError when another package of that name hides it, or it is too old.
     """
     unused = ModuleType("ctypes.util")
     unused.find_library = None  # type: ignore[attr-defined]
     with importing("ctypes.util", unused):
         import pynvml
 
-    if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlMemory_v2"):
+    if not all(hasattr(pynvml, name) for name in _OF_NVIDIA):
         raise GpudashError(
-            "the PyPI package 'pynvml' hides nvidia-ml-py, which gpudash reads GPUs with: "
-            "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py"
+            "nvidia-ml-py, which gpudash reads GPUs with, is outdated, or the PyPI package "
+            "'pynvml' hides it: pip uninstall pynvml && pip install -U --force-reinstall "
+            "nvidia-ml-py"
         )
     return pynvml
 
@@ -201,9 +204,7 @@ class Library:
         """The fields of devices, and `processes`, that are asked for; None for what all show."""
         self.stopwatch = stopwatch
         """The clock that measures how long calls take, in seconds."""
-        # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
-        mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
-        self._errors = (module.NVMLError, mismatch)
+        self._errors = (module.NVMLError, module.NVMLLibraryMismatchError)
         self._functions: dict[str, Callable[..., Any]] = {}
         self._raw = hasattr(module, "_nvmlGetFunctionPointer")
         self._wide_processes = False
@@ -409,8 +410,7 @@ _CALLERS = frozenset(
 def _number(entry: Any) -> int | float | None:
     """Return the member that holds a field's value, None if this pynvml does not know its type."""
     kind = entry.valueType
-    # The oldest nvidia-ml-py that is accepted lacks usVal.
-    return getattr(entry.value, _VALUE_MEMBERS[kind], None) if kind < len(_VALUE_MEMBERS) else None
+    return getattr(entry.value, _VALUE_MEMBERS[kind]) if kind < len(_VALUE_MEMBERS) else None
 
 
 def _unless(value: int | None, sentinel: int) -> int | None:

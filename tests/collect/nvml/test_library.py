@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import sys
 from ctypes import c_uint
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import FieldAnswer, Library, listed
-from gpudash.collect.simulated import SimulatedHost
-from tests.collect.nvml.tampering import Machine, Tampered
+from gpudash.collect.nvml.library import FieldAnswer, Library, listed, load
+from gpudash.model.errors import GpudashError
+from tests.collect.nvml.tampering import Machine
 from tests.fakenvml.asking import ask
 
 UNSIGNED_SHORT, UNKNOWN_TYPE = 6, 99
@@ -39,9 +40,8 @@ def test_each_value_is_read_by_its_type() -> None:
 
 
 def test_a_value_of_a_type_that_pynvml_does_not_know_is_absent() -> None:
-    short, newer = entry(1, kind=UNSIGNED_SHORT), entry(2, kind=UNKNOWN_TYPE)
-    answers = library_that_answers(short, newer, entry(3, uiVal=1)).fields(None, [])
-    assert answers.values == {(3, 0): FieldAnswer(1, 5)}
+    answers = library_that_answers(entry(1, kind=UNKNOWN_TYPE), entry(2, uiVal=1)).fields(None, [])
+    assert answers.values == {(2, 0): FieldAnswer(1, 5)}
     assert answers.refused == frozenset()
 
 
@@ -90,20 +90,43 @@ def test_the_librarys_own_version_says_how_fields_are_numbered(
     assert asked == [(expected, 0)]
 
 
-class OldModule(Tampered):
-    """pynvml as of 12.535.108, which had fewer errors of its own."""
+def test_pynvml_has_every_name_that_is_read(fakenvml: Path) -> None:
+    states, absent = ask(
+        fakenvml,
+        """
+        !from gpudash.collect.nvml.bus import PciBus
+        !from gpudash.collect.nvml.library import Library
+        !from gpudash.collect.nvml.reader import NvmlReader
+        !from gpudash.model.device import Device
+        !absent = set()
+        !found = lambda _, name: (hasattr(N, name) or absent.add(name), getattr(N, name))[1]
+        !module = type("Module", (), {"__getattr__": found})()
+        !all = {*Device.__struct_fields__, "processes"}
+        !libraries = [Library(module, pcie_throughput=True), Library(module, wanted=all)]
+        !readers = [NvmlReader(library, PciBus()) for library in libraries]
+        [reader.read().devices[2].state for reader in readers for _ in range(3)]
+        sorted(absent)
+        """,
+        prelude="",
+        DEVICES=2,
+        MIG=1,
+        GPM=1,
+        GRACE=1,
+        WORN=1,
+        FABRIC=3,
+        PROCS_PER_DEVICE=1,
+    )
+    assert states == ["ok"] * 6
+    # Before 13.595 this is what pynvml calls under the name without a version.
+    assert set(absent) <= {"nvmlDeviceGetDriverModel_v1"}
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "NVMLLibraryMismatchError":
-            raise AttributeError(name)
-        return super().__getattr__(name)
 
-
-def test_the_oldest_pynvml_is_read_all_the_same() -> None:
-    library = Library(OldModule(SimulatedHost("single").library))
-    library.open()
-    assert library.call("nvmlDeviceGetCount") == (1, 0)
-    assert library.call("nvmlDeviceGetHandleByIndex", 5) == (None, codes.INVALID_ARGUMENT)
+def test_another_module_of_that_name_is_reported_and_not_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", ModuleType("pynvml"))
+    with pytest.raises(GpudashError, match=r"pip install -U --force-reinstall nvidia-ml-py$"):
+        load()
 
 
 def test_listing_processes_makes_no_type_again_and_again(fakenvml: Path) -> None:
