@@ -108,6 +108,8 @@ class GpuReader:
         """How often its handle was obtained: what an earlier one refused, a later one may not."""
         self.handed_over: dict[str, Device] = {}
         """What an earlier collector knew of each GPU, by UUID."""
+        self.xid_watches: list[XidWatch] = []
+        """Those of all GPUs, each of which may fetch what is another's."""
         self._library = library
         self._wall_clock = wall_clock
         self._instances = InstanceReader(library)
@@ -259,7 +261,9 @@ class GpuReader:
         """Continue where an earlier collector ended."""
         from gpudash.collect.nvml.xids import XidWatch
 
-        self._xids = self._xids or XidWatch(self._library, self._wall_clock, before.xid_events)
+        self._xids = self._xids or XidWatch(
+            self._library, self._wall_clock, self.xid_watches, before.xid_events
+        )
         values = asdict(before).items()
         self._before = {name: value for name, value in values if value is not None}
 
@@ -274,7 +278,7 @@ class GpuReader:
         if self._xids is None:
             from gpudash.collect.nvml.xids import XidWatch
 
-            self._xids = XidWatch(self._library, self._wall_clock)
+            self._xids = XidWatch(self._library, self._wall_clock, self.xid_watches)
         self._xids.fetch(self.handle, now)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,6 +19,9 @@ from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
 from gpudash.model.text import NAME_BYTES, SafeText, bound, clean
 from gpudash.system.pci import kernel_address
+
+if TYPE_CHECKING:
+    from gpudash.collect.nvml.xids import XidWatch
 
 _MAX_GPUS = 1024
 
@@ -201,6 +205,7 @@ class DeviceRegistry:
     ) -> None:
         self.gpus: list[Gpu] = []
         self._handed_over = {} if handed_over is None else handed_over
+        self._xid_watches: list[XidWatch] = []
         self._library = library
         self._clock = clock
         self._wall_clock = wall_clock
@@ -235,6 +240,7 @@ class DeviceRegistry:
             gpu = before.get(address) if address else left.get(index)
             gpus.append(gpu or Gpu(self._library, index, address, self._clock, self._wall_clock))
             gpus[-1].reader.handed_over = self._handed_over
+            gpus[-1].reader.xid_watches = self._xid_watches
             gpus[-1].reader.reopen(index)
         self.gpus = gpus
         present = {gpu.address for gpu in self.gpus}
@@ -273,6 +279,8 @@ class DeviceRegistry:
         """Free what NVML allocated for all, while it is still open."""
         for gpu in self.gpus:
             gpu.reader.close()
+        for watch in self._xid_watches:
+            watch.forget_handle()
 
     def _address(self, index: int) -> str | None:
         handle, code = self._library.call("nvmlDeviceGetHandleByIndex", index)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,45 +20,65 @@ _UNKNOWN_XID = 999
 _NO_INSTANCE = 0xFFFFFFFF
 _MAX_KEPT = 16
 _MAX_FETCHED = 64
+_LOCK = Lock()
+"""Held while events change: one GPU's thread may fetch another's."""
+
+_Events = Counter[tuple["XidWatch", int, int]]
+"""How often each XID of a watched device and a GPU instance was brought."""
 
 
 class XidWatch:
-    """The XIDs of one GPU since it is watched, kept when the GPU is lost."""
+    """The XIDs of one GPU since it is watched, kept when the GPU is lost.
+
+    A library may report an event in the set of another GPU, or in those of all. So each event goes
+    to the watch of its device, of `watches`, and is expected once in each of the other sets.
+    """
 
     def __init__(
         self,
         library: Library,
         wall_clock: Callable[[], float],
+        watches: list[XidWatch],
         events: tuple[XidEvent, ...] | None = None,
     ) -> None:
         self.events = events
         """The last of each kind, the newest last; None until the driver accepts to report them."""
         self._library = library
         self._wall_clock = wall_clock
+        self._watches = watches
+        watches.append(self)
         self._set: Any = None
         self._handle: Any = None
+        self._expected = _Events()
+        """What other sets have brought since this one was last empty."""
         self._reset()
 
     def fetch(self, handle: Any, now: float) -> None:
         """Take what was reported, once events are registered."""
+        self._handle = handle
         if self._set is None and self._is_supported and self._timer.is_due(now):
             self._register(handle)
         if self._set is not None:
-            self._take(handle)
+            self._take()
 
     def close(self) -> None:
-        """Take what is left and free the event set: the handle that it is for is gone."""
+        """Take what is left and free the event set: its GPU is gone, or the driver is released."""
         if self._set is not None:
-            self._take(self._handle)
+            self._take()
         if self._set is not None:
             self._library.call("nvmlEventSetFree", self._set)
         self._set = None
         self._reset()
 
+    def forget_handle(self) -> None:
+        """Take no more events of the handle, which another GPU may get: the driver is released."""
+        self._handle = None
+
     def mark_before_reset(self) -> None:
         """Mark what was reported so far as of before a reset."""
-        if self.events:
-            self.events = tuple(replace(event, before_reset=True) for event in self.events)
+        with _LOCK:
+            if self.events:
+                self.events = tuple(replace(event, before_reset=True) for event in self.events)
 
     def _reset(self) -> None:
         self._is_supported = True
@@ -76,10 +98,13 @@ class XidWatch:
         if code in codes.PERMANENT:
             self._is_supported = False
         if not code:
-            self._set, self._handle = created, handle
-            self.events = self.events or ()
+            with _LOCK:
+                self._set = created
+                self.events = self.events or ()
 
-    def _take(self, handle: Any) -> None:
+    def _take(self) -> None:
+        with _LOCK:
+            expected, self._expected = self._expected, _Events()
         for _ in range(_MAX_FETCHED):
             event, code = self._library.call("nvmlEventSetWait_v2", self._set, 0)
             if code == codes.TIMEOUT:
@@ -88,13 +113,31 @@ class XidWatch:
                 self._library.call("nvmlEventSetFree", self._set)
                 self._set = None
                 return
-            # Some libraries report every GPU's events to each set.
-            if event.eventType & _XID and self._library.is_same(event.device, handle):
-                self._add(event)
+            if event.eventType & _XID:
+                self._route(event, expected)
+        with _LOCK:
+            self._expected += expected
 
-    def _add(self, event: Any) -> None:
+    def _route(self, event: Any, expected: _Events) -> None:
+        """Give an event to the watch of its device, unless another set has brought it there."""
+        for watch in (self, *self._watches):
+            if watch._handle is not None and self._library.is_same(event.device, watch._handle):
+                break
+        else:
+            return
+        which = watch, event.eventData, event.gpuInstanceId
+        with _LOCK:
+            for brought in (expected, self._expected):
+                if brought[which]:
+                    brought[which] -= 1
+                    return
+            for other in self._watches:
+                if other is not self and other._set is not None:
+                    other._expected[which] += 1
+            watch._add(event.eventData, event.gpuInstanceId)
+
+    def _add(self, number: int, instance: int) -> None:
         """Keep an event; a repeated one only counts up, so that it pushes no other out."""
-        number, instance = event.eventData, event.gpuInstanceId
         xid = XidEvent(
             code=None if number == _UNKNOWN_XID else number,
             seen_at=self._wall_clock(),

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from gpudash.collect.nvml import calls, codes
 from gpudash.collect.nvml.bus import Identity
+from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.xids import XidWatch
 from gpudash.model import xid_handover
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
@@ -359,21 +361,155 @@ def test_a_simulated_card_reports_in_its_time() -> None:
     assert [each.code for each in watched] == [45]
 
 
-def test_an_xid_of_another_gpu_is_not_this_ones() -> None:
+class Sets(Machine):
+    """Eight GPUs, each with a set of its own in which the test lets events arrive."""
+
+    def __init__(self) -> None:
+        super().__init__("pcie-1080ti")
+        self.arriving: dict[int, list[SimpleNamespace]] = {}
+        """By the set: those of the GPUs, in their order, then those that are made again."""
+        self.sets: list[object] = []
+        timeout = self.driver.error(codes.TIMEOUT)
+
+        def wait(events: object, _milliseconds: int) -> SimpleNamespace:
+            if events not in self.sets:
+                self.sets.append(events)
+            pending = self.arriving.get(self.sets.index(events))
+            return pending.pop(0) if pending else timeout()  # type: ignore[return-value]
+
+        self.driver.replaced[WAIT] = wait
+        self.read()
+        self.read()
+
+    def xid(self, code: int, of: int) -> SimpleNamespace:
+        """Return an event of a GPU."""
+        return event(code, device=self.host.library.nvmlDeviceGetHandleByIndex(of))
+
+    def counts(self) -> list[dict[int | None, int]]:
+        """How often each GPU is shown to have reported each XID, after two ticks."""
+        self.read()
+        devices = self.read().devices
+        return [{each.code: each.count for each in one.xid_events or ()} for one in devices]
+
+
+NONE: dict[int | None, int] = {}
+
+
+@pytest.mark.parametrize("arrives_with", [0, 2, 7])
+def test_an_xid_is_that_of_its_gpu_whichever_set_it_arrives_in(arrives_with: int) -> None:
+    machine = Sets()
+    machine.arriving[arrives_with] = [machine.xid(79, of=2), machine.xid(31, of=5)]
+    assert machine.counts() == [NONE, NONE, {79: 1}, NONE, NONE, {31: 1}, NONE, NONE]
+
+
+def test_an_xid_that_arrives_in_every_set_is_one() -> None:
+    machine = Sets()
+    for number in range(8):
+        machine.arriving[number] = [machine.xid(79, of=2), machine.xid(79, of=2)]
+    assert machine.counts() == [NONE, NONE, {79: 2}, NONE, NONE, NONE, NONE, NONE]
+    for number in (0, 6):
+        machine.arriving[number] = [machine.xid(79, of=2)]
+    assert machine.counts()[2] == {79: 3}
+
+
+def test_an_xid_that_arrives_in_the_other_sets_a_tick_later_is_the_same() -> None:
+    machine = Sets()
+    machine.arriving[6] = [machine.xid(79, of=2)]
+    machine.read()
+    for number in range(6):
+        machine.arriving[number] = [machine.xid(79, of=2)]
+    assert machine.counts()[2] == {79: 1}
+
+
+@pytest.mark.parametrize("other", [0, 2, 7])
+def test_an_xid_that_comes_again_in_another_set_alone_is_another_one(other: int) -> None:
+    machine = Sets()
+    machine.arriving[3] = [machine.xid(13, of=2)]
+    assert machine.counts()[2] == {13: 1}
+    machine.arriving[other] = [machine.xid(13, of=2)]
+    assert machine.counts()[2] == {13: 2}
+
+
+def test_an_xid_that_another_thread_brings_meanwhile_is_the_same() -> None:
     machine = Machine("pcie-1080ti")
-    machine.read()
-    library, timeout = machine.host.library, machine.driver.error(codes.TIMEOUT)
-    third = library.nvmlDeviceGetHandleByIndex(2)
-    unseen = {}
+    library, watches = Library(machine.driver), list[XidWatch]()
+    library.open()
+    slow, quick = (XidWatch(library, lambda: machine.now, watches) for _ in range(2))
+    of_slow, of_quick = (machine.host.library.nvmlDeviceGetHandleByIndex(n) for n in range(2))
+    timeout = machine.driver.error(codes.TIMEOUT)
+    machine.driver.replaced[WAIT] = timeout
+    slow.fetch(of_slow, machine.now)
+    quick.fetch(of_quick, machine.now)
+    pending = [event(79, device=of_slow), event(79, device=of_slow)]
 
-    def every_event_in_every_set(events: object, milliseconds: int) -> SimpleNamespace:
-        if unseen.setdefault(id(events), True):
-            unseen[id(events)] = False
-            return event(79, device=third)
-        timeout()
-        raise AssertionError
+    def wait(*_: object) -> SimpleNamespace:
+        if len(pending) == 2:
+            brought = pending.pop()
+            quick.fetch(of_quick, machine.now)
+            return brought
+        return pending.pop() if pending else timeout()  # type: ignore[return-value]
 
-    machine.driver.replaced[WAIT] = every_event_in_every_set
+    machine.driver.replaced[WAIT] = wait
+    slow.fetch(of_slow, machine.now)
+    assert [(each.code, each.count) for each in slow.events or ()] == [(79, 1)]
+    assert quick.events == ()
+
+
+def test_a_storm_in_every_set_is_counted_once() -> None:
+    machine = Sets()
+    machine.arriving[0] = [machine.xid(13, of=2) for _ in range(100)]
+    for number in range(1, 8):
+        machine.arriving[number] = [machine.xid(31, of=2) for _ in range(100)]
+        machine.arriving[number] += [machine.xid(13, of=2) for _ in range(100)]
+    machine.counts()
+    assert machine.counts()[2] == {13: 100, 31: 100}
+
+
+def test_nothing_of_before_is_expected_in_a_set_that_is_made_again() -> None:
+    machine = Sets()
+    wait = machine.driver.replaced[WAIT]
+    failed = machine.driver.error(codes.UNKNOWN)
+    fails = lambda events, _: failed() if events is machine.sets[0] else wait(events, 0)  # noqa: E731
+    machine.driver.replaced[WAIT] = fails
+    machine.arriving[7] = [machine.xid(13, of=2)]
+    assert machine.counts()[2] == {13: 1}
+    machine.arriving[8] = [machine.xid(13, of=2)]
+    machine.read(after=60.0)
+    assert machine.counts()[2] == {13: 2}
+
+
+def test_the_xid_of_a_lost_gpu_arrives_with_another_one() -> None:
+    machine = Sets()
+    third = machine.host.library.nvmlDeviceGetHandleByIndex(2)
+    temperature = machine.host.library.nvmlDeviceGetTemperatureV
+    lost = machine.driver.error(codes.GPU_IS_LOST)
+    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lambda handle, kind: (
+        lost() if handle == third else temperature(handle, kind)
+    )
+    assert machine.read().devices[2].state == "lost"
+    machine.arriving[5] = [machine.xid(79, of=2)]
+    assert machine.counts() == [NONE, NONE, {79: 1}, NONE, NONE, NONE, NONE, NONE]
+
+
+def test_xids_are_routed_again_after_the_driver_was_released() -> None:
+    machine = Sets()
+    late = machine.xid(79, of=2)
+    machine.reader.close()
     machine.read()
-    devices = machine.read().devices
-    assert [len(device.xid_events or ()) for device in devices] == [0, 0, 1, 0, 0, 0, 0, 0]
+    machine.arriving[8] = [late]
+    assert machine.counts()[2] == {79: 1}
+
+
+def test_a_handle_of_before_the_driver_was_released_is_no_gpus() -> None:
+    machine = Sets()
+    late = machine.xid(79, of=2)
+    machine.reader.close()
+    # In the first new set, so that it is fetched before the GPU has a handle again.
+    machine.arriving[8] = [late]
+    assert machine.counts() == [NONE] * 8
+
+
+def test_an_xid_of_no_gpu_that_is_there_is_left_out() -> None:
+    machine = Sets()
+    machine.arriving[3] = [event(79, device=None)]
+    assert machine.counts() == [NONE] * 8
