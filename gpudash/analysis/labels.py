@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
@@ -20,17 +20,6 @@ _VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _DEVICE_ORDER = "CUDA_DEVICE_ORDER"
 _CONTAINER_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 _NO_SUBSET = frozenset({"", "all", "none", "void"})
-
-
-def device_labels(devices: Sequence[Device]) -> dict[str, str]:
-    """Return the label of each device by its key: `0`, of a MIG instance `0:1`."""
-    parents = {device.uuid: device.index for device in devices if not device.is_mig}
-    return {
-        device.key: f"{parents.get(device.parent_uuid, '?')}:{device.index}"
-        if device.is_mig
-        else str(device.index)
-        for device in devices
-    }
 
 
 def gpu_ranges(devices: Iterable[ProcessDevice | Device], mig_labels: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 from msgspec.structs import replace
 
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Finding, Snapshot
@@ -95,8 +95,6 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
             return found
         found = []
     else:
-        from gpudash.analysis.labels import device_labels
-
         labels = device_labels(snapshot.devices)
         found = [d for d in snapshot.devices if _is_called(d, labels[d.key], word)]
     if len(found) == 1:

@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.analysis.health.findings import findings_by_device
-from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
+from gpudash.analysis.labels import gpu_ranges, mig_labels
 from gpudash.analysis.status import status_level, statuses
 from gpudash.analysis.usage import memory_of, memory_percent
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.state import Level, State

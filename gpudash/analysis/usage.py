@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -59,17 +59,19 @@ class Tally(NamedTuple):
 
 
 def tally(
-    snapshot: Snapshot, found: Mapping[str, State] | None = None, hidden: Set[str] = frozenset()
+    snapshot: Snapshot,
+    found: Mapping[str, State] | None = None,
+    shown: Sequence[Device] | None = None,
 ) -> Tally:
     """Return the parts of the summary: each word as often as the column STATUS shows it.
 
-    `found` are the states of the devices by their keys, if they are known, and `hidden` the keys
-    of those that are not shown.
+    `found` are the states of the devices by their keys, if they are known; `shown` are the devices
+    that are counted, all with None.
     """
     if gpus_unknown(snapshot):
         return Tally("GPUs unknown", [])
     found = statuses(snapshot) if found is None else found
-    shown = [device for device in snapshot.devices if device.key not in hidden]
+    shown = snapshot.devices if shown is None else shown
     words = Counter(found[device.key] for device in shown)
     counts = [(words[state], state) for state in STATES if words[state]]
     instances = sum(device.is_mig for device in shown)

@@ -22,7 +22,7 @@ from gpudash.collect.nvml.worker import (
     one_shot_timeouts,
 )
 from gpudash.collect.source import Holders, HostReader, Source
-from gpudash.model.device import Device
+from gpudash.model.device import Device, labelled
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import EXITED, Holder, LastRead, Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
@@ -204,7 +204,7 @@ class LocalSource:
         return Snapshot(
             taken_at=taken_at,
             host=host,
-            devices=devices,
+            devices=labelled(devices),
             processes=processes,
             holders=holders,
             topology=nvml.topology,

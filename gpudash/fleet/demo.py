@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.fleet.source import Reading
+from gpudash.model.device import device_label
 from gpudash.model.fleet import (
     ChartRequest,
     FleetChart,
@@ -293,7 +294,12 @@ class DemoSource:
             idle_seconds=None,
         )
         halves = [
-            replace(half, index=number, uuid=self._uuid(f"MIG-{gpu.uuid}-{number}"))
+            replace(
+                half,
+                index=number,
+                label=device_label(number, gpu.index),
+                uuid=self._uuid(f"MIG-{gpu.uuid}-{number}"),
+            )
             for number in (1, 2)
         ]
         return [replace(gpu, gpu_utilization_percent=None, idle_seconds=None), *halves]
@@ -304,7 +310,9 @@ class DemoSource:
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
         uuid = self._uuids[host * self._gpus + gpu]
         if "lost" in flags:
-            return FleetDevice(index=gpu, uuid=uuid, name=model.name, state="lost")
+            return FleetDevice(
+                index=gpu, label=device_label(gpu), uuid=uuid, name=model.name, state="lost"
+            )
         kind = task.kind
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
@@ -322,6 +330,7 @@ class DemoSource:
         job = task.job
         return FleetDevice(
             index=gpu,
+            label=device_label(gpu),
             uuid=uuid,
             name=model.name,
             gpu_utilization_percent=used,

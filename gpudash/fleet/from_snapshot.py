@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.status import statuses
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
@@ -18,7 +18,7 @@ _MAX_USERS = 64
 _SAME = tuple(
     name
     for name in FleetDevice.__struct_fields__
-    if name in Device.__struct_fields__ and name not in ("name", "status")
+    if name in Device.__struct_fields__ and name not in ("name", "label", "status")
 )
 """Fields that a device of many hosts has as they are."""
 
@@ -46,7 +46,7 @@ class HostReader:
         """
         if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
             snapshot = self._diagnosis.examine(snapshot)
-        states = statuses(snapshot)
+        states, labels = statuses(snapshot), device_labels(snapshot.devices)
         users, jobs = _holders(snapshot)
         host = snapshot.host
         devices = []
@@ -56,6 +56,8 @@ class HostReader:
             devices.append(
                 FleetDevice(
                     **same,
+                    # Also of a host whose gpudash is older and sends none.
+                    label=labels[device.key],
                     name=device.name and bound(device.name, NAME_BYTES),
                     status=states[device.key].id,
                     xid=_recent_xid(device, snapshot),

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import ValidationError, convert
 
-from gpudash.model.device import Device, DeviceState, device_fields
+from gpudash.model.device import Device, DeviceState, device_fields, labelled
 from gpudash.model.errors import WireError
 from gpudash.model.fault import Fault
 from gpudash.model.fields import Field
@@ -91,7 +91,7 @@ def _decode(sections: Sequence[str]) -> Snapshot:
     )
     rows = list(_rows(query))
     devices = [device for row in rows if (device := _device(row)) is not None][:_MAX_DEVICES]
-    devices = list(_with_instances(devices, listed))
+    devices = list(labelled(list(_with_instances(devices, listed))))
     errors = []
     if not rows:
         message = query[-1] if query else "nvidia-smi printed nothing"

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from gpudash.feed.collector import CollectorProcess, spawn
 from gpudash.fleet.names import MAX_SLURM_BYTES, expand
 from gpudash.fleet.source import Reading
+from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     FleetDevice,
@@ -125,7 +126,9 @@ def parse(
             if name not in divided:
                 devices = given.setdefault(name, {})
                 for index in indices:
-                    devices[index] = FleetDevice(index=index, job=job.id, users=users)
+                    devices[index] = FleetDevice(
+                        index=index, label=device_label(index), job=job.id, users=users
+                    )
     for name, devices in given.items():
         host = hosts.get(name) or FleetHost(name=SafeText(name))
         hosts[name] = replace(host, devices=tuple(devices[index] for index in sorted(devices)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpudash.model.device import device_label
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.state import FREE, HELD, RANKS, STATES, UNKNOWN, Level, State, state_of
 from gpudash.model.text import SafeText
@@ -104,10 +105,7 @@ class GpuRow(NamedTuple):
     @property
     def label(self) -> str:
         """Its index on the host; of a MIG instance after that of its GPU, such as `0:7`."""
-        index, number = self.device.index, gpu_index(self.host, self.device)
-        if self.device.parent_uuid is None:
-            return str(index)
-        return f"{'?' if number is None else number}:{index}"
+        return label_of(self.host, self.device)
 
     @property
     def is_known(self) -> bool:
@@ -222,6 +220,16 @@ def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
     if parent is None:
         return device.index
     return next((each.index for each in host.devices if each.uuid == parent), None)
+
+
+def label_of(host: FleetHost, device: FleetDevice) -> str:
+    """Return what a device is called; worked out where an older document does not have it."""
+    if device.label is not None:
+        return device.label
+    if device.parent_uuid is None:
+        return device_label(device.index)
+    parent = gpu_index(host, device)
+    return device_label(device.index, "?" if parent is None else parent)
 
 
 def missing_gpus(host: FleetHost) -> int:

@@ -15,14 +15,14 @@ from gpudash.analysis.filter.predicates import (
     OTHER,
     WORD_OPERATORS,
     Test,
-    in_range,
     of_number,
     of_set,
     of_text,
+    on_gpus,
 )
 from gpudash.analysis.filter.terms import NAMES, SHARE, SIZE, SPAN, Term
 from gpudash.fleet.names import expand, short
-from gpudash.fleet.summary import Fits, age_of, gpu_index
+from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
@@ -97,9 +97,8 @@ def _namespace(row: Candidate) -> Iterable[str]:
     return [job.partition("/")[0] for job in _job(row) if "/" in job]
 
 
-def _index(row: Candidate) -> frozenset[str]:
-    number = None if row.device is None else gpu_index(row.host, row.device)
-    return frozenset() if number is None else frozenset((str(number),))
+def _label(row: Candidate) -> frozenset[str]:
+    return frozenset() if row.device is None else frozenset((label_of(row.host, row.device),))
 
 
 def _age(row: Candidate) -> float | None:
@@ -264,10 +263,10 @@ TERMS: tuple[Term[Candidate], ...] = (
     Term(
         names=("gpu", "gpus"),
         example="gpu:0-3",
-        help="its index on the host",
-        values="indices such as 2 or 0-3,6",
+        help="its index on the host, or a MIG instance such as 0:1",
+        values="indices such as 2, 0-3,6 or the MIG instance 0:1",
         operators=WORD_OPERATORS,
-        test=of_set(_index, in_range),
+        test=of_set(_label, on_gpus),
     ),
     _words(("driver",), "driver:550", "version of the driver", _driver),
     _words(("cluster",), "cluster:a", "cluster of the host", _cluster),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.fields import (
@@ -59,6 +60,9 @@ class Device(Struct, frozen=True, kw_only=True):
     index: Annotated[Index, _identity(Unit.NONE,
         "NVML's index, in PCI order; of a MIG instance its number within the parent.",
         nvml="nvmlDeviceGetIndex", smi="index")]
+    label: Annotated[SafeText | None, _identity(Unit.NONE,
+        "What it is called everywhere, unlike any other of its host: 0, of a MIG instance 0:1.")
+        ] = None
     uuid: Annotated[SafeText | None, _identity(Unit.NONE,
         "Identity, stable over reboots; null only if the GPU was lost before it was read.",
         nvml="nvmlDeviceGetUUID", smi="uuid gpu_uuid")] = None
@@ -738,6 +742,28 @@ class Device(Struct, frozen=True, kw_only=True):
     def is_mig(self) -> bool:
         """Whether this is a MIG instance of another device."""
         return self.parent_uuid is not None
+
+
+def device_label(index: int, parent: int | str | None = None) -> SafeText:
+    """Return what a GPU is called: `0`, the instance `index` of MIG of the GPU `parent`: `0:1`."""
+    return SafeText(f"{index}" if parent is None else f"{parent}:{index}")
+
+
+def device_labels(devices: Sequence[Device]) -> dict[str, SafeText]:
+    """Return the label of each device by its key; that of a GPU that is not listed is `?`."""
+    parents = {device.uuid: device.index for device in devices if not device.is_mig}
+    return {
+        device.key: device_label(
+            device.index, parents.get(device.parent_uuid, "?") if device.is_mig else None
+        )
+        for device in devices
+    }
+
+
+def labelled(devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Return the devices of a host with their labels."""
+    labels = device_labels(devices)
+    return tuple(replace(device, label=labels[device.key]) for device in devices)
 
 
 @cache

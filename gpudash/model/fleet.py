@@ -54,6 +54,8 @@ class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
 
     # fmt: off
     index: Annotated[Index, _gpu(Unit.NONE, "NVML's index on its host.")]
+    label: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "What it is called, unlike any other of its host: 0, of a MIG instance 0:1.")] = None
     uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "Identity, stable over reboots.")] = None
     parent_uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
         "UUID of the GPU that a MIG instance belongs to, null for a GPU.")] = None

@@ -51,11 +51,6 @@ class DeviceList:
         return {row.device.key: row.state for row in self._all}
 
     @property
-    def hidden_keys(self) -> set[str]:
-        """The keys of the devices that are hidden."""
-        return {row.device.key for row in self._all if _index(row) in self.hidden}
-
-    @property
     def mark(self) -> str:
         """The mark in the header: `GPU 0,2 of 8`; empty while none is hidden."""
         shown = [index for index in self.indices if index not in self.hidden]

@@ -106,9 +106,10 @@ class DashboardPanels:
 
 def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -> Line:
     """Return the first line of every view."""
+    devices = dashboard.devices
     return draw(
         dashboard.snapshot,
-        tally(dashboard.snapshot, dashboard.devices.states, dashboard.devices.hidden_keys),
+        tally(dashboard.snapshot, devices.states, [row.device for row in devices.rows]),
         dashboard.theme,
         dashboard.cells,
         pace=pace_text(dashboard.feed),

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from gpudash.analysis.labels import (
     VisibleDevices,
     command,
-    device_labels,
     gpu_ranges,
     short_command,
     short_name,
     visible_devices,
     whose,
 )
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device
 
 

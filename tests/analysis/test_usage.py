@@ -90,7 +90,7 @@ def test_summary_counts_mig_instances_and_not_what_is_hidden() -> None:
     snapshot = make_snapshot(devices=(parent, free, held, other), processes=())
     words = "1 in use, 1 divided, 1 free"
     assert summary(tally(snapshot)) == "2 GPUs, 2 MIG: 1 busy, " + words
-    assert summary(tally(snapshot, hidden={other.key})) == "1 GPU, 2 MIG: " + words
+    assert summary(tally(snapshot, shown=snapshot.devices[:3])) == "1 GPU, 2 MIG: " + words
     assert summary(tally(make_snapshot(devices=(free,), processes=()))) == "1 MIG: 1 free"
 
 

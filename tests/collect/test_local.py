@@ -8,6 +8,8 @@ import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import findings
+from gpudash.analysis.selection import select
+from gpudash.analysis.table import device_rows
 from gpudash.collect.host import LinuxReader
 from gpudash.collect.local import LocalSource, explain_memory, open_simulated
 from gpudash.collect.simulated import SimulatedHost
@@ -36,6 +38,16 @@ def test_a_simulated_host_has_the_same_past_whenever_it_is_watched(name: str) ->
     first = watched()
     assert first == watched()
     assert len(set(first)) == 4
+
+
+def test_each_device_has_the_label_that_the_table_has_for_it() -> None:
+    snapshot = open_simulated("mig", lambda: INSTANT).sample()
+    labels = [device.label for device in snapshot.devices]
+    assert labels == [row.label for row in device_rows(snapshot)]
+    assert len(set(labels)) == len(labels) == 5
+    for device in snapshot.devices:
+        (*_, chosen) = select(snapshot, [str(device.label)]).devices
+        assert chosen.key == device.key or chosen.parent_uuid == device.uuid
 
 
 WORKER = Holder(pid=77, start_ticks=5, username="erin", command_line=("python", "w.py"))

@@ -29,6 +29,13 @@ def test_fits_the_document() -> None:
     assert decode(encode(snapshot)) == snapshot
 
 
+def test_no_two_devices_of_a_host_have_one_label() -> None:
+    for host in demo().read().hosts:
+        labels = [device.label for device in host.devices]
+        assert None not in labels
+        assert len(set(labels)) == len(labels)
+
+
 def test_calm_fleet_answers_in_full() -> None:
     hosts = demo(is_calm=True).read().hosts
     assert {host.state for host in hosts} == {"ok"}

@@ -64,6 +64,15 @@ def idle(snapshot_reader: HostReader, now: float, **fields: object) -> float | N
     return snapshot_reader.read(snapshot).devices[0].idle_seconds
 
 
+def test_instances_have_labels_also_where_the_host_sends_none() -> None:
+    instances = (
+        make_device(index=1, uuid=f"MIG-{gpu}", parent_uuid=gpu_uuid(gpu)) for gpu in (0, 1)
+    )
+    gpus = (make_device(index=0), make_device(index=1))
+    host = reader().read(make_snapshot(devices=(*gpus, *instances)))
+    assert [each.label for each in host.devices] == ["0", "1", "0:1", "1:1"]
+
+
 def test_idle_time_counts_from_the_first_sample_without_use() -> None:
     one = reader()
     assert idle(one, 0.0) is None

@@ -71,6 +71,7 @@ def test_a_gpu_in_mig_mode_has_its_instances_whose_use_is_not_known() -> None:
         apps="MIG-2, 7, 100",
     )
     assert [each.parent_uuid for each in snapshot.devices] == [None, "GPU-1", "GPU-1"]
+    assert [each.label for each in snapshot.devices] == ["0", "0:0", "0:1"]
     words = {key: state.word for key, state in statuses(snapshot).items()}
     assert words == {"GPU-1": "divided", "MIG-1": "unknown", "MIG-2": "in use"}
 

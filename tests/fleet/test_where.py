@@ -73,7 +73,7 @@ def test_a_filter_leaves_the_gpus_that_match(text: str, hosts: list[tuple[str, i
         "util:x",
         "power>lots",
         "nonsense:1",
-        "gpu:0:1",
+        "gpu:0:x",
         "host:gpu[",
         "-",
         'user:"a',
@@ -101,6 +101,8 @@ def test_a_mig_instance_is_on_the_gpu_that_it_is_of() -> None:
     (row,) = fitting(host_rows(fleet(hosts)), where("gpu:0"))
     assert [each.index for each in row.devices] == [0, 7]
     assert fitting(host_rows(fleet(hosts)), where("gpu:7")) == []
+    (row,) = fitting(host_rows(fleet(hosts)), where("gpu:0:7"))
+    assert [each.index for each in row.devices] == [7]
 
 
 def test_brackets_match_the_short_name() -> None:

@@ -3,6 +3,7 @@ import io
 
 from hypothesis import given
 
+from gpudash.collect.local import open_simulated
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.csv import render
@@ -23,6 +24,11 @@ def test_a_row_per_device_under_our_names() -> None:
     assert row["fan_speed_percent"] == ""
     assert row["ecc_mode"] == "true"
     assert row["clocks_event_reasons"] == "sw-power-cap hw-slowdown"
+
+
+def test_instances_of_two_gpus_are_told_apart() -> None:
+    rows = read(open_simulated("mig").sample())
+    assert [row["label"] for row in rows] == ["0", "0:0", "0:1", "0:3", "1"]
 
 
 @given(snapshots())

@@ -121,6 +121,7 @@ async def test_digits_hide_gpus_and_their_processes() -> None:
         await pilot.pause()
         lines = screen_lines(app)
         assert "GPU 0,2,4-7 of 8" in lines[0]
+        assert "6 GPUs: 6 busy" in lines[0]
         assert {row.gpus for row in app.dashboard.listing.rows} == {"0", "2"}
         assert sum("H100" in line for line in lines) == 6
         await pilot.press("9")

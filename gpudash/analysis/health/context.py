@@ -17,8 +17,8 @@ from gpudash.analysis.activity import (
     load_percent,
 )
 from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
-from gpudash.analysis.labels import device_labels, gpu_ranges
-from gpudash.model.device import Device
+from gpudash.analysis.labels import gpu_ranges
+from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import floor_tenths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
 from gpudash.analysis.health.rules import RULES_BY_ID, checks
-from gpudash.analysis.labels import device_labels, index_ranges
+from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.status import judged
+from gpudash.model.device import device_labels
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 from gpudash.model.units import floor_tenths
 
@@ -166,7 +167,7 @@ def _findings(
 
 def _finding(
     group: list[_ActiveSymptom],
-    labels: dict[str, str],
+    labels: Mapping[str, str],
     parents: dict[str, int],
     now: float | None,
 ) -> Finding:

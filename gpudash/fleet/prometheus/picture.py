@@ -33,7 +33,7 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
-from gpudash.model.device import DeviceState
+from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
 
@@ -300,7 +300,13 @@ class Picture:
                 first = group[0]
                 is_lost = bool(present) and any(map(self._is_missing, group))
                 state: DeviceState = "lost" if is_lost else "ok"
-                yield FleetDevice(index=index, uuid=first.uuid, name=first.name, state=state)
+                yield FleetDevice(
+                    index=index,
+                    label=device_label(index),
+                    uuid=first.uuid,
+                    name=first.name,
+                    state=state,
+                )
             elif instances:
                 yield _parent(instances)
                 yield from (self._built(each, now) for each in instances)
@@ -314,8 +320,10 @@ class Picture:
         if used is None:
             used = engine
         index, uuid, parent, name = device.index, device.uuid, None, device.name
+        label = device_label(index)
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
+            label = device_label(index, device.index)
             name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
             temperature = power = limit = None
         idle_at, held_at = device.idle_at, device.held_at
@@ -325,6 +333,7 @@ class Picture:
         is_new_xid = device.xid != device.old_xid and now - device.xid_at <= MEMORY_SECONDS
         return FleetDevice(
             index=index,
+            label=label,
             uuid=uuid,
             parent_uuid=parent,
             name=name,
@@ -464,6 +473,7 @@ def _parent(instances: list[Device]) -> FleetDevice:
 
     return FleetDevice(
         index=first.index,
+        label=device_label(first.index),
         uuid=first.uuid,
         name=first.name,
         memory_used_bytes=sum(known(_MEMORY)) if known(_MEMORY) else None,

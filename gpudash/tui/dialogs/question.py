@@ -18,7 +18,7 @@ from gpudash.actions.kill.selection import (
 )
 from gpudash.actions.kill.signals import Signal, signals
 from gpudash.actions.kill.tree import Member
-from gpudash.analysis.labels import device_labels
+from gpudash.model.device import device_labels
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level

@@ -203,6 +203,7 @@ def test_a_gpu_that_was_repartitioned_is_not_lost() -> None:
     seen.take_main(now, T + 60, is_partial=False)
     assert states(seen) == ["ok"] * 4
     assert host(seen).devices[2].gpu_utilization_percent == 50
+    assert [each.label for each in host(seen).devices] == ["0", "1", "1:7"]
     assert host(seen).devices[2].parent_uuid == host(seen).devices[1].uuid == "GPU-1"
 
 

@@ -14,12 +14,11 @@ from gpudash.analysis.inspection import Inspection, IoRates
 from gpudash.analysis.labels import (
     VisibleDevices,
     command,
-    device_labels,
     short_command,
     short_name,
 )
 from gpudash.analysis.table import Column, ProcessRow
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot
