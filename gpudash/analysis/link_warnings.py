@@ -7,6 +7,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
+from gpudash.analysis.health.rules.links import nvlinks_down
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.analysis.links import Cells, access_matrix
 from gpudash.analysis.usage import whole_gpus
@@ -14,7 +15,6 @@ from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, gpus_unknown
 from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
-from gpudash.model.units import counted
 
 Pair = tuple[int, int]
 
@@ -66,12 +66,10 @@ def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
 
 
 def reduced_links(snapshot: Snapshot) -> list[str]:
-    """Return a sentence for each GPU with fewer NVLinks than its like, or fewer PCIe lanes."""
-    highest: dict[str | None, int] = {}
+    """Return a sentence for each GPU with fewer NVLinks or PCIe lanes up than it should have."""
     gpus = whole_gpus(snapshot)
-    for gpu in gpus:
-        highest[gpu.name] = max(highest.get(gpu.name, 0), gpu.nvlink_count or 0)
-    return [sentence for gpu in gpus for sentence in _reduced(gpu, highest[gpu.name])]
+    expected = {gpu.key: count for gpu, count in nvlinks_down(gpus, snapshot.topology)}
+    return [sentence for gpu in gpus for sentence in _reduced(gpu, expected.get(gpu.key))]
 
 
 def no_topology(snapshot: Snapshot) -> str:
@@ -109,11 +107,10 @@ def _absent(gpu: Device) -> str:
     return "did not answer" if state is None else state.sentence
 
 
-def _reduced(gpu: Device, expected: int) -> Iterable[str]:
-    count, width, widest = gpu.nvlink_count, gpu.pcie_link_width, gpu.max_pcie_link_width
-    if count is not None and count < expected:
-        up = f"{counted(count, 'NVLink')} {'is' if count == 1 else 'are'} up"
-        yield f"GPU {gpu.index}: {up}, {expected} on others of its kind"
+def _reduced(gpu: Device, expected_links: int | None) -> Iterable[str]:
+    width, widest = gpu.pcie_link_width, gpu.max_pcie_link_width
+    if expected_links is not None:
+        yield f"GPU {gpu.index}: {gpu.nvlink_count} of {expected_links} NVLinks are up"
     if width and widest and width < widest:
         yield f"GPU {gpu.index}: {width} of {widest} PCIe lanes are up"
 

@@ -146,16 +146,17 @@ def test_gpu_with_fewer_nvlinks_than_its_like_is_reported() -> None:
     gpus = [make_device(index=index, nvlink_count=18) for index in range(3)]
     gpus += [make_device(index=3, nvlink_count=16)]
     gpus += [make_device(index=4, nvlink_count=4, name="NVIDIA A100")]
-    assert reduced_links(make_snapshot(devices=tuple(gpus))) == [
-        "GPU 3: 16 NVLinks are up, 18 on others of its kind"
-    ]
+    assert reduced_links(make_snapshot(devices=tuple(gpus))) == ["GPU 3: 16 of 18 NVLinks are up"]
 
 
-def test_one_nvlink_is_up() -> None:
-    gpus = (make_device(nvlink_count=1), make_device(index=1, nvlink_count=4))
-    assert reduced_links(make_snapshot(devices=gpus)) == [
-        "GPU 0: 1 NVLink is up, 4 on others of its kind"
-    ]
+def test_gpu_without_a_bridge_needs_no_remark() -> None:
+    links = tuple(
+        tuple("X" if a == b else "NV4" if {a, b} == {0, 1} else "SYS" for b in range(3))
+        for a in range(3)
+    )
+    gpus = tuple(make_device(index=index, nvlink_count=4 * (index < 2)) for index in range(3))
+    snapshot = make_snapshot(devices=gpus, topology=make_topology(3, links=links))
+    assert reduced_links(snapshot) == []
 
 
 def test_gpu_in_a_slot_that_lost_lanes_is_reported() -> None:

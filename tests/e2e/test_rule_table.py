@@ -155,6 +155,7 @@ TABLE = [
         lasting(45, IDLE, RISE="1:94:0.5"),
     ),
     Row("nvlink-down", "warn", told(SWITCHED, LINK_DOWN="1:3"), told(IDLE, DEVICES=3)),
+    Row("nvlink-down", "warn", told(SWITCHED, LINK_DOWN="0:3,1:3,2:3,3:3"), told(SWITCHED)),
     Row(
         "nvlink-errors",
         "warn",

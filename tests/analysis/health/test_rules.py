@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.health.rule import Rule
@@ -12,6 +13,7 @@ from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Holder, LastRead
 from gpudash.model.records import SramErrors
+from gpudash.model.snapshot import Topology
 from gpudash.model.state import STATES
 from gpudash.model.text import clean
 from tests.analysis.health.examined import Watched, found, host, of_device, rules
@@ -280,6 +282,31 @@ def test_link_with_fewer_lanes_than_its_like_is_down() -> None:
     devices = tuple(make_device(index=i, nvlink_count=18 - 2 * (i == 1)) for i in range(3))
     finding = found(host(devices=devices), "nvlink-down")
     assert finding.sentence == "GPU 1 has 16 of 18 NVLinks up"
+
+
+def linked(count: int, cell: str) -> Topology:
+    """GPUs each of which reaches every other that way."""
+    return make_topology(
+        count,
+        links=tuple(tuple("X" if a == b else cell for b in range(count)) for a in range(count)),
+    )
+
+
+@pytest.mark.parametrize("cell", ["NV11", "NV12"])
+def test_links_behind_nvswitches_that_are_down_since_boot_are_found(cell: str) -> None:
+    short = tuple(make_device(index=i, nvlink_count=11, nvlink_total_count=12) for i in range(4))
+    switched = host(devices=short, topology=linked(4, cell))
+    assert found(switched, "nvlink-down").sentence == "GPU 0-3 have 11 of 12 NVLinks up"
+    joined = replace(short[0], fabric_state="completed")
+    assert found(host(devices=(joined,)), "nvlink-down").sentence == "GPU 0 has 11 of 12 NVLinks up"
+
+
+def test_links_that_a_board_leaves_unused_are_not_down() -> None:
+    direct = tuple(make_device(index=i, nvlink_count=12, nvlink_total_count=18) for i in range(3))
+    assert rules(host(devices=direct, topology=linked(3, "NV6"))) == {}
+    assert rules(host(devices=direct[:2], topology=linked(2, "NV12"))) == {}
+    assert rules(host(devices=direct, topology=linked(3, "NVsome"))) == {}
+    assert rules(host(devices=direct, topology=None)) == {}
 
 
 def test_gpu_without_a_bridge_has_no_links_that_are_down() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
@@ -13,7 +14,7 @@ from gpudash.model.snapshot import Topology
 NVLINK_DOWN = rule(
     210,
     "nvlink-down",
-    "fewer NVLinks than before, or than on others of its kind",
+    "fewer NVLinks up than before, than on others of its kind, or than it has behind NVSwitches",
     appears_after_seconds=5,
     goes_after_seconds=10,
 )
@@ -59,27 +60,63 @@ _LANES = "gpudash nvlink names the links; a reset or a reseat of the board may h
 @check
 def nvlinks(context: RuleContext) -> Iterator[Symptom]:
     """GPUs with fewer NVLinks than before or than their like, or whose links have errors."""
-    highest: dict[str | None, int] = defaultdict(int)
-    for gpu in context.gpus:
-        highest[gpu.name] = max(
-            highest[gpu.name], context.activity.max_nvlinks(gpu), gpu.nvlink_count or 0
+    down = nvlinks_down(context.gpus, context.snapshot.topology, context.activity.max_nvlinks)
+    for gpu, expected in down:
+        counts = f"{gpu.nvlink_count} of {expected} NVLinks up"
+        evidence = proof(
+            context.name(gpu), gpu, "nvlink_count", "nvlink_total_count", "nvlink_inactive_links"
         )
+        fact = f"has {counts}", f"have {counts}"
+        yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
     for gpu in context.gpus:
-        count = gpu.nvlink_count
-        if count is not None and count < highest[gpu.name] and not _is_unbridged(context, gpu):
-            fact = (f"has {count} of {highest[gpu.name]} NVLinks up",) * 2
-            fact = fact[0], fact[0].replace("has", "have")
-            evidence = proof(context.name(gpu), gpu, "nvlink_count", "nvlink_inactive_links")
-            yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
         if gpu.nvlink_erring_links:
             yield _erring(context, gpu)
 
 
-def _is_unbridged(context: RuleContext, gpu: Device) -> bool:
-    """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
-    if gpu.nvlink_count or context.activity.max_nvlinks(gpu):
+def nvlinks_down(
+    gpus: Sequence[Device],
+    topology: Topology | None,
+    max_seen: Callable[[Device], int] = lambda gpu: 0,
+) -> Iterator[tuple[Device, int]]:
+    """Yield the GPUs with fewer NVLinks up than there should be, and how many that are.
+
+    As many as were `max_seen` or are up on another of its kind; behind NVSwitches all that it has,
+    which also shows what was down before the host was first seen.
+    """
+    highest: dict[str | None, int] = defaultdict(int)
+    for gpu in gpus:
+        highest[gpu.name] = max(highest[gpu.name], max_seen(gpu), gpu.nvlink_count or 0)
+    for gpu in gpus:
+        expected = highest[gpu.name]
+        if _is_switched(gpu, topology):
+            expected = max(expected, gpu.nvlink_total_count or 0)
+        if gpu.nvlink_count is None or gpu.nvlink_count >= expected:
+            continue
+        if gpu.nvlink_count or max_seen(gpu) or not _is_unbridged(topology):
+            yield gpu, expected
+
+
+def _is_switched(gpu: Device, topology: Topology | None) -> bool:
+    """Whether its NVLinks lead to NVSwitches: it has joined a fabric, or all reach several GPUs."""
+    count = gpu.nvlink_count
+    if not count:
         return False
-    links = context.snapshot.topology.links if context.snapshot.topology else ()
+    if gpu.fabric_state is not None or topology is None:
+        return gpu.fabric_state is not None
+    rows = zip(topology.indices, topology.links, strict=False)
+    row = next((row for index, row in rows if index == gpu.index), ())
+    return sum(_links_to(cell) >= count for cell in row) > 1
+
+
+def _links_to(cell: str | None) -> int:
+    """Return the number of NVLinks in a cell of the topology, which may come from anywhere."""
+    found = re.fullmatch(r"NV([0-9]{1,3})", cell or "")
+    return int(found[1]) if found else 0
+
+
+def _is_unbridged(topology: Topology | None) -> bool:
+    """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
+    links = topology.links if topology else ()
     return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)
 
 
