@@ -46,6 +46,16 @@ def answer(call: str, *numbers: int | str, base: Mapping[str, Any] = IDLE) -> li
     return told(base, ANSWER=",".join([mine, *others]))
 
 
+def answers(*those: str) -> list[Stage]:
+    """A host whose calls answer like that."""
+    return told(IDLE, ANSWER=",".join(those))
+
+
+def in_fabric(shift: int, health: int, summary: int = 0) -> list[Stage]:
+    """A host that has joined a fabric, which says so of its health."""
+    return told(IDLE, FABRIC=f"3:0:{health << shift}:{summary}")
+
+
 def get(metric: str, *numbers: int | str, base: Mapping[str, Any] = IDLE) -> list[Stage]:
     """A host on whose GPU 1 the call that gets a metric answers these numbers."""
     return answer(f"nvmlDeviceGet{metric}", *numbers, base=base)
@@ -98,6 +108,18 @@ TABLE = [
     ),
     Row("recovery-needed", "critical", answer("field230", 4), answer("field230", 0)),
     Row(
+        "recovery-needed",
+        "critical",
+        answers("field230:1:-", "field226:1:1"),
+        answers("field230:1:-", "field226:1:0", "field227:1:0"),
+    ),
+    Row(
+        "recovery-needed",
+        "critical",
+        answers("field230:1:-", "field227:1:1"),
+        answers("field230:1:0", "field227:1:1"),
+    ),
+    Row(
         "xid",
         "critical",
         reported(48),
@@ -124,7 +146,15 @@ TABLE = [
         get("RetiredPagesPendingStatus", 0),
     ),
     Row("fabric-not-ready", "critical", told(IDLE, FABRIC=2), told(IDLE, FABRIC=3)),
-    Row("fabric-degraded", "warn", told(IDLE, FABRIC="3:0:1"), told(IDLE, FABRIC="3:0:2:1")),
+    Row("fabric-unhealthy", "critical", in_fabric(4, 1), in_fabric(4, 2)),
+    Row("fabric-unhealthy", "critical", in_fabric(8, 4), in_fabric(8, 1)),
+    Row("fabric-unhealthy", "critical", in_fabric(0, 0, 2), in_fabric(0, 0, 1)),
+    Row("fabric-degraded", "warn", in_fabric(0, 1), in_fabric(0, 2, 1)),
+    Row("fabric-degraded", "warn", in_fabric(2, 1), in_fabric(2, 2)),
+    Row("fabric-degraded", "warn", in_fabric(6, 1), in_fabric(6, 2)),
+    Row("fabric-degraded", "warn", in_fabric(0, 0, 3), in_fabric(0, 0, 0)),
+    Row("mode-change-pending", "info", get("EccMode", 1, 0), get("EccMode", 1, 1)),
+    Row("mode-change-pending", "info", get("MigMode", 0, 1), get("MigMode", 0, 0)),
     Row("power-brake", "critical", slowed(0x88), slowed(0x8)),
     Row(
         "power-brake",

@@ -102,7 +102,23 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
             "fabric-degraded",
             "warn",
         ),
+        ({"fabric_route_unhealthy": True}, "fabric-unhealthy", "critical"),
+        ({"fabric_incorrect_configuration": "no-partition"}, "fabric-unhealthy", "critical"),
+        ({"fabric_incorrect_configuration": "something-new"}, "fabric-unhealthy", "critical"),
+        ({"fabric_health": "unhealthy"}, "fabric-unhealthy", "critical"),
+        (
+            {"fabric_health": "unhealthy", "fabric_bandwidth_degraded": True},
+            "fabric-unhealthy",
+            "critical",
+        ),
+        ({"fabric_health": "limited-capacity"}, "fabric-degraded", "warn"),
+        ({"fabric_route_recovering": True}, "fabric-degraded", "warn"),
+        ({"fabric_access_timeout_recovering": True}, "fabric-degraded", "warn"),
+        ({"pending_ecc_mode": False}, "mode-change-pending", "info"),
+        ({"pending_mig_mode": True}, "mode-change-pending", "info"),
         ({"recovery_action": "node-reboot"}, "recovery-needed", "critical"),
+        ({"reset_required": True}, "recovery-needed", "critical"),
+        ({"drain_and_reset_recommended": True}, "recovery-needed", "critical"),
         ({"unified_memory": True}, "unified-memory", "info"),
         ({"state": "lost"}, "lost", "critical"),
         ({"state": "reset-required"}, "reset-required", "critical"),
@@ -150,7 +166,17 @@ def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> N
         {"nvlink_count": 4, "nvlink_total_count": 6, "nvlink_inactive_links": (4, 5)},
         {"fabric_state": "completed", "fabric_status_code": 0},
         {"fabric_state": None},
+        {
+            "fabric_state": "completed",
+            "fabric_health": "healthy",
+            "fabric_incorrect_configuration": "none",
+            "fabric_route_unhealthy": False,
+        },
+        {"pending_ecc_mode": True, "pending_mig_mode": False},
+        {"ecc_mode": None, "pending_ecc_mode": True},
         {"recovery_action": "none"},
+        {"recovery_action": "none", "reset_required": True},
+        {"reset_required": False, "drain_and_reset_recommended": False},
         {"recovery_action": "something-new"},
         {"unified_memory": False},
         {"xid_events": ()},
@@ -239,6 +265,31 @@ def test_power_brake_of_a_laptop_is_its_charger(name: str | None, level: str) ->
     assert finding.level == level
     assert ("charger" in finding.advice) is (level == "warn")
     assert ("power supplies" in finding.advice) is (level == "critical")
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"reset_required": True}, "GPU 0 needs a reset, according to the driver"),
+        (
+            {"reset_required": False, "drain_and_reset_recommended": True},
+            "GPU 0 should get no new jobs, and a reset when idle, according to the driver",
+        ),
+    ],
+)
+def test_driver_without_a_recovery_action_has_flags_for_it(
+    flags: dict[str, bool], sentence: str
+) -> None:
+    assert found(of_device(**flags), "recovery-needed").sentence == sentence
+
+
+def test_mode_that_is_set_and_not_in_force_is_named() -> None:
+    changed = of_device(pending_ecc_mode=False, pending_mig_mode=True)
+    sentences = {each.sentence for each in findings(changed)}
+    assert sentences == {
+        "GPU 0 has ECC off after the next reset",
+        "GPU 0 has MIG on after the next reset",
+    }
 
 
 def test_brake_and_heat_of_one_gpu_are_both_reported() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.rule import RESET, Rule, Symptom, check, proof, rule
 from gpudash.model import state as states
+from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State, unreadable_state
@@ -33,15 +34,24 @@ FABRIC = rule(
     appears_after_seconds=10,
     goes_after_seconds=5,
 )
+FABRIC_UNHEALTHY = rule(
+    95,
+    "fabric-unhealthy",
+    "a route, its configuration or its partition in the NVLink fabric is wrong",
+    status=states.UNUSABLE,
+    appears_after_seconds=10,
+    goes_after_seconds=10,
+)
 FABRIC_DEGRADED = rule(
     230,
     "fabric-degraded",
-    "the fabric gives it less bandwidth than it should",
+    "less bandwidth or capacity in the NVLink fabric than it should have, or it is recovering",
     appears_after_seconds=10,
     goes_after_seconds=10,
 )
 ASLEEP = rule(300, "asleep", states.ASLEEP.reason, status=states.ASLEEP)
 RESTING = rule(310, "resting", "on battery, " + states.RESTING.reason, status=states.RESTING)
+MODE_CHANGE = rule(330, "mode-change-pending", "its ECC or MIG mode changes with the next reset")
 UNIFIED = rule(320, "unified-memory", "its memory is the host's")
 
 _SEE_LOG = "The kernel log shows why: sudo dmesg | grep -iE 'nvrm|xid'"
@@ -117,6 +127,87 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
 }
 
 
+_FABRIC_PROOFS = (
+    "fabric_state",
+    "fabric_status_code",
+    "fabric_health",
+    "fabric_bandwidth_degraded",
+    "fabric_route_recovering",
+    "fabric_route_unhealthy",
+    "fabric_access_timeout_recovering",
+    "fabric_incorrect_configuration",
+)
+_NOT_JOINED = "has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric"
+_BAD_ROUTE = (
+    "has an unhealthy route in the NVLink fabric",
+    "have unhealthy routes in the NVLink fabric",
+)
+_UNHEALTHY = (
+    "is unhealthy in the NVLink fabric, according to the driver",
+    "are unhealthy in the NVLink fabric, according to the driver",
+)
+_BAD_CONFIGURATION = (
+    "is configured wrongly in the NVLink fabric",
+    "are configured wrongly in the NVLink fabric",
+)
+_CONFIGURATIONS = {
+    "incorrect-sysguid": (
+        "has another system GUID than the NVLink fabric expects",
+        "have other system GUIDs than the NVLink fabric expects",
+    ),
+    "incorrect-chassis-sn": (
+        "has another chassis serial number than the NVLink fabric expects",
+        "have other chassis serial numbers than the NVLink fabric expects",
+    ),
+    "no-partition": (
+        "belongs to no partition of the NVLink fabric",
+        "belong to no partition of the NVLink fabric",
+    ),
+    "insufficient-nvlinks": (
+        "has fewer NVLinks than the fabric needs",
+        "have fewer NVLinks than the fabric needs",
+    ),
+    "incompatible-gpu-fw": (
+        "has firmware that does not go with the NVLink fabric",
+        "have firmware that does not go with the NVLink fabric",
+    ),
+    "invalid-location": (
+        "is in a place that the NVLink fabric does not know",
+        "are in places that the NVLink fabric does not know",
+    ),
+    "gpu-state-invalid": (
+        "is in a state that the NVLink fabric does not accept",
+        "are in states that the NVLink fabric does not accept",
+    ),
+}
+_SLOW_LINKS = (
+    "has less NVLink bandwidth than it should, according to the fabric",
+    "have less NVLink bandwidth than they should, according to the fabric",
+)
+_LIMITED = (
+    "has limited capacity in the NVLink fabric",
+    "have limited capacity in the NVLink fabric",
+)
+_RECOVERING = (
+    "waits for the NVLink fabric to recover its routes",
+    "wait for the NVLink fabric to recover their routes",
+)
+_TIMED_OUT = (
+    "is recovering from an access over NVLink that timed out",
+    "are recovering from accesses over NVLink that timed out",
+)
+_JOIN = "CUDA cannot start there until it has. See: systemctl status nvidia-fabricmanager"
+_MEND = (
+    "Jobs on several GPUs may fail there. See the log of the fabric manager and gpudash nvlink; "
+    f"when its jobs have ended, {RESET}"
+)
+_CONFIGURE = (
+    "Jobs on several GPUs may fail there. See the log and the configuration of the fabric manager, "
+    "or of the manager of the NVLink domain."
+)
+_WATCH_FABRIC = "See the log of the fabric manager, and gpudash nvlink."
+
+
 @check
 def unreadable(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that are lost, need a reset, fail or sleep."""
@@ -150,35 +241,74 @@ def _proofs(of: str, fault: Fault | None) -> tuple[Evidence, ...]:
 def recovery(context: RuleContext) -> Iterator[Symptom]:
     """GPUs for which the driver asks for a reset or a drain."""
     for gpu in context.gpus:
-        action = gpu.recovery_action
-        if action is not None and action in _RECOVERIES:
+        action = _recovery_action(gpu)
+        if action in _RECOVERIES:
             level, fact, advice = _RECOVERIES[action]
-            evidence = proof(context.name(gpu), gpu, "recovery_action")
+            evidence = proof(
+                context.name(gpu),
+                gpu,
+                "recovery_action",
+                "reset_required",
+                "drain_and_reset_recommended",
+            )
             yield Symptom(RECOVERY, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _recovery_action(gpu: Device) -> str:
+    """Return what the driver asks for; older ones only have two flags for it."""
+    if gpu.recovery_action is not None:
+        return gpu.recovery_action
+    if gpu.reset_required:
+        return "gpu-reset"
+    return "drain-and-reset" if gpu.drain_and_reset_recommended else "none"
 
 
 @check
 def fabric(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that have not joined the NVSwitch fabric, or joined it badly."""
+    """GPUs that have not joined the NVSwitch fabric, or that are in trouble there."""
     for gpu in context.gpus:
-        is_out = gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code
-        if not is_out and not gpu.fabric_bandwidth_degraded:
-            continue
-        of = context.name(gpu)
-        proofs = proof(of, gpu, "fabric_state", "fabric_status_code", "fabric_bandwidth_degraded")
-        if is_out:
-            fact = ("has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric")
-            advice = (
-                "CUDA cannot start there until it has. See: systemctl status nvidia-fabricmanager"
-            )
-            yield Symptom(FABRIC, gpu.key, "critical", advice, fact, "", (gpu,), proofs)
-        else:
-            fact = (
-                "has less NVLink bandwidth than it should, according to the fabric",
-                "have less NVLink bandwidth than they should, according to the fabric",
-            )
-            advice = "See the log of the fabric manager, and gpudash nvlink."
-            yield Symptom(FABRIC_DEGRADED, gpu.key, "warn", advice, fact, "", (gpu,), proofs)
+        found = _in_fabric(gpu)
+        if found is not None:
+            rule, level, fact, advice = found
+            evidence = proof(context.name(gpu), gpu, *_FABRIC_PROOFS)
+            yield Symptom(rule, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, tuple[str, str], str] | None:
+    """Return the worst that is wrong with a GPU's place in the fabric, None if nothing is."""
+    if gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code:
+        return FABRIC, "critical", _NOT_JOINED, _JOIN
+    if gpu.fabric_route_unhealthy:
+        return FABRIC_UNHEALTHY, "critical", _BAD_ROUTE, _MEND
+    if gpu.fabric_incorrect_configuration not in (None, "none"):
+        known = _CONFIGURATIONS.get(gpu.fabric_incorrect_configuration or "", _BAD_CONFIGURATION)
+        return FABRIC_UNHEALTHY, "critical", known, _CONFIGURE
+    if gpu.fabric_health == "unhealthy":
+        return FABRIC_UNHEALTHY, "critical", _UNHEALTHY, _MEND
+    for is_so, fact in (
+        (gpu.fabric_bandwidth_degraded, _SLOW_LINKS),
+        (gpu.fabric_health == "limited-capacity", _LIMITED),
+        (gpu.fabric_route_recovering, _RECOVERING),
+        (gpu.fabric_access_timeout_recovering, _TIMED_OUT),
+    ):
+        if is_so:
+            return FABRIC_DEGRADED, "warn", fact, _WATCH_FABRIC
+    return None
+
+
+@check
+def mode_changes(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs whose ECC or MIG mode was changed, and is not in force yet."""
+    for gpu in context.gpus:
+        for mode in ("ecc_mode", "mig_mode"):
+            now, pending = getattr(gpu, mode), getattr(gpu, f"pending_{mode}")
+            if None in (now, pending) or now == pending:
+                continue
+            words = f"{mode[:3].upper()} {'on' if pending else 'off'} after the next reset"
+            fact = f"has {words}", f"have {words}"
+            advice = f"It was set, and is not in force yet. When its jobs have ended, {RESET}"
+            evidence = proof(context.name(gpu), gpu, mode, f"pending_{mode}")
+            yield Symptom(MODE_CHANGE, (gpu.key, mode), "info", advice, fact, "", (gpu,), evidence)
 
 
 @check
