@@ -77,6 +77,18 @@ def test_process_on_an_instance_holds_that_alone() -> None:
     assert found_states(snapshot) == [states.DIVIDED, states.FREE, states.HELD]
 
 
+def test_use_that_is_only_the_start_of_an_unused_gpu_is_none() -> None:
+    starting = {"gpu_utilization_percent": 100, "sm_active_percent": None}
+    device = make_device(**{**IDLE, **starting, "persistence_mode": False})
+    assert found_states(make_snapshot(devices=(device,), processes=())) == [states.FREE]
+    share = make_process_device(sm_utilization_percent=None)
+    used = make_snapshot(devices=(device,), processes=(make_process(devices=(share,)),))
+    assert found_states(used) == [states.BUSY]
+    fault = Fault(source="processes", message="no permission")
+    unsure = make_snapshot(devices=(device,), processes=(), errors=(fault,))
+    assert found_states(unsure) == [states.BUSY]
+
+
 def test_a_gpu_whose_processes_cannot_be_listed_is_not_free() -> None:
     fault = Fault(source="processes", message="no permission", uuid=gpu_uuid(0))
     devices = (make_device(**IDLE), make_device(index=1, **IDLE))

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gpudash.analysis.activity import BUSY_PERCENT, has_host_pages, holds_memory, notable
 from gpudash.analysis.columns.leases import lease_holder
+from gpudash.analysis.health.levels import is_start_artifact
 from gpudash.analysis.labels import visible_devices
 from gpudash.analysis.status import PROHIBITED, unusable_devices
 from gpudash.model.device import Device
@@ -93,7 +94,7 @@ def filter_candidates(
             or _held(device, now.processes, request, at)
             or _unlisted(device, now, request)
             or _taken(device, request)
-            or _busy(utilization, request)
+            or _busy(device, utilization, request)
             or ("its free memory is unknown" if free is None else None)
         )
         if reason is None and free is not None and free >= request.min_free_bytes:
@@ -197,8 +198,11 @@ def _taken(device: Device, request: GpuRequest) -> str | None:
     return f"{size(used)} in use by no listed process"
 
 
-def _busy(utilization: float | None, request: GpuRequest) -> str | None:
+def _busy(device: Device, utilization: float | None, request: GpuRequest) -> str | None:
     if utilization is None or utilization <= request.max_utilization_percent:
+        return None
+    # Whoever else has it has been found before, unless it may be shared.
+    if is_start_artifact(device, has_processes=request.share):
         return None
     return f"{utilization:.0f} % busy"
 

@@ -13,6 +13,8 @@ FINDING_RANKS: dict[FindingLevel, int] = {"info": 0, "warn": 1, "critical": 2}
 BUSY_CPU_PERCENT = 20.0
 """From this share of one CPU on a process works there, and so is not idle."""
 
+_CONTEXT_BYTES = 256 << 20
+"""Less is what the driver keeps besides its processes; a lone CUDA context takes more."""
 _MARGIN_CELSIUS = 10
 
 
@@ -101,3 +103,21 @@ def _temperature_margin(device: Device) -> int | None:
         return None
     limit = device.max_operating_temperature_celsius or device.slowdown_temperature_celsius
     return None if limit is None else limit - device.temperature_celsius
+
+
+def is_start_artifact(device: Device, *, has_processes: bool) -> bool:
+    """Whether a GPU reports use only because the driver has just started it to be read.
+
+    Without persistence mode that happens whenever the first program opens an unused GPU, and its
+    first samples report up to 100 %. Nothing computes without a context, which takes a process
+    and memory; `has_processes` is True, too, where the processes are not known.
+    """
+    return (
+        bool(device.gpu_utilization_percent)
+        and device.persistence_mode is False
+        and not has_processes
+        and not device.display_active
+        and not device.sm_active_percent
+        and device.memory_used_bytes is not None
+        and device.memory_used_bytes < _CONTEXT_BYTES
+    )

@@ -63,3 +63,37 @@ def test_memory_temperature_is_judged_by_the_board_s_own_limit(
 ) -> None:
     device = make_device(memory_temperature_celsius=value, max_memory_temperature_celsius=limit)
     assert levels.memory_temperature_level(device) == level
+
+
+STARTED: dict[str, Any] = {
+    "gpu_utilization_percent": 100,
+    "persistence_mode": False,
+    "display_active": False,
+    "memory_used_bytes": 3 << 20,
+}
+
+
+def test_use_without_process_or_memory_right_after_a_start_is_none() -> None:
+    assert levels.is_start_artifact(make_device(**STARTED), has_processes=False)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"persistence_mode": True},
+        {"persistence_mode": None},
+        {"gpu_utilization_percent": 0},
+        {"gpu_utilization_percent": None},
+        {"memory_used_bytes": GIB // 2},
+        {"memory_used_bytes": None},
+        {"display_active": True},
+        {"sm_active_percent": 12.5},
+    ],
+)
+def test_use_that_something_may_cause_is_real(overrides: dict[str, Any]) -> None:
+    device = make_device(**{**STARTED, **overrides})
+    assert not levels.is_start_artifact(device, has_processes=False)
+
+
+def test_use_by_a_process_is_real() -> None:
+    assert not levels.is_start_artifact(make_device(**STARTED), has_processes=True)
