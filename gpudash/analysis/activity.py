@@ -75,8 +75,12 @@ def notable(device: Measured, amount: int | None) -> bool:
 
 
 def has_host_pages(device: Device) -> bool:
-    """Whether the host keeps pages of its own in the device's memory (Grace Hopper)."""
-    return device.addressing_mode == "ats"
+    """Whether the host manages the memory as a part of its own, as on Grace Hopper.
+
+    Drivers before R580 do not report how it is addressed; they report the link to the CPU.
+    """
+    is_linked = device.addressing_mode is None and bool(device.c2c_mode)
+    return is_linked or device.addressing_mode == "ats"
 
 
 def holds_memory(device: Device) -> bool:

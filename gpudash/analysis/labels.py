@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gpudash.model.device import Device, device_labels
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.process import EXITED, Process, ProcessDevice
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 
@@ -107,6 +107,13 @@ def whose(name: str | None, username: str | None, pid: int | None) -> str:
         short = f"{short[: _MAX_NAME - 3]}..."
     owner = f"{clean(username)}'s " if username else ""
     return f"{owner}{short}" + ("" if pid is None else f" (PID {pid})")
+
+
+def owner(process: Process) -> str | None:
+    """Return whose a process is, `(exited)` where only that is known of it, None if nothing is."""
+    if process.username is None and process.hidden_reason == EXITED:
+        return f"({EXITED})"
+    return process.username
 
 
 def command(process: Process) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpudash.analysis.health.findings import examined
 from gpudash.analysis.health.levels import works_on_cpu
-from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels
+from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels, owner
 from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
@@ -143,12 +143,12 @@ class User(Struct, frozen=True, kw_only=True):
 def users(snapshot: Snapshot) -> tuple[User, ...]:
     """Return the owners, the largest holder of GPU memory first.
 
-    Processes whose owner is not known are one user without a name.
+    Processes whose owner is not known are one user without a name; exited ones are another.
     """
     snapshot = examined(snapshot)
     groups: dict[str | None, list[Process]] = {}
     for process in snapshot.processes:
-        groups.setdefault(process.username, []).append(process)
+        groups.setdefault(owner(process), []).append(process)
     found = [_user(name, group, snapshot) for name, group in groups.items()]
     return tuple(sorted(found, key=lambda user: (-(user.gpu_memory_bytes or 0), user.name or "")))
 

@@ -200,7 +200,9 @@ class LocalSource:
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
-        devices, holders = explain_memory(devices, nvml.processes.keys(), host, reader)
+        devices, holders = explain_memory(
+            devices, nvml.processes.keys(), host, reader, abandoned=_abandoned(processes)
+        )
         return Snapshot(
             taken_at=taken_at,
             host=host,
@@ -300,34 +302,58 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
     return replace(last, processes=tuple(named))
 
 
+def _abandoned(processes: Iterable[Process]) -> Set[int]:
+    """Return the indices of the GPUs on which a process holds memory that has exited."""
+    return {
+        share.index
+        for process in processes
+        if process.hidden_reason == EXITED
+        for share in process.devices
+        if share.used_gpu_memory_bytes != 0
+    }
+
+
 def explain_memory(
-    devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader | None
+    devices: tuple[Device, ...],
+    listed: Collection[int],
+    host: Host,
+    reader: HostReader | None,
+    *,
+    abandoned: Set[int] = frozenset(),
 ) -> tuple[tuple[Device, ...], tuple[Holder, ...]]:
     """Return the devices, and the processes that may hold memory no `listed` one owns, each once.
 
-    A device without memory of its own gets the sizes of the host's. Without a reader none is
-    searched for.
+    `abandoned` are the indices of GPUs of which a listed one has exited. A device without memory of
+    its own gets the sizes of the host's. Without a reader none is searched for.
     """
     minors = {
         device.minor_number
         for device in devices
-        if device.minor_number is not None and _is_unexplained(device)
+        if device.minor_number is not None and _is_unexplained(device, abandoned)
     }
     known = {} if reader is None else reader.holders(minors, listed)
     if not known and not any(device.unified_memory for device in devices):
         return devices, ()
     holders = {each.pid: each for one in known.values() for each in one.found}
-    explained = tuple(_with_host_memory(_with_holders(each, known), host) for each in devices)
+    explained = tuple(
+        _with_host_memory(
+            _with_holders(each, known) if _is_unexplained(each, abandoned) else each, host
+        )
+        for each in devices
+    )
     return explained, tuple(holders.values())
 
 
-def _is_unexplained(device: Device) -> bool:
-    return not device.is_mig and (device.memory_unaccounted_bytes or 0) >= _MIN_UNACCOUNTED_BYTES
+def _is_unexplained(device: Device, abandoned: Set[int]) -> bool:
+    if device.is_mig:
+        return False
+    unaccounted = device.memory_unaccounted_bytes or 0
+    return device.index in abandoned or unaccounted >= _MIN_UNACCOUNTED_BYTES
 
 
 def _with_holders(device: Device, holders: Mapping[int, Holders]) -> Device:
     known = None if device.minor_number is None else holders.get(device.minor_number)
-    if known is None or not _is_unexplained(device):
+    if known is None:
         return device
     return replace(
         device,

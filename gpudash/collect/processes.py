@@ -54,9 +54,10 @@ class ProcessTable:
         self._read_facts = read_facts
         # Read once, so that a start time does not move with the wall clock.
         self._boot_time = processes.boot_time()
-        self._in_first_namespace = processes.in_first_pid_namespace()
+        self._gone_reason = _gone_reason()
         self._max_percent = 100.0 * (os.cpu_count() or 1)
         self._known: dict[int, _Known] = {}
+        self._exited: dict[int, Process] = {}
         self._max_watched = _max_watched()
 
     def sample(
@@ -79,14 +80,15 @@ class ProcessTable:
                 continue
             stat = processes.parse_stat(line) if line else None
             if stat is None or line is None:
-                found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
+                found[pid] = self._unseen(pid, self._hidden_reason(pid))
             elif _is_another(stat, listed_at.get(pid)):
-                found[pid] = Process(pid=pid, devices=(), hidden_reason=EXITED)
+                found[pid] = self._unseen(pid, self._gone_reason)
             else:
                 kept[pid] = known = self._recall(pid, stat)
                 known.stat_line = line
                 known.process = found[pid] = self._process(pid, stat, known, now)
         self._known = kept
+        self._exited = {p.pid: p for p in found.values() if p.hidden_reason == EXITED}
         return found
 
     def _line(self, pid: int, known: _Known | None, *, may_watch: bool) -> bytes | None:
@@ -171,7 +173,30 @@ class ProcessTable:
             return "hidden process of another user"
         except (ProcessLookupError, OverflowError):
             pass
-        return EXITED if self._in_first_namespace else "belongs to another PID namespace"
+        return self._gone_reason
+
+    def _unseen(self, pid: int, reason: str) -> Process:
+        """Return a process that is not shown, with what is known of one that has exited."""
+        known = self._known.get(pid)
+        before = known.process if known else self._exited.get(pid)
+        if before is None or reason != EXITED:
+            return Process(pid=pid, devices=(), hidden_reason=reason)
+        return Process(
+            pid=pid,
+            devices=(),
+            username=before.username,
+            name=before.name,
+            start_ticks=before.start_ticks,
+            job=before.job,
+            hidden_reason=reason,
+        )
+
+
+def _gone_reason() -> str:
+    """Return why a PID is not here; only where the driver's PIDs are ours does it mean an exit."""
+    if not processes.in_first_pid_namespace():
+        return "belongs to another PID namespace"
+    return EXITED if os.path.exists("/proc/self/ns/pid") else "not shown by /proc"
 
 
 def _is_another(stat: ProcStat, listed_at: float | None) -> bool:

@@ -186,7 +186,7 @@ class Device(Struct, frozen=True, kw_only=True):
     holder_pids: Annotated[tuple[Index, ...] | None, _memory(Unit.NONE,
         "Processes that have its node open although the driver lists them on no GPU, 64 at most, "
         "of each user in turn, described in the document's `holders`; searched only while much of "
-        "its memory is unaccounted for.")] = None
+        "its memory is unaccounted for, or a process that has exited holds some.")] = None
     holder_count: Annotated[Natural | None, _memory(Unit.COUNT,
         "How many such processes there are, at most: some may have ended by now.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,

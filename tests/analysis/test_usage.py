@@ -10,6 +10,8 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from gpudash.analysis.columns.users import USER_COLUMNS
+from gpudash.analysis.filter import parse
+from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.table import device_rows, fit, process_rows
 from gpudash.analysis.usage import (
     User,
@@ -287,6 +289,15 @@ def test_processes_of_unknown_owners_are_one_row_without_a_name() -> None:
     found = counted(held(None, 0, 1, 5, pid=1), held(None, 1, 1, 5, pid=2))
     assert [(user.name, user.process_count) for user in found] == [(None, 2)]
     assert COLUMNS["user"].text(found[0]) == "-"
+
+
+def test_exited_processes_without_an_owner_are_a_row_of_their_own() -> None:
+    gone = held(None, 1, 2, 0, pid=2, hidden_reason="exited")
+    found = counted(held(None, 0, 1, 5, pid=1), gone, held("bob", 2, 3, 0, hidden_reason="exited"))
+    assert [COLUMNS["user"].text(user) for user in found] == ["bob", "(exited)", "-"]
+    assert parse(f"user={quoted('(exited)')}").matches(
+        process_rows(make_snapshot(4, processes=(gone,)))[0]
+    )
 
 
 def test_two_processes_on_one_mig_instance_name_it_once() -> None:

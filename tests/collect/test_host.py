@@ -259,6 +259,14 @@ def test_a_pid_namespace_is_reported_once_and_its_outside_is_hidden() -> None:
     assert "--pid=host" in second
 
 
+def test_a_pid_that_was_taken_since_the_listing_does_not_mean_an_exit_in_a_pid_namespace() -> None:
+    script = (
+        "from gpudash.collect.host import LinuxReader\n"
+        "print(LinuxReader().processes([1], {1: 1.0})[1].hidden_reason)\n"
+    )
+    assert in_new_pid_namespace(script) == "belongs to another PID namespace\n"
+
+
 def test_a_process_that_proc_hides_is_not_taken_for_exited() -> None:
     script = (
         "import os, subprocess; from gpudash.collect.host import LinuxReader\n"

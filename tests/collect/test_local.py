@@ -86,6 +86,15 @@ def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
     assert holders == (WORKER,)
 
 
+def test_holders_are_looked_for_where_a_process_has_exited() -> None:
+    reader = Reader({1: Holders((WORKER,), complete=True)})
+    devices = tuple(make_device(index=index, minor_number=index) for index in range(2))
+    one, other = explain_memory(devices, {4}, make_host(), reader, abandoned={1})[0]
+    assert reader.asked == [({1}, {4})]
+    assert one.holder_pids is None
+    assert other.holder_pids == (WORKER.pid,)
+
+
 def test_a_process_that_holds_several_gpus_is_described_once() -> None:
     found = Holders((WORKER,), complete=True)
     devices = [

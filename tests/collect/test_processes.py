@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from gpudash.collect.processes import ProcessTable
 from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
@@ -151,6 +153,24 @@ def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
         assert table.sample([holder.pid])[holder.pid].hidden_reason is None
     holder.end()
     assert table.sample([holder.pid])[holder.pid].hidden_reason is not None
+
+
+def test_of_a_process_that_exits_its_owner_and_name_stay_known(
+    holders: Callable[[int], list[Holder]],
+) -> None:
+    if not proc_stat.in_first_pid_namespace():
+        pytest.skip("these tests run in a PID namespace")
+    (holder,) = holders(1)
+    table = ProcessTable(Asked(Facts(username="alice", name="sleep", command_line=("sleep",))))
+    before = table.sample([holder.pid])[holder.pid]
+    holder.end()
+    for _ in range(3):
+        after = table.sample([holder.pid])[holder.pid]
+        assert after.hidden_reason == "exited"
+        assert (after.username, after.name, after.key) == ("alice", "sleep", before.key)
+        assert (after.command_line, after.status, after.cpu_percent) == (None, None, None)
+    table.sample([])
+    assert table.sample([holder.pid])[holder.pid].username is None
 
 
 def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:

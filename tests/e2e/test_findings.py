@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from gpudash.model.snapshot import Snapshot
+from gpudash.system.processes import in_first_pid_namespace
 from tests.e2e.run import gpudash, tell
 from tests.e2e.stream import drain, streaming
 from tests.holders import Holder
@@ -191,3 +192,20 @@ def test_json_schema_declares_findings(fakenvml: Path) -> None:
 def test_board_that_nvidia_replaces_is_found_at_one_look(fakenvml: Path) -> None:
     worn = {**FINE, "ANSWER": "nvmlDeviceGetSramEccErrorStatus:1:1"}
     assert "GPU 1 had more errors in its SRAM" in gpudash("--once", library=fakenvml, **worn).text
+
+
+def test_memory_of_a_process_that_has_exited_is_reported_with_what_frees_it(
+    fakenvml: Path, holders: Holders
+) -> None:
+    if not in_first_pid_namespace():
+        pytest.skip("these tests run in a PID namespace")
+    (holder,) = holders(1)
+    holder.end()
+    settings = {"DEVICES": 1, "LOAD": "idle", "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    run = gpudash("--once", "--json", library=fakenvml, **settings)
+    (finding,) = (f for f in run.snapshot.findings or () if f.rule == "exited-holds")
+    assert finding.sentence.startswith(f"process (PID {holder.pid}) has exited and still holds ")
+    assert "--gpu-reset -i 0" in finding.advice
+    text = gpudash("--once", library=fakenvml, **settings).text
+    (row,) = (line for line in text.splitlines() if line.split()[:1] == [str(holder.pid)])
+    assert row.split()[1] == "(exited)"

@@ -6,7 +6,7 @@ A percentage of GPUs is the mean of those that the process uses: a whole one is 
 from __future__ import annotations
 
 from gpudash.analysis.health.levels import works_on_cpu
-from gpudash.analysis.labels import command, short_command
+from gpudash.analysis.labels import command, owner, short_command
 from gpudash.analysis.table import Column, ProcessRow, number
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, mean_known, percent, short_size, sum_known
@@ -74,8 +74,8 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
         key="user",
         header="USER",
-        text=lambda row: row.process.username or ABSENT,
-        sort_key=lambda row: row.process.username or "",
+        text=lambda row: owner(row.process) or ABSENT,
+        sort_key=lambda row: owner(row.process) or "",
         width=12,
         priority=1,
     ),

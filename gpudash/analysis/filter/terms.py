@@ -19,7 +19,7 @@ from gpudash.analysis.filter.predicates import (
     of_text,
     on_gpus,
 )
-from gpudash.analysis.labels import command
+from gpudash.analysis.labels import command, owner
 from gpudash.analysis.table import ProcessRow
 from gpudash.model import units
 from gpudash.model.units import ABSENT
@@ -50,7 +50,8 @@ def _types(row: ProcessRow) -> frozenset[str]:
 
 
 def _user(row: ProcessRow) -> Iterable[str]:
-    return () if row.process.username is None else (row.process.username,)
+    name = owner(row.process)
+    return () if name is None else (name,)
 
 
 def _job(row: ProcessRow) -> Iterable[str]:

@@ -16,7 +16,7 @@ from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.fields import declared_fields, label
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
@@ -150,6 +150,12 @@ def _unit(name: str) -> str:
 def who(process: Process) -> str:
     """Return whose process it is, by its name and PID: `bob's python (PID 4242)`."""
     return whose(process.name, process.username, process.pid)
+
+
+def who_holds(holder: Holder) -> str:
+    """Return the same of a process that has a GPU open and is listed on none."""
+    program = (holder.command_line or ("",))[0].rpartition("/")[2]
+    return whose(program, holder.username, holder.pid)
 
 
 def rough_duration(seconds: float) -> str:

@@ -68,6 +68,21 @@ def test_idle_time_need_not_be_exact(seconds: float | None, text: str, level: st
         assert column.level(row) == shown
 
 
+@pytest.mark.parametrize(
+    ("username", "reason", "text"),
+    [
+        ("alice", "exited", "alice"),
+        (None, "exited", "(exited)"),
+        (None, "belongs to another PID namespace", "-"),
+        (None, "hidden process of another user", "-"),
+    ],
+)
+def test_an_owner_is_absent_only_where_nothing_is_known(
+    username: str | None, reason: str, text: str
+) -> None:
+    assert texts(make_process(username=username, hidden_reason=reason))["user"] == text
+
+
 @pytest.mark.parametrize(("sm", "level"), [(0, "warn"), (12, "ok"), (None, "unknown")])
 def test_process_that_holds_without_computing_is_a_warning(sm: int | None, level: str) -> None:
     process = make_process(devices=(make_process_device(sm_utilization_percent=sm),))

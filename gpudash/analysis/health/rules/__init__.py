@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from gpudash.analysis.health.rule import Check, Rule, declared_checks, declared_rules
-from gpudash.analysis.health.rules import clocks, holding, links, memory, reliability, state
+from gpudash.analysis.health.rules import clocks, exited, holding, links, memory, reliability, state
 
-FAMILIES = (state, clocks, reliability, memory, links, holding)
+FAMILIES = (state, clocks, reliability, memory, links, holding, exited)
 """The modules in which rules are declared."""
 
 RULES: tuple[Rule, ...] = tuple(sorted(declared_rules.values(), key=lambda rule: rule.rank))

@@ -22,7 +22,7 @@ from gpudash.analysis.health.rule import (
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.model import state as states
 from gpudash.model.device import Device
-from gpudash.model.process import Lease, Process
+from gpudash.model.process import EXITED, Lease, Process
 from gpudash.model.snapshot import Evidence
 from gpudash.model.units import counted, floor_tenths, size, sum_known
 
@@ -96,9 +96,11 @@ _Unused = tuple[Process, list[Hold]]
 
 @check
 def holders(context: RuleContext) -> Iterator[Symptom]:
-    """Processes that hold GPUs which they do not use."""
+    """Processes that hold GPUs which they do not use; an exited one is a finding of its own."""
     groups: dict[tuple[str | None, Rule, bool], list[_Unused]] = defaultdict(list)
     for process, holds in context.holds:
+        if process.hidden_reason == EXITED:
+            continue
         unused = [hold for hold in holds if hold.unused_seconds is not None]
         on_host = context.activity.of(process).on_host
         if not unused:

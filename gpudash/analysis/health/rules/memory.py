@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudash.analysis.activity import notable
+from gpudash.analysis.activity import has_host_pages, notable
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.levels import memory_level
-from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
-from gpudash.analysis.labels import whose
+from gpudash.analysis.health.rule import Symptom, check, number, proof, rule, who_holds
 from gpudash.model.device import Device
-from gpudash.model.process import Holder
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.state import Level
 from gpudash.model.units import size
@@ -82,11 +80,11 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
         label = context.labels[gpu.key]
         holders = context.snapshot.holders_of(gpu)
         count = max(gpu.holder_count or 0, len(holders))
-        is_part = _is_part_of_host(gpu)
+        is_part = has_host_pages(gpu)
         verb = "used" if is_part else "held"
         sentence = f"GPU {label}: {size(amount)} {verb} by no listed process"
         if holders:
-            names = ", ".join(_who(holder) for holder in holders[:_MAX_NAMED])
+            names = ", ".join(who_holds(holder) for holder in holders[:_MAX_NAMED])
             more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
             sentence += f"; its device node is open in {names}{more}"
         of = context.name(gpu)
@@ -100,22 +98,9 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
             devices=(gpu,),
             evidence=(
                 *proof(of, gpu, "memory_unaccounted_bytes", "memory_used_bytes"),
-                *(number("holder", _who(holder), of) for holder in holders[:_MAX_HOLDERS]),
+                *(number("holder", who_holds(holder), of) for holder in holders[:_MAX_HOLDERS]),
             ),
         )
-
-
-def _is_part_of_host(gpu: Device) -> bool:
-    """Whether the host manages the memory as a part of its own, as on Grace Hopper.
-
-    Drivers before R580 do not report how it is addressed; they report the link to the CPU.
-    """
-    return gpu.addressing_mode == "ats" or (gpu.addressing_mode is None and bool(gpu.c2c_mode))
-
-
-def _who(holder: Holder) -> str:
-    program = (holder.command_line or ("",))[0].rpartition("/")[2]
-    return whose(program, holder.username, holder.pid)
 
 
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
