@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from gpudash.model.device import Device
+from gpudash.model.device import AnyDevice, Device
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, UNKNOWN, State
 from gpudash.model.units import floor_tenths
 
@@ -19,31 +17,7 @@ NOTABLE_BYTES = 1 << 30
 _NOTABLE_SHARE = 0.05
 
 
-class Measured(Protocol):
-    """What is known of a device from any source; None where it is not."""
-
-    @property
-    def gpu_utilization_percent(self) -> float | None:
-        """The share of the time in which it computed."""
-
-    @property
-    def sm_active_percent(self) -> float | None:
-        """The share of its SMs that had work."""
-
-    @property
-    def memory_used_bytes(self) -> int | None:
-        """Memory in use."""
-
-    @property
-    def memory_total_bytes(self) -> int | None:
-        """Memory that it has."""
-
-    @property
-    def parent_uuid(self) -> str | None:
-        """The GPU of a MIG instance."""
-
-
-def activity(device: Measured, *, is_held: bool, is_idle: bool) -> State:
+def activity(device: AnyDevice, *, is_held: bool, is_idle: bool) -> State:
     """Return what a device does: busy, held idle, in use, free or unknown.
 
     `is_held` says whether processes, a job or notable memory take it, `is_idle` whether whatever
@@ -60,13 +34,13 @@ def activity(device: Measured, *, is_held: bool, is_idle: bool) -> State:
     return FREE
 
 
-def load_percent(device: Measured) -> float | None:
+def load_percent(device: AnyDevice) -> float | None:
     """Return the utilization, of MIG instances the SM activity; None if neither is known."""
     used = device.gpu_utilization_percent
     return device.sm_active_percent if used is None else used
 
 
-def notable(device: Measured, amount: int | None) -> bool:
+def notable(device: AnyDevice, amount: int | None) -> bool:
     """Return whether an amount of the device's memory holds it: 1 GiB or 5 % of it."""
     if amount is None:
         return False
@@ -110,7 +84,7 @@ class RestClock:
         self._before, self._resting = self._resting, {}
 
     def idle_seconds(
-        self, key: str, device: Measured, now: float, *, is_held: bool
+        self, key: str, device: AnyDevice, now: float, *, is_held: bool
     ) -> float | None:
         """Return how long a device has not computed, at least; None if it does or is not known.
 

@@ -8,18 +8,14 @@ from typing import Any
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.status import statuses
-from gpudash.model.device import Device, device_labels
+from gpudash.model.device import AnyDevice, Device, device_labels
 from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
 _XID_SECONDS = 3600.0
 _MAX_USERS = 64
-_SAME = tuple(
-    name
-    for name in FleetDevice.__struct_fields__
-    if name in Device.__struct_fields__ and name not in ("name", "label", "status")
-)
+_SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
 """Fields that a device of many hosts has as they are."""
 
 

@@ -53,8 +53,28 @@ _settings = partial(metric, Group.SETTINGS)
 _mig = partial(metric, Group.MIG)
 
 
-class Device(Struct, frozen=True, kw_only=True):
-    """A GPU, or a MIG instance of one, at one instant."""
+# fmt: off
+_GPU_UTILIZATION = _utilization(Unit.PERCENT,
+    "Share of the last sample period in which at least one kernel ran; 100 % may be one "
+    "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
+    chart=True, smi="utilization.gpu",
+    dcgm="DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_GPU_UTIL_RATIO")
+# fmt: on
+"""A whole number on one host; exporters have fractions."""
+
+STATUS = _state(
+    Unit.NONE,
+    "What it does, as the header counts it: busy, held-idle, in-use, leased, free, divided, "
+    "mig-empty, hot, unusable, unknown, or its state if that is not ok; null in a brief document.",
+)
+"""Not known in a brief document, always known among many hosts."""
+
+
+class AnyDevice(Struct, frozen=True, kw_only=True):
+    """A GPU, or a MIG instance of one, by what is known of it on one host and among many alike.
+
+    A field that is moved here from `Device` is one of `FleetDevice`, too.
+    """
 
     # fmt: off
     index: Annotated[Index, _identity(Unit.NONE,
@@ -70,6 +90,68 @@ class Device(Struct, frozen=True, kw_only=True):
         "UUID of the GPU that a MIG instance belongs to, null for a GPU.")] = None
     name: Annotated[SafeText | None, _identity(Unit.NONE,
         "Product name.", nvml="nvmlDeviceGetName", smi="name gpu_name")] = None
+    state: Annotated[DeviceState, _state(Unit.NONE,
+        "ok, asleep (powered down, not woken to be read), resting (left alone so that it can fall "
+        "asleep), not-answering (a call to it has not returned), lost (off the bus), "
+        "reset-required, or failed (its calls fail for another reason).")] = "ok"
+    idle_seconds: Annotated[Seconds | None, _state(Unit.SECOND,
+        "How long it has not computed, or been held without computing, at least; null while it "
+        "computes or where that is not known.")] = None
+    gpu_utilization_percent: Annotated[Amount | None, _GPU_UTILIZATION] = None
+    sm_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
+        "Share of the SMs that were active, averaged since the last sample (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_SM_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_SM_ACTIVE DCGM_FI_PROF_SM_UTIL_RATIO")] = None
+    tensor_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
+        "Share of time in which the tensor cores were active (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
+        chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE DCGM_FI_PROF_TENSOR_UTIL_RATIO")] = None
+    dram_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
+        "Share of the peak memory bandwidth in use (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_DRAM_ACTIVE DCGM_FI_PROF_DRAM_UTIL_RATIO")] = None
+    memory_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
+        "Allocated memory; without the reserved part where the driver reports it.",
+        nvml="nvmlDeviceGetMemoryInfo_v2",
+        chart=True, limit="memory_total_bytes", smi="memory.used",
+        dcgm="DCGM_FI_DEV_FB_USED DCGM_FI_DEV_FB_USED_BYTES")] = None
+    memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
+        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total",
+        dcgm="DCGM_FI_DEV_FB_TOTAL DCGM_FI_DEV_FB_CAPACITY_BYTES")] = None
+    temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
+        "Temperature of the GPU die.", nvml="nvmlDeviceGetTemperatureV",
+        chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
+        dcgm="DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS")] = None
+    power_usage_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
+        nvml="nvmlDeviceGetPowerUsage",
+        chart=True, limit="enforced_power_limit_mw", smi="power.draw",
+        dcgm="DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS")] = None
+    enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The limit in force, the lowest of all that apply.",
+        nvml="nvmlDeviceGetEnforcedPowerLimit",
+        smi="enforced.power.limit gpu.power.current_limit")] = None
+    sm_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
+        "SM clock.", nvml="nvmlDeviceGetClockInfo",
+        chart=True, limit="max_sm_clock_mhz", smi="clocks.current.sm clocks.sm",
+        dcgm="DCGM_FI_DEV_SM_CLOCK DCGM_FI_DEV_SM_CLOCK_HERTZ")] = None
+    # fmt: on
+
+    @property
+    def key(self) -> str:
+        """Identity within a host: the UUID, or the index of a GPU lost before it was read."""
+        return self.uuid or f"#{self.index}"
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether this is a MIG instance of another device."""
+        return self.parent_uuid is not None
+
+
+class Device(AnyDevice, frozen=True, kw_only=True):
+    """A GPU, or a MIG instance of one, at one instant."""
+
+    # fmt: off
     pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
         "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo",
         smi="pci.bus_id gpu_bus_id")] = None
@@ -123,35 +205,17 @@ class Device(Struct, frozen=True, kw_only=True):
     core_count: Annotated[Natural | None, _identity(Unit.COUNT,
         "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
 
-    state: Annotated[DeviceState, _state(Unit.NONE,
-        "ok, asleep (powered down, not woken to be read), resting (left alone so that it can fall "
-        "asleep), not-answering (a call to it has not returned), lost (off the bus), "
-        "reset-required, or failed (its calls fail for another reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
-    status: Annotated[str | None, _state(Unit.NONE,
-        "What it does, as the header counts it: busy, held-idle, in-use, leased, free, divided, "
-        "mig-empty, hot, unusable, unknown, or its state if that is not ok; null in a brief "
-        "document.")] = None
-    idle_seconds: Annotated[Seconds | None, _state(Unit.SECOND,
-        "How long it has not computed, or been held without computing, at least; null while it "
-        "computes or where that is not known.")] = None
+    status: Annotated[str | None, STATUS] = None
     last_read: Annotated[LastRead | None, _state(Unit.NONE,
         "Of a GPU that does not answer, its memory and processes when it last did; null "
         "otherwise.")] = None
 
-    memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
-        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total",
-        dcgm="DCGM_FI_DEV_FB_TOTAL DCGM_FI_DEV_FB_CAPACITY_BYTES")] = None
     memory_reserved_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Memory reserved by driver and firmware.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED DCGM_FI_DEV_FB_RESERVED_BYTES")] = None
-    memory_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
-        "Allocated memory; without the reserved part where the driver reports it.",
-        nvml="nvmlDeviceGetMemoryInfo_v2",
-        chart=True, limit="memory_total_bytes", smi="memory.used",
-        dcgm="DCGM_FI_DEV_FB_USED DCGM_FI_DEV_FB_USED_BYTES")] = None
     memory_free_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.free", dcgm="DCGM_FI_DEV_FB_FREE DCGM_FI_DEV_FB_FREE_BYTES")] = None
@@ -193,14 +257,10 @@ class Device(Struct, frozen=True, kw_only=True):
         "Whether all processes of the host could be searched for holders, which takes root "
         "outside of containers.")] = None
 
+    gpu_utilization_percent: Annotated[Natural | None, _GPU_UTILIZATION] = None
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
         "Measure of how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
         "newer), else kernel-time, gpu_utilization_percent.")] = None
-    gpu_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
-        "Share of the last sample period in which at least one kernel ran; 100 % may be one "
-        "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
-        chart=True, smi="utilization.gpu",
-        dcgm="DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_GPU_UTIL_RATIO")] = None
     memory_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which memory was read or written: bandwidth, not "
         "space.", nvml="nvmlDeviceGetUtilizationRates",
@@ -233,22 +293,10 @@ class Device(Struct, frozen=True, kw_only=True):
         "Share of time in which any engine for graphics or compute was busy.",
         nvml="NVML_GPM_METRIC_GRAPHICS_UTIL", chart=True,
         dcgm="DCGM_FI_PROF_GR_ENGINE_ACTIVE DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO")] = None
-    sm_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
-        "Share of the SMs that were active, averaged since the last sample (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_SM_UTIL", chart=True,
-        dcgm="DCGM_FI_PROF_SM_ACTIVE DCGM_FI_PROF_SM_UTIL_RATIO")] = None
     sm_occupancy_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Resident warps on the SMs, as a share of the maximum (Hopper and newer).",
         nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True,
         dcgm="DCGM_FI_PROF_SM_OCCUPANCY DCGM_FI_PROF_SM_OCCUPANCY_RATIO")] = None
-    tensor_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
-        "Share of time in which the tensor cores were active (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
-        chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE DCGM_FI_PROF_TENSOR_UTIL_RATIO")] = None
-    dram_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
-        "Share of the peak memory bandwidth in use (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True,
-        dcgm="DCGM_FI_PROF_DRAM_ACTIVE DCGM_FI_PROF_DRAM_UTIL_RATIO")] = None
     fp64_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP64 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True,
@@ -262,10 +310,6 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True,
         dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE DCGM_FI_PROF_FP16_UTIL_RATIO")] = None
 
-    temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
-        "Temperature of the GPU die.", nvml="nvmlDeviceGetTemperatureV",
-        chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
-        dcgm="DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS")] = None
     memory_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature of the memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
         chart=True, limit="max_memory_temperature_celsius", smi="temperature.memory",
@@ -304,11 +348,6 @@ class Device(Struct, frozen=True, kw_only=True):
         "Intended speed of each fan, null for one that fails.",
         nvml="nvmlDeviceGetFanSpeed_v2")] = None
 
-    power_usage_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
-        "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
-        nvml="nvmlDeviceGetPowerUsage",
-        chart=True, limit="enforced_power_limit_mw", smi="power.draw",
-        dcgm="DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS")] = None
     power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
         chart=True, limit="enforced_power_limit_mw",
@@ -316,10 +355,6 @@ class Device(Struct, frozen=True, kw_only=True):
     power_average_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE",
         smi="power.draw.average gpu.power.draw.average")] = None
-    enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
-        "The limit in force, the lowest of all that apply.",
-        nvml="nvmlDeviceGetEnforcedPowerLimit",
-        smi="enforced.power.limit gpu.power.current_limit")] = None
     power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit",
         smi="power.limit gpu.power.requested_limit")] = None
@@ -363,10 +398,6 @@ class Device(Struct, frozen=True, kw_only=True):
     graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Graphics clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_graphics_clock_mhz", smi="clocks.current.graphics clocks.gr")] = None
-    sm_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
-        "SM clock.", nvml="nvmlDeviceGetClockInfo",
-        chart=True, limit="max_sm_clock_mhz", smi="clocks.current.sm clocks.sm",
-        dcgm="DCGM_FI_DEV_SM_CLOCK DCGM_FI_DEV_SM_CLOCK_HERTZ")] = None
     memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Memory clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_memory_clock_mhz", smi="clocks.current.memory clocks.mem",
@@ -732,16 +763,6 @@ class Device(Struct, frozen=True, kw_only=True):
     multiprocessor_count: Annotated[Natural | None, _mig(Unit.COUNT,
         "SMs that belong to this MIG device.", nvml="nvmlDeviceGetAttributes_v2")] = None
     # fmt: on
-
-    @property
-    def key(self) -> str:
-        """Identity within a host: the UUID, or the index of a GPU lost before it was read."""
-        return self.uuid or f"#{self.index}"
-
-    @property
-    def is_mig(self) -> bool:
-        """Whether this is a MIG instance of another device."""
-        return self.parent_uuid is not None
 
 
 def device_label(index: int, parent: int | str | None = None) -> SafeText:

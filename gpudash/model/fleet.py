@@ -15,10 +15,17 @@ from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
 from gpudash.model import wire
-from gpudash.model.device import DeviceState
+from gpudash.model.device import STATUS, AnyDevice
 from gpudash.model.errors import WireError
-from gpudash.model.fields import Amount, Celsius, Group, Index, Natural, Seconds, metric
-from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
+from gpudash.model.snapshot import (
+    CpuPercent,
+    DriverVersion,
+    Evidence,
+    FindingLevel,
+    MemoryTotal,
+    MemoryUsed,
+)
 from gpudash.model.state import STATES, Level
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
@@ -49,48 +56,17 @@ _document = partial(metric, Group.DOCUMENT)
 _finding = partial(metric, Group.FINDING)
 
 
-class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
-    """A GPU or MIG instance of one of many hosts; fields named as in `Device` mean the same."""
+class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
+    """A GPU or MIG instance of one of many hosts."""
 
     # fmt: off
-    index: Annotated[Index, _gpu(Unit.NONE, "NVML's index on its host.")]
-    label: Annotated[SafeText | None, _gpu(Unit.NONE,
-        "What it is called, unlike any other of its host: 0, of a MIG instance 0:1.")] = None
-    uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "Identity, stable over reboots.")] = None
-    parent_uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
-        "UUID of the GPU that a MIG instance belongs to, null for a GPU.")] = None
-    name: Annotated[SafeText | None, _gpu(Unit.NONE, "Product name.")] = None
-    state: Annotated[DeviceState, _gpu(Unit.NONE,
-        "Whether it can be read, and if not, why.")] = "ok"
-    status: Annotated[str, _gpu(Unit.NONE,
-        "What it does: busy, held-idle, in-use, leased, free, divided, mig-empty, hot, unusable, "
-        "unknown, or its state if that is not ok.")] = "unknown"
-    gpu_utilization_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
-        "Share of time in which a kernel ran.")] = None
-    sm_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
-        "Share of cycles in which an SM had work.")] = None
-    tensor_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
-        "Share of cycles in which tensor cores worked.")] = None
-    dram_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
-        "Share of cycles in which device memory was read or written.")] = None
-    memory_used_bytes: Annotated[Natural | None, _gpu(Unit.BYTE, "Allocated memory.")] = None
-    memory_total_bytes: Annotated[Natural | None, _gpu(Unit.BYTE,
-        "Physical device memory.")] = None
-    temperature_celsius: Annotated[Celsius | None, _gpu(Unit.CELSIUS,
-        "Temperature of the GPU.")] = None
-    power_usage_mw: Annotated[Natural | None, _gpu(Unit.MILLIWATT, "Power draw.")] = None
-    enforced_power_limit_mw: Annotated[Natural | None, _gpu(Unit.MILLIWATT,
-        "The power limit in force.")] = None
-    sm_clock_mhz: Annotated[Natural | None, _gpu(Unit.MEGAHERTZ, "Clock of the SMs.")] = None
+    status: Annotated[str, STATUS] = "unknown"
     xid: Annotated[Index | None, _gpu(Unit.NONE,
         "The last XID error that is known to be recent, null for none.")] = None
     users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
         "Whose processes or job it has; empty if none are known.")] = ()
     job: Annotated[SafeText | None, _use(Unit.NONE,
         "Id of the job that it is allocated to, as in `jobs`.")] = None
-    idle_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
-        "How long it has not computed, or been held without computing, at least; null while it "
-        "computes or where that is not known.")] = None
     age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Age of its values where it is not the host's.")] = None
     # fmt: on
@@ -113,11 +89,10 @@ class FleetHost(Struct, frozen=True, kw_only=True):
         "Age of what is known of it, null if nothing is.")] = None
     expected_devices: Annotated[Natural | None, _host(Unit.COUNT,
         "GPUs that it should have: as an hour ago, or by Slurm or Kubernetes.")] = None
-    driver_version: Annotated[SafeText | None, _host(Unit.NONE,
-        "Version of the NVIDIA driver.")] = None
-    cpu_percent: Annotated[Amount | None, _host(Unit.PERCENT, "All CPUs together.")] = None
-    memory_used_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory in use.")] = None
-    memory_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory.")] = None
+    driver_version: DriverVersion = None
+    cpu_percent: CpuPercent = None
+    memory_used_bytes: MemoryUsed = None
+    memory_total_bytes: MemoryTotal = None
     drain_reason: Annotated[SafeText | None, _host(Unit.NONE,
         "Why the scheduler starts nothing there, null if it does or is not known.")] = None
     devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,

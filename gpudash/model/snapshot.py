@@ -127,6 +127,16 @@ class Topology(Struct, frozen=True, kw_only=True):
 
 _host = partial(metric, Group.HOST)
 
+# What is known of a host on its own and among many alike: fields of `Host` and of `FleetHost`.
+# fmt: off
+DriverVersion = Annotated[SafeText | None, _host(Unit.NONE,
+    "Version of the NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")]
+CpuPercent = Annotated[Amount | None, _host(Unit.PERCENT,
+    "All CPUs together, 0 to 100: since the last sample, or since boot in the first one.")]
+MemoryTotal = Annotated[Natural | None, _host(Unit.BYTE, "Host memory.")]
+MemoryUsed = Annotated[Natural | None, _host(Unit.BYTE, "Host memory in use, without caches.")]
+# fmt: on
+
 
 class Host(Struct, frozen=True, kw_only=True):
     """The machine and its driver."""
@@ -134,20 +144,16 @@ class Host(Struct, frozen=True, kw_only=True):
     # fmt: off
     hostname: Annotated[SafeText, _host(Unit.NONE, "Name of the host.")]
     simulated: Annotated[bool, _host(Unit.NONE, "Whether the host is simulated (--demo).")] = False
-    driver_version: Annotated[SafeText | None, _host(Unit.NONE,
-        "Version of the NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")] = None
+    driver_version: DriverVersion = None
     nvml_version: Annotated[SafeText | None, _host(Unit.NONE,
         "Version of NVML.", nvml="nvmlSystemGetNVMLVersion")] = None
     cuda_driver_version: Annotated[str | None, _host(Unit.NONE,
         "Highest CUDA version that the driver supports.",
         nvml="nvmlSystemGetCudaDriverVersion_v2")] = None
     cpu_count: Annotated[Natural | None, _host(Unit.COUNT, "Logical CPUs.")] = None
-    cpu_percent: Annotated[Amount | None, _host(Unit.PERCENT,
-        "All CPUs together, 0 to 100: since the last sample, or since boot in the first "
-        "one.")] = None
-    memory_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory.")] = None
-    memory_used_bytes: Annotated[Natural | None, _host(Unit.BYTE,
-        "Host memory in use, without caches.")] = None
+    cpu_percent: CpuPercent = None
+    memory_total_bytes: MemoryTotal = None
+    memory_used_bytes: MemoryUsed = None
     memory_available_bytes: Annotated[Natural | None, _host(Unit.BYTE,
         "Host memory available without swapping.")] = None
     swap_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Swap space.")] = None

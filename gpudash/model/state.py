@@ -7,11 +7,11 @@ state is one row here and its detection there.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
-from gpudash.model.device import DeviceState
+from gpudash.model.device import AnyDevice
 
 Level = Literal["unknown", "ok", "warn", "critical"]
 """How bad a value or a state is."""
@@ -87,20 +87,12 @@ def state_of(status: str | None) -> State:
     return _BY_ID.get(status or "", UNKNOWN)
 
 
-class Readable(Protocol):
-    """A device of a host, or of many."""
-
-    @property
-    def state(self) -> DeviceState:
-        """Whether it can be read, and if not, why."""
-
-
-def unreadable_state(device: Readable) -> State | None:
+def unreadable_state(device: AnyDevice) -> State | None:
     """Return why a device is not read, None if it is; an unknown reason is a failure."""
     return None if device.state == "ok" else _BY_ID.get(device.state, FAILED)
 
 
-def is_suspended_on_purpose(device: Readable) -> bool:
+def is_suspended_on_purpose(device: AnyDevice) -> bool:
     """Whether a device is not read although nothing is wrong: it sleeps, or is about to."""
     state = unreadable_state(device)
     return state is not None and not state.is_problem

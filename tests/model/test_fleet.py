@@ -54,6 +54,17 @@ def test_schema_has_the_head_of_that_of_one_host_and_a_title_of_its_own() -> Non
     assert many["$ref"] == "#/$defs/FleetSnapshot"
 
 
+@pytest.mark.parametrize(("one", "many"), [("Device", "FleetDevice"), ("Host", "FleetHost")])
+def test_a_field_is_described_as_in_the_document_of_one_host(one: str, many: str) -> None:
+    alone = wire.json_schema()["$defs"][one]["properties"]
+    among = json_schema()["$defs"][many]["properties"]
+    same = set(alone) & set(among)
+    assert len(same) >= {"Device": 15, "Host": 4}[one]
+    for name in same:
+        assert among[name]["description"] == alone[name]["description"]
+        assert among[name].get("x-unit") == alone[name].get("x-unit")
+
+
 @pytest.mark.parametrize("line", [b'{"charts":[{"metric":"\xff"}]}', b"{", b"[]", b'{"at":1}'])
 def test_what_is_no_request_is_refused(line: bytes) -> None:
     with pytest.raises(WireError, match="not a request"):

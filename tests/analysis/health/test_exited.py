@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.usage import device_states
+from gpudash.analysis.status import statuses
 from gpudash.model import state as states
 from gpudash.model.process import Holder, Process
 from gpudash.model.snapshot import Snapshot
@@ -54,7 +54,7 @@ def test_nobody_is_asked_to_end_a_process_that_has_exited() -> None:
 
 def test_a_gpu_that_only_an_exited_process_holds_is_held_idle() -> None:
     snapshot = Diagnosis().examine(machine(exited()))
-    assert list(device_states(snapshot).values()) == [states.HELD]
+    assert list(statuses(snapshot).values()) == [states.HELD]
 
 
 def test_an_exit_that_the_driver_takes_a_moment_to_see_is_no_finding() -> None:
