@@ -21,8 +21,8 @@ ENGINE = "graphics_active_percent"
 MEMORY, MEMORY_TOTAL = "memory_used_bytes", "memory_total_bytes"
 MEMORY_REST = ("memory_free_bytes", "memory_reserved_bytes")
 """What makes up the total together with the used memory; the reserved part may be unknown."""
-POWER = "power_usage_mw"
-TEMPERATURE = "temperature_celsius"
+POWER, POWER_LIMIT = "power_usage_mw", "enforced_power_limit_mw"
+TEMPERATURE, CLOCK = "temperature_celsius", "sm_clock_mhz"
 XIDS = "xid"
 XID_LABEL = "xid"
 """Of a series that counts or dates each error."""
@@ -38,8 +38,8 @@ FIELDS = (
     *MEMORY_REST,
     TEMPERATURE,
     POWER,
-    "enforced_power_limit_mw",
-    "sm_clock_mhz",
+    POWER_LIMIT,
+    CLOCK,
     XIDS,
 )
 """What is read of a GPU: fields of `Device`, and its last XID error."""
@@ -112,8 +112,8 @@ def _dcgm_series() -> Iterable[Series]:
                 is_ratio = metric.name.endswith("_RATIO") and metric.name.startswith("DCGM_FI_DEV")
                 yield Series(metric.name, name, 1 / metric.factor, is_ratio)
     # Not in its default list.
-    yield Series("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "enforced_power_limit_mw", 1e3)
-    yield Series("DCGM_FI_DEV_POWER_MGMT_LIMIT", "enforced_power_limit_mw", 1e3)
+    yield Series("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", POWER_LIMIT, 1e3)
+    yield Series("DCGM_FI_DEV_POWER_MGMT_LIMIT", POWER_LIMIT, 1e3)
 
 
 _MIB = float(1 << 20)
@@ -123,8 +123,8 @@ _SMI = {
     MEMORY_TOTAL: ("memory_total_bytes", 1.0),
     TEMPERATURE: ("temperature_gpu", 1.0),
     POWER: ("power_draw_watts", 1e3),
-    "enforced_power_limit_mw": ("enforced_power_limit_watts", 1e3),
-    "sm_clock_mhz": ("clocks_current_sm_clock_hz", 1e-6),
+    POWER_LIMIT: ("enforced_power_limit_watts", 1e3),
+    CLOCK: ("clocks_current_sm_clock_hz", 1e-6),
 }
 _NVITOP = {
     UTILIZATION: ("gpu_utilization_Percentage", 1.0),
@@ -132,8 +132,8 @@ _NVITOP = {
     MEMORY_TOTAL: ("gpu_memory_total_MiB", _MIB),
     TEMPERATURE: ("gpu_temperature_C", 1.0),
     POWER: ("gpu_power_usage_W", 1e3),
-    "enforced_power_limit_mw": ("gpu_power_limit_W", 1e3),
-    "sm_clock_mhz": ("gpu_clock_sm_MHz", 1.0),
+    POWER_LIMIT: ("gpu_power_limit_W", 1e3),
+    CLOCK: ("gpu_clock_sm_MHz", 1.0),
 }
 
 

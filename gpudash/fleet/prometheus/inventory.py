@@ -8,7 +8,6 @@ from msgspec import DecodeError, Raw, Struct, json
 
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
-    FIELDS,
     HOST_LABELS,
     INSTANCE_LABEL,
     Dialect,
@@ -60,7 +59,8 @@ class Device:
     # fmt: off
     __slots__ = (
         "has_past", "held_at", "host", "idle_at", "index", "instance", "is_watched", "job", "name",
-        "old_xid", "people", "profile", "seen_at", "users", "uuid", "values", "xid", "xid_at",
+        "old_xid", "people", "profile", "rest", "seen_at", "users", "uuid", "values", "xid",
+        "xid_at",
     )
     # fmt: on
 
@@ -82,7 +82,10 @@ class Device:
         """An error that is not recent."""
         self.has_past = self.is_watched = False
         """Whether its errors of an hour ago are known, and whether they have been read since."""
-        self.values: list[float | None] = [None] * len(FIELDS)
+        self.values: dict[str, float | None] = {}
+        """Fields of a device of the document by name, None for what is not known any more."""
+        self.rest: dict[str, float | None] = {}
+        """Other values by name, from which some of these may follow."""
 
     @property
     def full_uuid(self) -> SafeText | None:

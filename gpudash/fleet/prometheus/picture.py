@@ -7,17 +7,20 @@ not computed, has held memory and has had its last XID error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.prometheus.dialects import (
+    CLOCK,
     ENGINE,
-    FIELDS,
     MEMORY,
     MEMORY_REST,
     MEMORY_TOTAL,
     POWER,
+    POWER_LIMIT,
+    TEMPERATURE,
     UTILIZATION,
     XID_LABEL,
     Labels,
@@ -33,7 +36,7 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
-from gpudash.model.device import DeviceState, device_label
+from gpudash.model.device import AnyDevice, DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
 
@@ -54,14 +57,9 @@ _RATIO_LIMIT = 1.001
 """A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
 
 _NO_XID: tuple[int | None, float | None] = None, None
-_COLUMNS = {name: column for column, name in enumerate(FIELDS)}
-"""Where the value of a field is in `Device.values`."""
-_UTILIZATION, _ENGINE = _COLUMNS[UTILIZATION], _COLUMNS[ENGINE]
-_MEMORY, _POWER, _TOTAL = _COLUMNS[MEMORY], _COLUMNS[POWER], _COLUMNS[MEMORY_TOTAL]
-_FREE, _RESERVED = (_COLUMNS[name] for name in MEMORY_REST)
-_STATIC = frozenset(
-    _COLUMNS[name] for name in (MEMORY_TOTAL, *MEMORY_REST, "enforced_power_limit_mw")
-)
+_OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
+"""What is the GPU's, and repeated on each of its MIG instances."""
+_STATIC = frozenset((MEMORY_TOTAL, *MEMORY_REST, POWER_LIMIT))
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
 
@@ -77,7 +75,7 @@ class Picture:
         self._began_at = 0.0
         self._complete_at = 0.0
         self._down: dict[tuple[str | None, str], str] = {}
-        self._field_at: dict[int, float] = {}
+        self._field_at: dict[str, float] = {}
 
     def take_main(self, rows: list[Row], at: float, *, is_partial: bool) -> None:
         """Take the utilization of all devices that there are; others are lost from now on."""
@@ -87,7 +85,7 @@ class Picture:
         for device, series, value in self._scaled(rows):
             device.seen_at = at
             used = value if series.field in (UTILIZATION, ENGINE) else None
-            device.values[_UTILIZATION] = used
+            device.values[UTILIZATION] = used
             self.wrong_values += value is None
             if used is None or used >= IDLE_PERCENT:
                 device.idle_at = None
@@ -99,11 +97,11 @@ class Picture:
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""
-        column = _COLUMNS[field]
-        self._clear(column)
+        self._clear(field)
+        values_of = _values_of(field)
         for device, _, value in self._scaled(rows, Series("", field, 1)):
-            device.values[column] = value
-        self._field_at[column] = at
+            values_of(device)[field] = value
+        self._field_at[field] = at
         if field == MEMORY:
             self._take_held(at)
         elif field == POWER:
@@ -112,9 +110,9 @@ class Picture:
     def add_totals(self) -> None:
         """Fill in the memory of devices of which only the parts are known, of one instant."""
         for device in self.inventory.devices():
-            used, free = device.values[_MEMORY], device.values[_FREE]
-            if device.values[_TOTAL] is None and used is not None and free is not None:
-                device.values[_TOTAL] = used + free + (device.values[_RESERVED] or 0)
+            used, (free, reserved) = device.values.get(MEMORY), map(device.rest.get, MEMORY_REST)
+            if device.values.get(MEMORY_TOTAL) is None and used is not None and free is not None:
+                device.values[MEMORY_TOTAL] = used + free + (reserved or 0)
 
     def take_old_xids(self, rows: Iterable[Row], _at: float) -> None:
         """Take the last XID errors as they were an hour ago: they stay for ever."""
@@ -314,18 +312,16 @@ class Picture:
                 yield self._built(there[0], now)
 
     def _built(self, device: Device, now: float) -> FleetDevice:
-        values: Any = device.values
-        used, engine, sm, tensor, dram, memory, total = values[:7]
-        temperature, power, limit, clock = values[9:13]
-        if used is None:
-            used = engine
+        known: dict[str, Any] = device.values
+        if known.get(UTILIZATION) is None:
+            known = {**known, UTILIZATION: device.rest.get(ENGINE)}
         index, uuid, parent, name = device.index, device.uuid, None, device.name
         label = device_label(index)
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
             label = device_label(index, device.index)
             name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
-            temperature = power = limit = None
+            known = {field: value for field, value in known.items() if field not in _OF_BOARD}
         idle_at, held_at = device.idle_at, device.held_at
         idle = None
         if idle_at is not None:
@@ -337,34 +333,24 @@ class Picture:
             uuid=uuid,
             parent_uuid=parent,
             name=name,
-            gpu_utilization_percent=used,
-            sm_active_percent=sm,
-            tensor_active_percent=tensor,
-            dram_active_percent=dram,
-            memory_used_bytes=memory,
-            memory_total_bytes=total,
-            temperature_celsius=temperature,
-            power_usage_mw=power,
-            enforced_power_limit_mw=limit,
-            sm_clock_mhz=clock,
             xid=device.xid if is_new_xid else None,
             users=device.users,
             job=device.job,
             idle_seconds=idle,
             age_seconds=now - device.seen_at if device.seen_at < self.now else None,
+            **known,
         )
 
     def _take_held(self, at: float) -> None:
         for device in self.inventory.devices():
-            used = device.values[_MEMORY]
-            if used is None or used < NOTABLE_BYTES:
+            if (device.values.get(MEMORY) or 0) < NOTABLE_BYTES:
                 device.held_at = None
             elif device.held_at is None:
                 device.held_at = at
 
     def _take_power(self, at: float) -> None:
         for host in self.inventory.hosts.values():
-            power = tuple(each.values[_POWER] for each in host.devices.values())
+            power = tuple(each.values.get(POWER) for each in host.devices.values())
             if power != host.power:
                 host.is_frozen = host.is_frozen and not host.power
                 host.power, host.power_at = power, at
@@ -382,16 +368,17 @@ class Picture:
             if code is not None and 0 < code < _MAX_XID:
                 yield device, code, value if series is None else None
 
-    def _clear(self, column: int) -> None:
+    def _clear(self, field: str) -> None:
+        values_of = _values_of(field)
         for device in self.inventory.devices():
-            device.values[column] = None
+            values_of(device)[field] = None
 
     def _forget(self) -> None:
         """Drop values that are too old, and what has been missing for long or was repartitioned."""
-        for column, at in list(self._field_at.items()):
-            if self.now - at > _FIELD_SECONDS and column not in _STATIC:
-                del self._field_at[column]
-                self._clear(column)
+        for field, at in list(self._field_at.items()):
+            if self.now - at > _FIELD_SECONDS and field not in _STATIC:
+                del self._field_at[field]
+                self._clear(field)
         oldest = self.now - MEMORY_SECONDS
         if self._began_at > oldest:
             return
@@ -420,6 +407,11 @@ class Picture:
                 yield device, series, _checked(value, series.factor, series)
         if ratios:
             yield from _as_percent(ratios)
+
+
+def _values_of(field: str) -> Callable[[Device], dict[str, float | None]]:
+    """Return the function that returns those values of a device among which a field is."""
+    return attrgetter("values" if field in AnyDevice.__struct_fields__ else "rest")
 
 
 def _as_percent(
@@ -464,22 +456,23 @@ def _instance(device: Device) -> int:
 def _parent(instances: list[Device]) -> FleetDevice:
     """Return the GPU that MIG instances belong to: it has no series of its own.
 
-    Their memory adds up; temperature and power are the GPU's, repeated on each.
+    Their memory adds up; the values of the board are repeated on each.
     """
     first = instances[0]
 
-    def known(column: int) -> list[Any]:
-        return [each.values[column] for each in instances if each.values[column] is not None]
+    def known(field: str) -> list[Any]:
+        values = (each.values.get(field) for each in instances)
+        return [value for value in values if value is not None]
 
+    of_board: dict[str, Any] = {
+        field: max(known(field), default=None) for field in (*_OF_BOARD, CLOCK)
+    }
     return FleetDevice(
         index=first.index,
         label=device_label(first.index),
         uuid=first.uuid,
         name=first.name,
-        memory_used_bytes=sum(known(_MEMORY)) if known(_MEMORY) else None,
-        memory_total_bytes=sum(known(_TOTAL)) or None,
-        temperature_celsius=max(known(_COLUMNS["temperature_celsius"]), default=None),
-        power_usage_mw=max(known(_POWER), default=None),
-        enforced_power_limit_mw=max(known(_COLUMNS["enforced_power_limit_mw"]), default=None),
-        sm_clock_mhz=max(known(_COLUMNS["sm_clock_mhz"]), default=None),
+        memory_used_bytes=sum(known(MEMORY)) if known(MEMORY) else None,
+        memory_total_bytes=sum(known(MEMORY_TOTAL)) or None,
+        **of_board,
     )

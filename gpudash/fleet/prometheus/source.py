@@ -17,7 +17,19 @@ from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
+from gpudash.fleet.prometheus.dialects import (
+    ENGINE,
+    FIELDS,
+    MEMORY,
+    MEMORY_REST,
+    MEMORY_TOTAL,
+    POWER,
+    POWER_LIMIT,
+    TEMPERATURE,
+    UTILIZATION,
+    XIDS,
+    known_series,
+)
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
@@ -112,6 +124,10 @@ def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.take_down((row.labels, None) for row in rows)
 
 
+_WITH_OWN_PERIOD = frozenset(
+    (UTILIZATION, ENGINE, XIDS, TEMPERATURE, POWER, POWER_LIMIT, MEMORY, MEMORY_TOTAL, *MEMORY_REST)
+)
+
 QUERIES: tuple[Query, ...] = (
     Query("names", 600, after="", is_core=True),
     Query("identity", 120, Layout.identity, _learn, "names", is_core=True),
@@ -126,12 +142,9 @@ QUERIES: tuple[Query, ...] = (
     Query("ages", 60, Layout.ages, Picture.take_ages),
     _field(TEMPERATURE, 60),
     _field(POWER, 60),
-    _field("tensor_active_percent", 120),
-    _field("dram_active_percent", 120),
-    _field("sm_active_percent", 120),
-    _field("sm_clock_mhz", 120),
+    *(_field(name, 120) for name in FIELDS if name not in _WITH_OWN_PERIOD),
     _field(MEMORY_TOTAL, 600)._replace(expression=Layout.total),
-    _field("enforced_power_limit_mw", 600),
+    _field(POWER_LIMIT, 600),
     Query("users", 60, Layout.users, Picture.take_users),
     Query(
         "last seen", inf, lambda each: each.last_seen("1h", "5m"), Picture.take_last_seen, "past"
