@@ -21,8 +21,7 @@ from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
 from gpudash.model.snapshot import (
     CpuPercent,
     DriverVersion,
-    Evidence,
-    FindingLevel,
+    Finding,
     MemoryTotal,
     MemoryUsed,
 )
@@ -53,7 +52,6 @@ _gpu = partial(metric, Group.STATE)
 _host = partial(metric, Group.HOST)
 _use = partial(metric, Group.PROCESS)
 _document = partial(metric, Group.DOCUMENT)
-_finding = partial(metric, Group.FINDING)
 
 
 class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
@@ -147,25 +145,6 @@ class FleetJob(Struct, frozen=True, kw_only=True):
     elapsed_seconds: Annotated[Seconds | None, _use(Unit.SECOND, "How long it has run.")] = None
     limit_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
         "How long it may run, null without a limit.")] = None
-    # fmt: on
-
-
-class FleetFinding(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong or wasteful on one or many hosts, and what to do about it."""
-
-    # fmt: off
-    rule: Annotated[str, _finding(Unit.NONE, "Which rule found it, such as gpus-lost.")]
-    level: Annotated[FindingLevel, _finding(Unit.NONE, "info, warn or critical.")]
-    sentence: Annotated[SafeText, _finding(Unit.NONE, "What is wrong, in one sentence.")]
-    advice: Annotated[SafeText, _finding(Unit.NONE, "What to do about it.")] = SafeText("")
-    evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE, "What proves it.")] = ()
-    hosts: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 14), _finding(Unit.NONE,
-        "Hosts that it concerns, empty for the whole fleet; cluster/name where clusters share it.")
-    ] = ()
-    uuids: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 16), _finding(Unit.NONE,
-        "The devices that it concerns, where it is about devices.")] = ()
-    held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
-        "How long it has lasted so far, null if that is not known.")] = None
     # fmt: on
 
 
@@ -272,7 +251,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
         "Users with GPUs, the most GPU-hours idle first, then the most GPUs.")] = ()
     jobs: Annotated[tuple[FleetJob, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
         "Jobs with GPUs, the largest first.")] = ()
-    findings: Annotated[tuple[FleetFinding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,
+    findings: Annotated[tuple[Finding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,
         "What is wrong or wasteful, the worst first.")] = ()
     charts: Annotated[tuple[FleetChart, ...], Meta(max_length=16), _document(Unit.NONE,
         "The past that the screen asked for; empty in what is printed.")] = ()

@@ -39,7 +39,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong or wasteful, and what to do about it."""
+    """One thing that is wrong or wasteful on one or many hosts, and what to do about it."""
 
     # fmt: off
     rule: Annotated[str, _finding(Unit.NONE, "Which rule found it, such as power-capped.")]
@@ -48,14 +48,18 @@ class Finding(Struct, frozen=True, kw_only=True):
     advice: Annotated[str, _finding(Unit.NONE, "What to do about it.")] = ""
     evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE,
         "What proves it, as it was last seen.")] = ()
-    uuids: Annotated[tuple[str, ...], _finding(Unit.NONE,
-        "The devices that it concerns; empty for the whole host.")] = ()
+    hosts: Annotated[tuple[str, ...], Meta(max_length=1 << 14), _finding(Unit.NONE,
+        "Among many hosts those that it concerns, cluster/name where clusters share a name; empty "
+        "for all of them, and in the document of one host.")] = ()
+    uuids: Annotated[tuple[str, ...], Meta(max_length=1 << 16), _finding(Unit.NONE,
+        "The devices that it concerns; empty if it is not about devices.")] = ()
     indices: Annotated[tuple[Index, ...], _finding(Unit.NONE,
-        "Indices of their GPUs, also of one lost before its UUID was read.")] = ()
+        "Indices of their GPUs, also of one lost before its UUID was read; empty among many "
+        "hosts.")] = ()
     pids: Annotated[tuple[Index, ...], _finding(Unit.NONE,
         "The processes of this document that it concerns.")] = ()
     held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
-        "How long it has lasted so far; null in the first sample.")] = None
+        "How long it has lasted so far; null if that is not known, as in the first sample.")] = None
     # fmt: on
 
 

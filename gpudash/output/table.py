@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
@@ -29,9 +29,6 @@ from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import BUSY, Level, State
 from gpudash.model.text import clean, cut, pad, width, wrap
 from gpudash.model.units import ABSENT
-
-if TYPE_CHECKING:
-    from gpudash.model.fleet import FleetFinding
 
 Style = Literal["plain", "bold", "dim", "green", "yellow", "red"]
 Line = list[tuple[str, Style]]
@@ -181,7 +178,7 @@ def _processes(
     return [heading(columns), *body(columns, rows, ascii=ascii)]
 
 
-def finding_lines(found: Iterable[Finding | FleetFinding], room: int, *, ascii: bool) -> list[Line]:
+def finding_lines(found: Iterable[Finding], room: int, *, ascii: bool) -> list[Line]:
     """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
     lines: list[Line] = []
     for finding in found:

@@ -9,7 +9,6 @@ from typing import Any
 from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import (
     FleetDevice,
-    FleetFinding,
     FleetHost,
     FleetJob,
     FleetRequest,
@@ -19,6 +18,7 @@ from gpudash.model.fleet import (
     decode_request,
     encode,
 )
+from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 from gpudash.model.wire import Received
 
@@ -119,7 +119,7 @@ def fleet(hosts: tuple[FleetHost, ...], *, seconds: float = 0.0, **fields: Any) 
             ),
         ),
         "findings": (
-            FleetFinding(
+            Finding(
                 rule="gpus-lost",
                 level="critical",
                 sentence=SafeText("2 GPUs fell off the bus on 2 hosts"),

@@ -9,12 +9,12 @@ import pytest
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
-    FleetFinding,
     FleetHost,
     FleetSnapshot,
     FleetSource,
     FleetUser,
 )
+from gpudash.model.snapshot import Finding
 from gpudash.model.text import clean, width
 from gpudash.output.fleet import devices_csv, hosts_csv, render, users_csv
 
@@ -55,7 +55,7 @@ SNAPSHOT = FleetSnapshot(
     ),
     users=(FleetUser(name=clean("alice"), hosts=2, devices=3, busy=1, held_idle=1),),
     findings=(
-        FleetFinding(
+        Finding(
             rule="gpu-lost",
             level="critical",
             sentence=clean("1 GPU on 1 host fell off the bus"),

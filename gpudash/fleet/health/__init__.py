@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.fleet.health import gpus, hosts, use
 from gpudash.fleet.health.survey import Survey
-from gpudash.model.fleet import HOST_STATES, FleetFinding
+from gpudash.model.fleet import HOST_STATES
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import HOT, STATES
 
-Rule = Callable[[Survey], Iterator[FleetFinding]]
+Rule = Callable[[Survey], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     gpus.lost,
@@ -67,7 +68,7 @@ class Rules:
         """Forget since when findings have held: other snapshots follow."""
         self._since.clear()
 
-    def findings(self, survey: Survey) -> tuple[FleetFinding, ...]:
+    def findings(self, survey: Survey) -> tuple[Finding, ...]:
         """Return what is wrong in a snapshot, the worst first."""
         found = [each for rule in RULES for each in rule(survey)]
         found.sort(key=lambda each: -FINDING_RANKS[each.level])
@@ -76,8 +77,8 @@ class Rules:
         return tuple([self._with_duration(each, now, since) for each in found])
 
     def _with_duration(
-        self, found: FleetFinding, now: float, since: dict[tuple[str, str], float]
-    ) -> FleetFinding:
+        self, found: Finding, now: float, since: dict[tuple[str, str], float]
+    ) -> Finding:
         """Return a finding with how long it has held, where its rule does not know it."""
         key = found.rule, found.hosts[0] if found.hosts else ""
         began = self._since.setdefault(key, since.get(key, now))

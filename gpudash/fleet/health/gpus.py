@@ -15,7 +15,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.summary import GpuRow, missing_gpus
-from gpudash.model.fleet import FleetFinding
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import BUSY, HOT, UNUSABLE, state_of
 from gpudash.model.units import counted
 
@@ -27,7 +27,7 @@ _MIN_JOB = 4
 _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
 
-def lost(survey: Survey) -> Iterator[FleetFinding]:
+def lost(survey: Survey) -> Iterator[Finding]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
     for status, concerned in survey.problems.items():
         state = state_of(status)
@@ -64,7 +64,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def xids(survey: Survey) -> Iterator[FleetFinding]:
+def xids(survey: Survey) -> Iterator[Finding]:
     """Recent XID errors: critical ones, and the same one on several hosts of a group."""
     for code, rows in survey.xids.items():
         what = meaning(code)
@@ -94,7 +94,7 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def hot(survey: Survey) -> Iterator[FleetFinding]:
+def hot(survey: Survey) -> Iterator[Finding]:
     """GPUs much hotter than others of their model, or so hot that they slow down."""
     found = list(survey.problems.get(HOT.id, ()))
     usual: list[float] = []
@@ -130,7 +130,7 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
     )
 
 
-def stragglers(survey: Survey) -> Iterator[FleetFinding]:
+def stragglers(survey: Survey) -> Iterator[Finding]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
     for name, given in survey.by_job.items():
         # A MIG instance has the clock of its GPU, and the name of a slice of it.

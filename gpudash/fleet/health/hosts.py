@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from gpudash.analysis.health.rule import number, rough_duration
 from gpudash.fleet.health.survey import MAX_EVIDENCE, Survey, enter, finding, listed, plain
-from gpudash.model.fleet import HOST_STATES, FleetFinding, FleetHost, HostState
-from gpudash.model.snapshot import FindingLevel
+from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
+from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.units import counted
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
@@ -16,7 +16,7 @@ _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
 _MIN_SKEW_HOSTS = 3
 
 
-def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
+def silent_hosts(survey: Survey) -> Iterator[Finding]:
     """Hosts that do not answer, and why."""
     by_state: dict[HostState, list[FleetHost]] = {}
     for host in survey.snapshot.hosts:
@@ -78,7 +78,7 @@ _DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node HO
 _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
 
-def sources(survey: Survey) -> Iterator[FleetFinding]:
+def sources(survey: Survey) -> Iterator[Finding]:
     """Sources that fail, or answer in part."""
     for source in survey.snapshot.sources:
         # By ssh each host has a state of its own.
@@ -104,7 +104,7 @@ def sources(survey: Survey) -> Iterator[FleetFinding]:
             )
 
 
-def driver_skew(survey: Survey) -> Iterator[FleetFinding]:
+def driver_skew(survey: Survey) -> Iterator[Finding]:
     """Hosts with another driver than most."""
     hosts = [host for host in survey.hosts if host.driver_version is not None]
     versions = Counter(host.driver_version for host in hosts)
@@ -125,7 +125,7 @@ def driver_skew(survey: Survey) -> Iterator[FleetFinding]:
     )
 
 
-def fragmented(survey: Survey) -> Iterator[FleetFinding]:
+def fragmented(survey: Survey) -> Iterator[Finding]:
     """Many GPUs are free, but hardly a host has all of them free: a job of a whole host waits."""
     if not survey.sizes:
         return
@@ -151,7 +151,7 @@ def fragmented(survey: Survey) -> Iterator[FleetFinding]:
     )
 
 
-def old_values(survey: Survey) -> Iterator[FleetFinding]:
+def old_values(survey: Survey) -> Iterator[Finding]:
     """Hosts whose values are old although they answer."""
     old = [host for host in survey.hosts if (host.age_seconds or 0.0) > _OLD_SECONDS]
     if not old:

@@ -12,8 +12,8 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
 from gpudash.fleet.summary import PROBLEMS, GpuRow
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetFinding, FleetHost, FleetJob, FleetSnapshot, JobKind
-from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
@@ -111,12 +111,12 @@ def finding(
     fields: Sequence[str] = (),
     evidence: Sequence[Evidence] = (),
     held_seconds: float | None = None,
-) -> FleetFinding:
+) -> Finding:
     """Return a finding about some GPUs or hosts; `fields` of the GPUs are added as evidence."""
     names = dict.fromkeys([*(row.host.name for row in rows), *(host.name for host in hosts)])
     proofs = [_proof(row, fields) for row in rows if fields]
     uuids = [row.device.uuid for row in rows if row.device.uuid is not None]
-    return FleetFinding(
+    return Finding(
         rule=rule,
         level=level,
         sentence=clean(sentence, _MAX_SENTENCE),

@@ -16,7 +16,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.summary import GpuRow
-from gpudash.model.fleet import FleetFinding
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted
@@ -28,7 +28,7 @@ _MIN_JOB = 2
 _KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 
 
-def held_idle(survey: Survey) -> Iterator[FleetFinding]:
+def held_idle(survey: Survey) -> Iterator[Finding]:
     """GPUs whose memory is held and that have not computed for an hour, by user."""
     rows = [row for row in survey.held if _idle(row) >= _WASTED_SECONDS and not _is_unopened(row)]
     if not rows:
@@ -86,7 +86,7 @@ def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
     return f", {sum(costs):,.0f} at the configured prices" if costs else ""
 
 
-def allocated_unused(survey: Survey) -> Iterator[FleetFinding]:
+def allocated_unused(survey: Survey) -> Iterator[Finding]:
     """GPUs that a job was given and that nothing uses: no memory, no utilization."""
     by_job: dict[SafeText, list[GpuRow]] = {}
     for row in survey.held:
@@ -113,7 +113,7 @@ def allocated_unused(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def imbalanced(survey: Survey) -> Iterator[FleetFinding]:
+def imbalanced(survey: Survey) -> Iterator[Finding]:
     """Jobs that compute on some of their GPUs, and have left half of them or more idle."""
     for job, rows in survey.by_job.items():
         if len(rows) < _MIN_JOB:
@@ -140,7 +140,7 @@ def imbalanced(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def kept_alive(survey: Survey) -> Iterator[FleetFinding]:
+def kept_alive(survey: Survey) -> Iterator[Finding]:
     """GPUs that look kept busy: full utilization, and next to no work in cores, memory and power.
 
     One sample cannot prove it, so the words are careful.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -14,9 +13,6 @@ from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import cut, fold
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread
 from gpudash.tui.theme import Theme
-
-if TYPE_CHECKING:
-    from gpudash.model.fleet import FleetFinding
 
 _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 """What stands before a finding, so that its level is not shown by colour alone."""
@@ -29,7 +25,7 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u"})
 
 
 def worst(
-    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int, key: str
+    findings: Sequence[Finding], theme: Theme, cells: int, limit: int, key: str
 ) -> list[Line]:
     """Return the first `limit` findings in a line each; the last counts those left out.
 
@@ -45,19 +41,19 @@ def worst(
     return lines
 
 
-def _headline(finding: Finding | FleetFinding, theme: Theme, cells: int) -> Line:
+def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
     text = f" {_MARKS[finding.level]} {finding.sentence}"
     mark = theme.glyphs.ellipsis
     return [Segment(cut(text, max(0, cells - 1), mark=mark), _level_style(finding, theme))]
 
 
-def _level_style(finding: Finding | FleetFinding, theme: Theme) -> Style:
+def _level_style(finding: Finding, theme: Theme) -> Style:
     """Return the style of a finding."""
     return theme.base if finding.level == "info" else theme.level(finding.level)
 
 
 def whole(
-    finding: Finding | FleetFinding,
+    finding: Finding,
     theme: Theme,
     cells: int,
     *,

@@ -28,7 +28,6 @@ from gpudash.fleet.summary import (
 )
 from gpudash.model.fleet import (
     ChartRequest,
-    FleetFinding,
     FleetHost,
     FleetJob,
     FleetRequest,
@@ -37,6 +36,7 @@ from gpudash.model.fleet import (
     FleetUser,
     HostKey,
 )
+from gpudash.model.snapshot import Finding
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.fleet.timeline import EMPTY, Timeline
@@ -122,7 +122,7 @@ class FleetModel:
         self.rows: list[HostRow] = []
         """Hosts that pass the filter, in the order of the map."""
         self.totals: Totals = totals([])
-        self.findings: list[FleetFinding] = []
+        self.findings: list[Finding] = []
         self.everything: Totals = self.totals
         """Of all hosts, whatever the filter."""
         self._rows: list[HostRow] = []
@@ -354,7 +354,7 @@ class FleetModel:
         self._narrow()
 
 
-def _finding_key(finding: FleetFinding) -> object:
+def _finding_key(finding: Finding) -> object:
     return finding.rule, finding.hosts[:1]
 
 

@@ -12,13 +12,13 @@ from gpudash.fleet.health import FINDINGS
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
-    FleetFinding,
     FleetHost,
     FleetSnapshot,
     FleetSource,
     HostState,
     SourceKind,
 )
+from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 
 START = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -39,7 +39,7 @@ RULE_OF = {
 """Which rule finds an event of the simulated fleet."""
 
 
-def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[FleetFinding, ...]:
+def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Finding, ...]:
     reading = source.read()
     snapshot = FleetSnapshot(
         taken_at=START, sources=(reading.report,), hosts=reading.hosts, jobs=reading.jobs
@@ -47,7 +47,7 @@ def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Fle
     return documented((reducer or Reducer()).reduce(snapshot).findings)
 
 
-def documented(findings: tuple[FleetFinding, ...]) -> tuple[FleetFinding, ...]:
+def documented(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     assert {each.rule for each in findings} <= set(FINDINGS)
     return findings
 
@@ -102,7 +102,7 @@ def fleet(
     return FleetSnapshot(taken_at=START + timedelta(seconds=seconds), hosts=hosts, sources=sources)
 
 
-def rules_of(snapshot: FleetSnapshot) -> dict[str, FleetFinding]:
+def rules_of(snapshot: FleetSnapshot) -> dict[str, Finding]:
     findings = documented(Reducer().reduce(snapshot).findings)
     return {finding.rule: finding for finding in findings}
 

@@ -16,13 +16,12 @@ from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import (
     ChartRequest,
     FleetChart,
-    FleetFinding,
     FleetLine,
     FleetSnapshot,
     FleetSource,
     FleetUser,
 )
-from gpudash.model.snapshot import Evidence
+from gpudash.model.snapshot import Evidence, Finding
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 from gpudash.tui.fleet.app import FleetApp
@@ -292,7 +291,7 @@ async def test_hostile_text_is_shown_as_it_is(ascii: bool) -> None:
         for number, name in enumerate(names)
     )
     findings = tuple(
-        FleetFinding(rule="x", level="warn", sentence=SafeText(name), hosts=(SafeText(name),))
+        Finding(rule="x", level="warn", sentence=SafeText(name), hosts=(SafeText(name),))
         for name in names
     )
     async with shown(fleet(hosts, findings=findings), (120, 40), ascii=ascii) as (app, pilot):
@@ -306,7 +305,7 @@ async def test_hostile_text_is_shown_as_it_is(ascii: bool) -> None:
 
 
 async def test_ascii_has_nothing_else() -> None:
-    hot = FleetFinding(
+    hot = Finding(
         rule="hot-outlier",
         level="warn",
         sentence=SafeText("1 GPU is far hotter than the others"),
@@ -574,7 +573,7 @@ async def test_the_prompt_refuses_a_time_that_cannot_be_shown(text: str) -> None
     [("4", 'user="bob"'), ("5", 'job="4242"'), ("6", 'host="gpu0008,gpu0009"')],
 )
 async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filtered: str) -> None:
-    finding = FleetFinding(
+    finding = Finding(
         rule="x",
         level="warn",
         sentence=SafeText("y"),
@@ -588,7 +587,7 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
 
 def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
     found = [
-        FleetFinding(rule=rule, level="warn", sentence=SafeText(rule), hosts=(SafeText("gpu0000"),))
+        Finding(rule=rule, level="warn", sentence=SafeText(rule), hosts=(SafeText("gpu0000"),))
         for rule in "abc"
     ]
     model = FleetModel()
@@ -622,7 +621,7 @@ async def test_a_long_filter_is_cut_to_the_room_beside_what_it_leaves(cells: int
 
 async def test_hosts_of_a_finding_that_no_filter_can_name_are_counted() -> None:
     names = tuple(each.name for each in some_hosts(60))
-    found = FleetFinding(rule="x", level="warn", sentence=SafeText("y"), hosts=names)
+    found = Finding(rule="x", level="warn", sentence=SafeText("y"), hosts=names)
     async with shown(fleet(some_hosts(60), findings=(found,))) as (app, pilot):
         await pilot.press("6", "enter")
         assert "20 hosts left out" in text_of(app)
@@ -632,10 +631,10 @@ async def test_hosts_of_a_finding_that_no_filter_can_name_are_counted() -> None:
         assert app.dashboard.totals.hosts == 20
 
 
-def finding_about(number: int) -> FleetFinding:
+def finding_about(number: int) -> Finding:
     """A finding about one host."""
     name = SafeText(f"gpu{number:04}")
-    return FleetFinding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
+    return Finding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
 
 
 async def test_a_click_beside_the_findings_is_on_none() -> None:
@@ -704,7 +703,7 @@ async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: s
     model = FleetModel()
     model.page = page
     found = tuple(
-        FleetFinding(rule=f"r{n}", level="warn", sentence=SafeText("is wrong")) for n in range(1000)
+        Finding(rule=f"r{n}", level="warn", sentence=SafeText("is wrong")) for n in range(1000)
     )
     async with shown(fleet(some_hosts(1000), findings=found), model=model) as (app, pilot):
         count = "8,000" if page == "gpus" else "1,000"
@@ -742,7 +741,7 @@ async def test_letters_without_room_beside_the_title_are_explained_below_the_map
 @pytest.mark.parametrize("size", SIZES)
 async def test_lines_to_spare_show_more_findings(count: int, size: tuple[int, int]) -> None:
     found = tuple(
-        FleetFinding(rule=f"r{n}", level="warn", sentence=SafeText(f"number {n} is wrong"))
+        Finding(rule=f"r{n}", level="warn", sentence=SafeText(f"number {n} is wrong"))
         for n in range(60)
     )
     async with shown(fleet(some_hosts(count), findings=found), size) as (app, _pilot):
@@ -812,7 +811,7 @@ async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
 
 async def test_the_map_names_the_cluster_of_hosts_that_share_a_name() -> None:
     hosts = (host(1, cluster="east"), host(1, *["free"] * 8, cluster="west"), host(2))
-    found = FleetFinding(
+    found = Finding(
         rule="held-idle",
         level="warn",
         sentence=SafeText("west is idle"),
