@@ -8,12 +8,14 @@ that does not answer. A status that the host itself has found stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
+from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rules.reliability import meaning
-from gpudash.fleet.health import Rules
+from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import GpuRow, titles
@@ -38,7 +40,8 @@ class Reducer:
         # The longest part that fits is the most precise one.
         self._prices.sort(key=lambda each: -len(each[0]))
         self._price_of: dict[str | None, float | None] = {}
-        self._rules = Rules()
+        self._checks = checks()
+        self._tracker = SymptomTracker()
         self._taken_at = 0.0
         self._rests = RestClock()
 
@@ -47,17 +50,19 @@ class Reducer:
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
             self._rests = RestClock()
-            self._rules.forget()
+            self._tracker = SymptomTracker()
         self._taken_at = now
         self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
+        named = self._uniquely_named(survey)
+        symptoms = chain.from_iterable(check(named) for check in self._checks)
         return replace(
             snapshot,
             hosts=hosts,
             users=self._users(hosts, snapshot.jobs),
             jobs=_jobs(survey),
-            findings=self._rules.findings(self._uniquely_named(survey)),
+            findings=self._tracker.findings(symptoms, now),
         )
 
     def _uniquely_named(self, survey: Survey) -> Survey:

@@ -1,10 +1,10 @@
-"""The findings of a host: symptoms that have lasted, joined into sentences, the worst first."""
+"""Findings: symptoms that have lasted, joined into sentences, the worst first."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, groupby
 
 from msgspec.structs import replace
 
@@ -12,10 +12,10 @@ from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
-from gpudash.analysis.health.rules import RULES_BY_ID, checks
+from gpudash.analysis.health.rules import checks
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.status import judged
-from gpudash.model.device import device_labels
+from gpudash.model.device import Device, device_labels
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 from gpudash.model.units import floor_tenths
 
@@ -46,16 +46,72 @@ class _ActiveSymptom:
             self.level, self.level_at = symptom.level, now
 
 
-class Diagnosis:
-    """Examines the samples of one host, one after the other.
+class SymptomTracker:
+    """Turns the symptoms of sample after sample, of one host or many, into findings.
 
     First-sample symptoms are reported at once, without a duration; later ones must last, and be
     away, for the times of their rule before they appear or go.
     """
 
     def __init__(self) -> None:
-        self._now: float | None = None
         self._sample = 0
+        self._active: dict[object, _ActiveSymptom] = {}
+
+    def findings(
+        self, symptoms: Iterable[Symptom], now: float, host: Snapshot | None = None
+    ) -> tuple[Finding, ...]:
+        """Return the findings of a sample, the worst first; `host` is None for many hosts."""
+        self._sample += 1
+        for symptom in symptoms:
+            self._take(symptom, now)
+        self._forget(host, now)
+        reported = [each for each in self._active.values() if each.is_reported]
+        devices = () if host is None else host.devices
+        return _findings(reported, devices, None if self._sample == 1 else now)
+
+    def _take(self, symptom: Symptom, now: float) -> None:
+        key = symptom.rule.id, symptom.subject
+        known = self._active.pop(key, None)
+        if known is None:
+            known = _ActiveSymptom(symptom, now)
+        else:
+            known.update(symptom, now)
+        # Behind the others: in the order of the last sample.
+        self._active[key] = known
+        known.sample = self._sample
+        if self._sample == 1 or now - known.since >= symptom.rule.appears_after_seconds:
+            known.is_reported = True
+
+    def _forget(self, host: Snapshot | None, now: float) -> None:
+        """Drop what was away for long enough, or whose device or process is gone."""
+        absent = [key for key, each in self._active.items() if each.sample != self._sample]
+        if not absent:
+            return
+        is_there = _presence(host)
+        for key in absent:
+            each = self._active[key]
+            is_away = now - each.seen_at >= each.symptom.rule.goes_after_seconds
+            if not each.is_reported or is_away or not is_there(each.symptom):
+                del self._active[key]
+
+
+def _presence(host: Snapshot | None) -> Callable[[Symptom], bool]:
+    """Return the function that returns whether a symptom's devices and processes are there."""
+    if host is None:
+        return lambda _symptom: True
+    devices = {device.key for device in host.devices if device.state == "ok"}
+    pids = {process.pid for process in host.processes}
+    return lambda symptom: (
+        devices.issuperset(device.key for device in symptom.devices)
+        and pids.issuperset(symptom.pids)
+    )
+
+
+class Diagnosis:
+    """Examines the samples of one host, one after the other."""
+
+    def __init__(self) -> None:
+        self._now: float | None = None
         self._clock = UptimeClock()
         self._states: list[tuple[str, str]] = []
         self._found: tuple[Finding, ...] = ()
@@ -80,11 +136,8 @@ class Diagnosis:
         context = RuleContext(snapshot, self._activity, is_first=is_first)
         if last is None or now - last >= _MIN_SECONDS or states != self._states:
             self._now, self._states = now, states
-            self._sample += 1
-            self._check(context, now)
-            self._forget(snapshot, now)
-            reported = [each for each in self._active.values() if each.is_reported]
-            self._found = _findings(reported, snapshot, None if is_first else now)
+            symptoms = chain.from_iterable(check(context) for check in self._checks)
+            self._found = self._tracker.findings(symptoms, now, snapshot)
         return self._judged(context, replace(snapshot, findings=self._found))
 
     def _judged(self, context: RuleContext, snapshot: Snapshot) -> Snapshot:
@@ -116,53 +169,24 @@ class Diagnosis:
     def _begin(self) -> None:
         self._activity = ActivityTracker()
         self._checks = checks()
-        self._active: dict[object, _ActiveSymptom] = {}
-
-    def _check(self, context: RuleContext, now: float) -> None:
-        for check in self._checks:
-            for symptom in check(context):
-                key = symptom.rule.id, symptom.subject
-                known = self._active.get(key)
-                if known is None:
-                    known = self._active[key] = _ActiveSymptom(symptom, now)
-                else:
-                    known.update(symptom, now)
-                known.sample = self._sample
-                if context.is_first or now - known.since >= symptom.rule.appears_after_seconds:
-                    known.is_reported = True
-
-    def _forget(self, snapshot: Snapshot, now: float) -> None:
-        """Drop what was away for long enough, or whose device or process is gone."""
-        absent = [key for key, each in self._active.items() if each.sample != self._sample]
-        if not absent:
-            return
-        devices = {device.key for device in snapshot.devices if device.state == "ok"}
-        pids = {process.pid for process in snapshot.processes}
-        for key in absent:
-            each = self._active[key]
-            symptom = each.symptom
-            away = now - each.seen_at
-            if (
-                not each.is_reported
-                or away >= symptom.rule.goes_after_seconds
-                or not devices.issuperset(device.key for device in symptom.devices)
-                or not pids.issuperset(symptom.pids)
-            ):
-                del self._active[key]
+        self._tracker = SymptomTracker()
 
 
 def _findings(
-    active: Iterable[_ActiveSymptom], snapshot: Snapshot, now: float | None
+    active: Iterable[_ActiveSymptom], devices: Sequence[Device], now: float | None
 ) -> tuple[Finding, ...]:
     groups: dict[object, list[_ActiveSymptom]] = defaultdict(list)
     for each in active:
         symptom = each.symptom
         alone = symptom.subject if symptom.sentence else None
         groups[symptom.rule.id, each.level, symptom.fact, symptom.advice, alone].append(each)
-    labels = device_labels(snapshot.devices) if groups else {}
-    parents: dict[str, int] = {d.uuid: d.index for d in snapshot.devices if d.uuid}
-    found = [_finding(group, labels, parents, now) for group in groups.values()]
-    return tuple(sorted(found, key=_importance))
+    labels = device_labels(devices) if groups else {}
+    parents: dict[str, int] = {d.uuid: d.index for d in devices if d.uuid}
+    found = [
+        (group[0].symptom.rule.rank, _finding(group, labels, parents, now))
+        for group in groups.values()
+    ]
+    return tuple([finding for _, finding in sorted(found, key=_importance)])
 
 
 def _finding(
@@ -175,21 +199,25 @@ def _finding(
     first = group[0].symptom
     devices = {device.key: device for each in group for device in each.symptom.devices}
     evidence = tuple(proof for each in group for proof in each.symptom.evidence)
+    hosts = dict.fromkeys(host for each in group for host in each.symptom.hosts)
     pids = dict.fromkeys(pid for each in group for pid in each.symptom.pids)
     indices = {
         parents.get(device.parent_uuid or "", device.index) if device.is_mig else device.index
         for device in devices.values()
+        if device.key in labels
     }
+    held = [seconds for each in group if (seconds := _held(each, now)) is not None]
     return Finding(
         rule=first.rule.id,
         level=group[0].level,
         sentence=first.sentence or _sentence(first.fact, [labels[key] for key in devices]),
-        advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices)))),
+        advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices))) or "INDEX"),
         evidence=_bounded(evidence),
+        hosts=tuple(hosts),
         uuids=tuple(device.uuid for device in devices.values() if device.uuid),
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
-        held_seconds=None if now is None else max(_held(each, now) for each in group),
+        held_seconds=max(held, default=None),
     )
 
 
@@ -200,9 +228,11 @@ def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     return bounded(of_each, len(of_each), _MAX_EVIDENCE - 1)
 
 
-def _held(each: _ActiveSymptom, now: float) -> float:
+def _held(each: _ActiveSymptom, now: float | None) -> float | None:
     known = each.symptom.held_seconds
-    return floor_tenths(min(now - each.since if known is None else known, _MAX_UPTIME_SECONDS))
+    if known is None and now is not None:
+        known = now - each.since
+    return None if known is None else floor_tenths(min(known, _MAX_UPTIME_SECONDS))
 
 
 def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
@@ -212,5 +242,6 @@ def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
     return f"GPU {names} {fact[len(labels) > 1]}"
 
 
-def _importance(finding: Finding) -> tuple[int, int, tuple[int, ...]]:
-    return -FINDING_RANKS[finding.level], RULES_BY_ID[finding.rule].rank, finding.indices
+def _importance(found: tuple[int, Finding]) -> tuple[int, int, tuple[int, ...]]:
+    rank, finding = found
+    return -FINDING_RANKS[finding.level], rank, finding.indices

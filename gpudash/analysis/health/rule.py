@@ -1,6 +1,7 @@
-"""The registry of rules and checks, and the symptoms that checks find in one sample.
+"""The registries of rules and checks, and the symptoms that checks find in one sample.
 
-A finding is declared once, by `rule`, beside the check that yields its symptoms.
+A finding, of one host or of many, is declared once, by `rule` of the registry, beside the check
+that yields its symptoms.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache, lru_cache
 from math import isfinite
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 from msgspec import Struct
 
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.labels import whose
-from gpudash.model.device import Device
+from gpudash.model.device import AnyDevice
 from gpudash.model.fields import declared_fields, label
 from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Evidence, FindingLevel
@@ -68,43 +69,60 @@ class Symptom(Struct, frozen=True):
     """What to do; INDEX in it becomes the indices of the GPUs, as nvidia-smi takes them."""
     fact: tuple[str, str] = ("", "")
     sentence: str = ""
-    devices: tuple[Device, ...] = ()
+    devices: tuple[AnyDevice, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    hosts: tuple[str, ...] = ()
     pids: tuple[int, ...] = ()
     held_seconds: float | None = None
     """How long it has held, where that is known better than from when it was first seen."""
 
 
-Check = Callable[[RuleContext], Iterable[Symptom]]
-"""Examines one sample and yields the symptoms that hold in it."""
-
+ContextT = TypeVar("ContextT")
 CheckT = TypeVar("CheckT", bound=Callable[..., object])
 
-declared_rules: dict[str, Rule] = {}
-"""By id; complete once `rules` has been imported."""
-declared_checks: list[Callable[..., object]] = []
+
+class Registry(Generic[ContextT]):
+    """The rules whose checks examine one kind of context: a sample of a host, or of many."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, Rule] = {}
+        """By id; complete once the modules of the rules have been imported."""
+        self._checks: list[Callable[..., object]] = []
+
+    def rule(
+        self,
+        rank: int,
+        id: str,
+        help: str,
+        *,
+        status: State | None = None,
+        appears_after_seconds: float = 0.0,
+        goes_after_seconds: float = 0.0,
+    ) -> Rule:
+        """Declare a rule; see the fields of Rule."""
+        declared = Rule(rank, id, help, status, appears_after_seconds, goes_after_seconds)
+        assert id not in self.rules, f"two rules are called {id}"
+        self.rules[id] = declared
+        return declared
+
+    def check(self, declared: CheckT) -> CheckT:
+        """Register a check: a function, or a class of which each diagnosis gets an instance."""
+        self._checks.append(declared)
+        return declared
+
+    def ranked(self) -> tuple[Rule, ...]:
+        """Return every rule; of two findings of one level the earlier rule's matters more."""
+        return tuple(sorted(self.rules.values(), key=lambda rule: rule.rank))
+
+    def checks(self) -> tuple[Callable[[ContextT], Iterable[Symptom]], ...]:
+        """Return what examines the samples of one diagnosis and yields what holds in each."""
+        found = (each() if isinstance(each, type) else each for each in self._checks)
+        return cast("tuple[Callable[[ContextT], Iterable[Symptom]], ...]", tuple(found))
 
 
-def rule(
-    rank: int,
-    id: str,
-    help: str,
-    *,
-    status: State | None = None,
-    appears_after_seconds: float = 0.0,
-    goes_after_seconds: float = 0.0,
-) -> Rule:
-    """Declare a rule; see the fields of Rule."""
-    declared = Rule(rank, id, help, status, appears_after_seconds, goes_after_seconds)
-    assert id not in declared_rules, f"two rules are called {id}"
-    declared_rules[id] = declared
-    return declared
-
-
-def check(declared: CheckT) -> CheckT:
-    """Register a check: a function, or a class of which each host gets an instance of its own."""
-    declared_checks.append(declared)
-    return declared
+HOST: Registry[RuleContext] = Registry()
+"""The rules of one host."""
+rule, check = HOST.rule, HOST.check
 
 
 def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:

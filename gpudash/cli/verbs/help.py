@@ -181,15 +181,18 @@ def _table_rows(table: Any) -> Iterator[tuple[str, str]]:
 
 def _findings() -> Iterator[Section]:
     from gpudash.analysis.health.rules import RULES
-    from gpudash.fleet.health import FINDINGS
+    from gpudash.fleet.health import RULES as FLEET_RULES
     from gpudash.model.state import STATES
 
-    rows = [
-        (rule.id, f"{_word(rule.status)}{rule.help}{_delay(rule.appears_after_seconds)}")
-        for rule in RULES
-    ]
-    yield Section("Findings, the most important first: word in STATUS, condition", rows)
-    yield Section("Findings on many hosts", list(FINDINGS.items()))
+    for title, rules in (
+        ("Findings, the most important first: word in STATUS, condition", RULES),
+        ("Findings on many hosts", FLEET_RULES),
+    ):
+        rows = [
+            (rule.id, f"{_word(rule.status)}{rule.help}{_delay(rule.appears_after_seconds)}")
+            for rule in rules
+        ]
+        yield Section(title, rows)
     yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
 
 

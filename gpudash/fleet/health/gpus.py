@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from gpudash.analysis.health.rule import number
+from gpudash.analysis.health.rule import Symptom, number
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
+    check,
     enter,
-    finding,
+    rule,
+    symptom,
     where,
 )
 from gpudash.fleet.summary import GpuRow, missing_gpus
-from gpudash.model.snapshot import Finding
-from gpudash.model.state import BUSY, HOT, UNUSABLE, state_of
+from gpudash.model.state import BUSY, HOT, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted
+
+OUT_OF_ORDER = {
+    state: rule(10 + rank, f"gpus-{state.id}", f"GPUs that {state.plural}")
+    for rank, state in enumerate(STATES)
+    if state.is_problem and state is not HOT
+}
+MISSING = rule(30, "gpus-missing", "GPUs that a host had an hour ago, or should have, are gone")
+XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
+XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
+STRAGGLER = rule(90, "straggler", "a GPU slower than the others of its job, which wait for it")
+HOT_OUTLIER = rule(
+    100,
+    "hot-outlier",
+    "GPUs far hotter than others of their model, or that slow down for heat",
+)
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
@@ -27,18 +43,19 @@ _MIN_JOB = 4
 _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
 
-def lost(survey: Survey) -> Iterator[Finding]:
+@check
+def lost(survey: Survey) -> Iterator[Symptom]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
     for status, concerned in survey.problems.items():
         state = state_of(status)
         # An XID has a finding of its own.
         rows = [row for row in concerned if state is not UNUSABLE or row.device.xid is None]
-        if state is HOT or not rows:
+        if state not in OUT_OF_ORDER or not rows:
             continue
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
-        yield finding(
-            f"gpus-{state.id}",
+        yield symptom(
+            OUT_OF_ORDER[state],
             "critical",
             f"{counted(len(rows), 'GPU')} on {counted(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
@@ -52,8 +69,8 @@ def lost(survey: Survey) -> Iterator[Finding]:
         there = (first.expected_devices or 0) - n
         shown = f"{first.name} has {there} of {first.expected_devices}"
         total = sum(n for _, n in missing)
-        yield finding(
-            "gpus-missing",
+        yield symptom(
+            MISSING,
             "critical",
             f"{counted(total, 'GPU')} on {counted(len(hosts), 'host')} "
             f"{'is' if total == 1 else 'are'} not there any more: {shown}"
@@ -64,7 +81,8 @@ def lost(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def xids(survey: Survey) -> Iterator[Finding]:
+@check
+def xids(survey: Survey) -> Iterator[Symptom]:
     """Recent XID errors: critical ones, and the same one on several hosts of a group."""
     for code, rows in survey.xids.items():
         what = meaning(code)
@@ -84,17 +102,19 @@ def xids(survey: Survey) -> Iterator[Finding]:
         advice = what.advice
         if what.level == "critical":
             advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"
-        yield finding(
-            "xid-burst" if is_burst else "xid-critical",
+        yield symptom(
+            XID_BURST if is_burst else XID_CRITICAL,
             "critical" if what.level == "critical" else "warn",
             f"XID {code} on {counted(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
             advice,
             rows,
+            subject=code,
             fields=["xid"],
         )
 
 
-def hot(survey: Survey) -> Iterator[Finding]:
+@check
+def hot(survey: Survey) -> Iterator[Symptom]:
     """GPUs much hotter than others of their model, or so hot that they slow down."""
     found = list(survey.problems.get(HOT.id, ()))
     usual: list[float] = []
@@ -117,8 +137,8 @@ def hot(survey: Survey) -> Iterator[Finding]:
     warmest = first.device.temperature_celsius
     slow = "it slows down" if len(found) == 1 else "they slow down"
     degrees_text = "" if warmest is None else f" at {warmest} C"
-    yield finding(
-        "hot-outlier",
+    yield symptom(
+        HOT_OUTLIER,
         "warn",
         f"{counted(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
         f"{where(found)}"
@@ -130,7 +150,8 @@ def hot(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def stragglers(survey: Survey) -> Iterator[Finding]:
+@check
+def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
     for name, given in survey.by_job.items():
         # A MIG instance has the clock of its GPU, and the name of a slice of it.
@@ -148,14 +169,15 @@ def stragglers(survey: Survey) -> Iterator[Finding]:
         owner = f" of {job.user}" if job is not None and job.user else ""
         share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / usual
         run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
-        yield finding(
-            "straggler",
+        yield symptom(
+            STRAGGLER,
             "warn",
             f"{where(slow)} {run} at {share:.0f} % of the clock of the other "
             f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for {them}"
             f"{_reason(slow, busy)}",
             f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
             slow,
+            subject=name,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
             evidence=[number("sm_clock_mhz", usual, f"median of job {name}")],
         )

@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from gpudash.analysis.health.rule import number, rough_duration
-from gpudash.fleet.health.survey import MAX_EVIDENCE, Survey, enter, finding, listed, plain
+from gpudash.analysis.health.rule import Symptom, number, rough_duration
+from gpudash.fleet.health.survey import (
+    MAX_EVIDENCE,
+    Survey,
+    check,
+    enter,
+    listed,
+    plain,
+    rule,
+    symptom,
+)
 from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
-from gpudash.model.snapshot import Finding, FindingLevel
+from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import counted
+
+SILENT = {
+    state: rule(60 + rank, f"host-{state}", f"a host {words.sentence}")
+    for rank, (state, words) in enumerate(HOST_STATES.items())
+    if state not in ("ok", "connecting")
+}
+SOURCE_FAILED = rule(80, "source-failed", "a Prometheus, exporters or Slurm do not answer")
+SOURCE_PARTIAL = rule(81, "source-partial", "a Prometheus answers in part")
+VALUES_OLD = rule(130, "values-old", "hosts that answer with values older than 5 minutes")
+FRAGMENTED = rule(160, "fragmented", "many free GPUs, but few hosts on which all are free")
+DRIVER_SKEW = rule(170, "driver-skew", "hosts with another driver than most")
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
 """Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
 _MIN_SKEW_HOSTS = 3
 
 
-def silent_hosts(survey: Survey) -> Iterator[Finding]:
+@check
+def silent_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts that do not answer, and why."""
     by_state: dict[HostState, list[FleetHost]] = {}
     for host in survey.snapshot.hosts:
@@ -40,8 +61,8 @@ def silent_hosts(survey: Survey) -> Iterator[Finding]:
             advice = _SILENT_BY_SSH
         if state == "down" and "slurm" in survey.schedulers:
             advice = _DOWN_IN_SLURM
-        yield finding(
-            f"host-{state}",
+        yield symptom(
+            SILENT[state],
             level,
             sentence,
             advice.replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
@@ -78,7 +99,8 @@ _DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node HO
 _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
 
-def sources(survey: Survey) -> Iterator[Finding]:
+@check
+def sources(survey: Survey) -> Iterator[Symptom]:
     """Sources that fail, or answer in part."""
     for source in survey.snapshot.sources:
         # By ssh each host has a state of its own.
@@ -86,25 +108,28 @@ def sources(survey: Survey) -> Iterator[Finding]:
             shown = (
                 "nothing of it is known" if source.state == "failed" else "its last answer is shown"
             )
-            yield finding(
-                "source-failed",
+            yield symptom(
+                SOURCE_FAILED,
                 # Hosts are not known from Slurm, only more about them.
                 "critical" if source.state == "failed" and source.kind != "slurm" else "warn",
                 f"{source.kind} {source.name} fails: {source.message or 'no answer'}; {shown}",
                 "See whether it answers and whether its address and credentials are right.",
+                subject=(source.kind, source.name),
                 held_seconds=source.age_seconds,
             )
         if source.warnings:
-            yield finding(
-                "source-partial",
+            yield symptom(
+                SOURCE_PARTIAL,
                 "warn",
                 f"{source.kind} {source.name} answers in part: {source.warnings[0]}",
                 "Hosts and GPUs may be missing from all that is shown here.",
+                subject=(source.kind, source.name),
                 evidence=[number("warning_count", len(source.warnings))],
             )
 
 
-def driver_skew(survey: Survey) -> Iterator[Finding]:
+@check
+def driver_skew(survey: Survey) -> Iterator[Symptom]:
     """Hosts with another driver than most."""
     hosts = [host for host in survey.hosts if host.driver_version is not None]
     versions = Counter(host.driver_version for host in hosts)
@@ -114,8 +139,8 @@ def driver_skew(survey: Survey) -> Iterator[Finding]:
     others = [host for host in hosts if host.driver_version != usual]
     which = listed([f"{version} on {n}" for version, n in versions.most_common()[1:]], "version")
     names = listed([host.name for host in others], "host")
-    yield finding(
-        "driver-skew",
+    yield symptom(
+        DRIVER_SKEW,
         "info",
         f"{counted(len(others), 'host')} of {len(hosts):,} with another driver than {usual}: "
         f"{which} ({names})",
@@ -125,7 +150,8 @@ def driver_skew(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def fragmented(survey: Survey) -> Iterator[Finding]:
+@check
+def fragmented(survey: Survey) -> Iterator[Symptom]:
     """Many GPUs are free, but hardly a host has all of them free: a job of a whole host waits."""
     if not survey.sizes:
         return
@@ -135,8 +161,8 @@ def fragmented(survey: Survey) -> Iterator[Finding]:
     if size < 2 or free < _MIN_FREE_HOSTS * size or len(whole) * size >= _WHOLE_SHARE * free:
         return
     partly = [host for host, n, gpus in survey.free if not n == gpus >= size]
-    yield finding(
-        "fragmented",
+    yield symptom(
+        FRAGMENTED,
         "info",
         f"{free:,} GPUs are free for jobs, but only {counted(len(whole), 'host')} with {size} "
         f"of them: they are spread over {counted(len(survey.free), 'host')}",
@@ -151,15 +177,16 @@ def fragmented(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def old_values(survey: Survey) -> Iterator[Finding]:
+@check
+def old_values(survey: Survey) -> Iterator[Symptom]:
     """Hosts whose values are old although they answer."""
     old = [host for host in survey.hosts if (host.age_seconds or 0.0) > _OLD_SECONDS]
     if not old:
         return
     oldest = max(host.age_seconds or 0.0 for host in old)
     names = listed([host.name for host in old], "host")
-    yield finding(
-        "values-old",
+    yield symptom(
+        VALUES_OLD,
         "warn",
         f"The values of {counted(len(old), 'host')} are up to {rough_duration(oldest)} old: "
         f"{names}",

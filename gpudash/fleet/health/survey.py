@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from functools import cached_property
 
-from gpudash.analysis.health.rule import bounded, number
+from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
 from gpudash.fleet.summary import PROBLEMS, GpuRow
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel
+from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
@@ -97,33 +97,39 @@ class Survey:
         return f"Keep new jobs off {', '.join(names)}"
 
 
-# Findings
+FLEET: Registry[Survey] = Registry()
+"""The rules of many hosts."""
+rule, check = FLEET.rule, FLEET.check
 
 
-def finding(
-    rule: str,
+def symptom(
+    rule: Rule,
     level: FindingLevel,
     sentence: str,
     advice: str,
     rows: Sequence[GpuRow] = (),
     *,
+    subject: Hashable = None,
     hosts: Iterable[FleetHost] = (),
     fields: Sequence[str] = (),
     evidence: Sequence[Evidence] = (),
     held_seconds: float | None = None,
-) -> Finding:
-    """Return a finding about some GPUs or hosts; `fields` of the GPUs are added as evidence."""
+) -> Symptom:
+    """Return a symptom of some GPUs or hosts; `fields` of the GPUs are added as evidence.
+
+    `subject` distinguishes those that a rule finds on one host.
+    """
     names = dict.fromkeys([*(row.host.name for row in rows), *(host.name for host in hosts)])
     proofs = [_proof(row, fields) for row in rows if fields]
-    uuids = [row.device.uuid for row in rows if row.device.uuid is not None]
-    return Finding(
-        rule=rule,
-        level=level,
+    return Symptom(
+        rule,
+        (next(iter(names), None), subject),
+        level,
+        clean(advice, _MAX_SENTENCE),
         sentence=clean(sentence, _MAX_SENTENCE),
-        advice=clean(advice, _MAX_SENTENCE),
+        devices=tuple([row.device for row in rows]),
         evidence=(*evidence, *bounded(proofs, len(proofs), MAX_EVIDENCE)),
         hosts=tuple(names),
-        uuids=tuple(uuids),
         held_seconds=held_seconds,
     )
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpudash.analysis.activity import notable
-from gpudash.analysis.health.rule import number, rough_duration
+from gpudash.analysis.health.rule import Symptom, number, rough_duration
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
+    check,
     end_job,
     enter,
-    finding,
     listed,
+    rule,
+    symptom,
     where,
 )
 from gpudash.fleet.summary import GpuRow
-from gpudash.model.snapshot import Finding
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted
+
+HELD_IDLE = rule(110, "held-idle", "GPUs with memory in use that have not computed for an hour")
+ALLOCATED_UNUSED = rule(
+    120, "allocated-unused", "GPUs that a job has and nothing uses for 15 minutes"
+)
+KEPT_ALIVE = rule(140, "kept-alive", "full utilization without work in cores, memory and power")
+IMBALANCED_JOB = rule(150, "imbalanced-job", "jobs that leave half of their GPUs or more idle")
 
 _WASTED_SECONDS = 3600.0
 """GPUs held idle for longer are reported."""
@@ -28,7 +36,8 @@ _MIN_JOB = 2
 _KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 
 
-def held_idle(survey: Survey) -> Iterator[Finding]:
+@check
+def held_idle(survey: Survey) -> Iterator[Symptom]:
     """GPUs whose memory is held and that have not computed for an hour, by user."""
     rows = [row for row in survey.held if _idle(row) >= _WASTED_SECONDS and not _is_unopened(row)]
     if not rows:
@@ -44,8 +53,8 @@ def held_idle(survey: Survey) -> Iterator[Finding]:
     by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]
     end = end_job(first.device.job)
-    yield finding(
-        "held-idle",
+    yield symptom(
+        HELD_IDLE,
         "warn",
         f"{counted(len(rows), 'GPU')} held idle for more than an hour{by}, "
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
@@ -86,7 +95,8 @@ def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
     return f", {sum(costs):,.0f} at the configured prices" if costs else ""
 
 
-def allocated_unused(survey: Survey) -> Iterator[Finding]:
+@check
+def allocated_unused(survey: Survey) -> Iterator[Symptom]:
     """GPUs that a job was given and that nothing uses: no memory, no utilization."""
     by_job: dict[SafeText, list[GpuRow]] = {}
     for row in survey.held:
@@ -99,8 +109,8 @@ def allocated_unused(survey: Survey) -> Iterator[Finding]:
         longest = max(map(_idle, rows))
         end = end_job(job)
         given = len(survey.by_job.get(job, rows))
-        yield finding(
-            "allocated-unused",
+        yield symptom(
+            ALLOCATED_UNUSED,
             "warn",
             f"{len(rows)} of {counted(given, 'GPU')} of job {job}{owner} have not been used for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
@@ -108,12 +118,14 @@ def allocated_unused(survey: Survey) -> Iterator[Finding]:
             f"See whether it still works on them: {enter(rows[0].host)}"
             + ("" if end is None else f"; to end it: {end}"),
             rows,
+            subject=job,
             evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {job}")],
             held_seconds=longest,
         )
 
 
-def imbalanced(survey: Survey) -> Iterator[Finding]:
+@check
+def imbalanced(survey: Survey) -> Iterator[Symptom]:
     """Jobs that compute on some of their GPUs, and have left half of them or more idle."""
     for job, rows in survey.by_job.items():
         if len(rows) < _MIN_JOB:
@@ -128,19 +140,21 @@ def imbalanced(survey: Survey) -> Iterator[Finding]:
             continue
         users = busy[0].device.users
         owner = f" of {users[0]}" if users else ""
-        yield finding(
-            "imbalanced-job",
+        yield symptom(
+            IMBALANCED_JOB,
             "info",
             f"Job {job}{owner} computes on {len(busy)} of its {len(rows)} GPUs; idle for "
             f"{rough_duration(min(map(_idle, idle)))} or more: {where(idle)}",
             f"See whether it was started for fewer GPUs than it asked for: {enter(busy[0].host)}",
             idle,
+            subject=job,
             fields=["gpu_utilization_percent"],
             held_seconds=max(map(_idle, idle)),
         )
 
 
-def kept_alive(survey: Survey) -> Iterator[Finding]:
+@check
+def kept_alive(survey: Survey) -> Iterator[Symptom]:
     """GPUs that look kept busy: full utilization, and next to no work in cores, memory and power.
 
     One sample cannot prove it, so the words are careful.
@@ -152,8 +166,8 @@ def kept_alive(survey: Survey) -> Iterator[Finding]:
             if tensor is not None and tensor < _KEPT_TENSOR and _looks_kept(row):
                 by_user.setdefault(", ".join(row.device.users), []).append(row)
     for user, found in by_user.items():
-        yield finding(
-            "kept-alive",
+        yield symptom(
+            KEPT_ALIVE,
             "info",
             f"{counted(len(found), 'GPU')}{f' of {user}' if user else ''} look kept busy rather "
             f"than used: full utilization, but hardly any work in cores, memory and power: "
@@ -161,6 +175,7 @@ def kept_alive(survey: Survey) -> Iterator[Finding]:
             "Watch it for an hour and ask before acting; some programs do work like this: "
             f"{enter(found[0].host)}",
             found,
+            subject=user,
             fields=["gpu_utilization_percent", "tensor_active_percent", "dram_active_percent"],
         )
 

@@ -14,7 +14,7 @@ from gpudash.analysis.health.rules import RULES
 from gpudash.cli import verbs
 from gpudash.cli.verbs.help import TOPICS
 from gpudash.config.settings import Table, declared
-from gpudash.fleet.health import FINDINGS
+from gpudash.fleet.health import RULES as FLEET_RULES
 from gpudash.fleet.where import TERMS as OF_GPUS
 from gpudash.model import fleet, wire
 from gpudash.model.errors import MEANINGS
@@ -53,7 +53,7 @@ def test_every_topic_has_what_the_code_declares() -> None:
     within = {name for table in tables.values() for name in table.type.__struct_fields__}
     assert terms("settings") == set(declared()) - set(tables) | within
     states = {state.word for state in STATES}
-    assert terms("findings") == {rule.id for rule in RULES} | set(FINDINGS) | states
+    assert terms("findings") == {rule.id for rule in (*RULES, *FLEET_RULES)} | states
     assert terms("exit") == {str(status) for status in MEANINGS}
     assert terms("queries") == {
         *(field.name for kind in QUERIES.values() for field in kind.fields.values()),

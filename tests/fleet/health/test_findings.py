@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.demo import DemoSource
-from gpudash.fleet.health import FINDINGS
+from gpudash.fleet.health import RULES
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
@@ -48,7 +48,7 @@ def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Fin
 
 
 def documented(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    assert {each.rule for each in findings} <= set(FINDINGS)
+    assert {each.rule for each in findings} <= {rule.id for rule in RULES}
     return findings
 
 
@@ -211,6 +211,20 @@ def test_knows_how_long_a_finding_has_held() -> None:
     lost = host("a", gpu(0, state="lost"))
     found = [reducer.reduce(fleet(lost, seconds=at)).findings[0] for at in (0, 60, 120)]
     assert [each.held_seconds for each in found] == [None, 60.0, 120.0]
+
+
+def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None:
+    reducer = Reducer()
+    first, second = gpu(0, xid=79), gpu(1, xid=95)
+    reducer.reduce(fleet(host("a", first, gpu(1))))
+    reducer.reduce(fleet(host("a", first, second), seconds=60))
+    found = reducer.reduce(fleet(host("a", first, second), seconds=120)).findings
+    assert {each.rule for each in found} == {"xid-critical"}
+    assert sorted(each.held_seconds or 0 for each in found) == [60.0, 120.0]
+
+
+def test_no_two_rules_have_the_same_rank() -> None:
+    assert len({rule.rank for rule in RULES}) == len(RULES)
 
 
 @pytest.mark.parametrize(
