@@ -10,10 +10,9 @@ from msgspec import Struct
 from gpudash.analysis.health.rules.links import nvlinks_down
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.analysis.links import Cells, access_matrix
-from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device
 from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot, gpus_unknown
+from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
 from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
 
 Pair = tuple[int, int]

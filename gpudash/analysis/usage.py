@@ -15,7 +15,7 @@ from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
-from gpudash.model.snapshot import Snapshot, gpus_unknown
+from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
 from gpudash.model.state import STATES, State, is_suspended_on_purpose
 from gpudash.model.units import counted, mean_known, short_size, sum_known, watts
 
@@ -44,11 +44,6 @@ def no_processes_text(snapshot: Snapshot) -> str:
 def no_gpus_text(snapshot: Snapshot) -> str:
     """Return the text for an empty list of GPUs: none, or not known."""
     return "The GPUs are not known" if gpus_unknown(snapshot) else "There is no GPU"
-
-
-def whole_gpus(snapshot: Snapshot) -> list[Device]:
-    """Return the GPUs without the MIG instances."""
-    return [device for device in snapshot.devices if not device.is_mig]
 
 
 class Tally(NamedTuple):

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, visible_devices
-from gpudash.analysis.usage import whole_gpus
 from gpudash.collect.source import Source
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.doctor.environment import container
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError, ExitStatus
 from gpudash.model.fault import Fault
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted

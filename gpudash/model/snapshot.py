@@ -253,6 +253,11 @@ EMPTY = Snapshot(
 """The snapshot before the first one: no host, no devices."""
 
 
+def whole_gpus(snapshot: Snapshot) -> list[Device]:
+    """Return the GPUs without the MIG instances."""
+    return [device for device in snapshot.devices if not device.is_mig]
+
+
 def gpus_unknown(snapshot: Snapshot) -> bool:
     """Whether the GPUs are not known: there was no sample yet, or the driver did not list them."""
     return snapshot is EMPTY or (not snapshot.devices and listing_failed(snapshot.errors))

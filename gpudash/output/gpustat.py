@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, whole_gpus
 
 _MIB = 1 << 20
 _UNKNOWN = "?"

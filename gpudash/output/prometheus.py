@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple, get_args
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.labels import short_name
-from gpudash.analysis.usage import users, whole_gpus
+from gpudash.analysis.usage import users
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Field
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, whole_gpus
 
 DcgmNames = Literal["legacy", "4.9", "both"]
 """Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""

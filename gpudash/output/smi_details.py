@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudash.analysis.usage import is_unlisted, whole_gpus
+from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device, device_fields
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
 from gpudash.model.units import Unit

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from gpudash.analysis.labels import index_ranges, pcie_link
 from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
-from gpudash.analysis.usage import whole_gpus
 from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.units import ABSENT, short_size
 
 
