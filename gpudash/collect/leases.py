@@ -85,6 +85,11 @@ class LeaseTable:
             leases.append(_lease(device, holders[lock], is_used))
         return tuple(leases)
 
+    def blocked(self, devices: Sequence[Device]) -> tuple[Lease, ...]:
+        """Return who keeps leases from devices by a shared lock, which is none itself."""
+        held = _held(devices, locks.holders(self.listed, shared=True))
+        return tuple(_lease(device, self._holder(lock), None) for device, lock in held)
+
     def _holder(self, lock: locks.Holder) -> _Holder:
         pid = lock.pid
         stat = system_processes.read_stat(pid) if pid else None
@@ -137,6 +142,20 @@ def _held(
 def lock_path(device: Device) -> str | None:
     """Return the file that a lease locks; a MIG instance has one only in GPUDASH_LOCK_DIR."""
     return locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
+
+
+def lease_fault(device: Device) -> str | None:
+    """Return why a device cannot be leased here, None if it can."""
+    path = lock_path(device)
+    if path is not None:
+        return locks.fault(path)
+    return "it has no UUID" if locks.shared_folder() else "it has no PCI address"
+
+
+def no_leases(devices: Sequence[Device]) -> str | None:
+    """Return why none of some devices can be leased here, None if one can."""
+    faults = [lease_fault(device) for device in devices]
+    return None if None in faults else next(iter(faults), "there is no GPU")
 
 
 def lock_key(device: Device) -> locks.Key | None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.collect.source import Source
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
-from gpudash.doctor.environment import container
+from gpudash.doctor.environment import container, lease_check
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError, ExitStatus
 from gpudash.model.fault import Fault
@@ -61,8 +61,9 @@ def answer(source: Source, machine: Machine) -> Answer:
     except DriverError as error:
         return Answer(checks=[*_library(machine), _refusal(error, machine)])
     seconds = time.monotonic() - start
+    leases = [lease_check(machine, snapshot.devices)] if snapshot.devices else []
     return Answer(
-        checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine)],
+        checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine), *leases],
         is_open=snapshot.host.driver_version is not None,
         cuda_driver_version=snapshot.host.cuda_driver_version,
     )

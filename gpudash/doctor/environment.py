@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from gpudash import __version__
+from gpudash.collect.leases import lease_fault, no_leases
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
+from gpudash.model.device import Device
 from gpudash.model.text import clean
 from gpudash.model.units import counted
 from gpudash.system.processes import FIRST_PID_NAMESPACE
@@ -17,19 +19,19 @@ from gpudash.system.processes import FIRST_PID_NAMESPACE
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
+_SHARE = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
 _MIN_COLUMNS, _MIN_LINES = 80, 24
 _PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit")
 
 
 def checks(machine: Machine, uid: int | None = None) -> list[Check]:
-    """Return the checks of container, PID namespace, /proc, rights and leases."""
+    """Return the checks of container, PID namespace, /proc and rights."""
     user = os.geteuid() if uid is None else uid
     return [
         _container(machine),
         _namespace(machine),
         _proc(machine, user),
         _rights(machine, user),
-        _leases(machine),
     ]
 
 
@@ -91,18 +93,19 @@ def _rights(machine: Machine, user: int) -> Check:
     return passed("rights", "only your own processes can be inspected and signalled")
 
 
-def _leases(machine: Machine) -> Check:
-    """Check what `gpudash run` locks for its leases."""
-    shared = machine.environ.get("GPUDASH_LOCK_DIR")
-    if shared:
-        count = len(machine.names(shared))
-        if count:
-            return passed("leases", f"{counted(count, 'lock file')} in GPUDASH_LOCK_DIR")
-        advice = "as root: an empty file in it for each UUID that gpudash -L lists"
-        return warned("leases", f"GPUDASH_LOCK_DIR={clean(shared)!r} holds no lock files", advice)
-    if container(machine) is not None:
-        advice = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
-        return warned("leases", "hold inside this container only: its sysfs is its own", advice)
+def lease_check(machine: Machine, devices: Sequence[Device]) -> Check:
+    """Check whether `gpudash run` can lease devices by what it locks."""
+    why, is_inside = no_leases(devices), container(machine) is not None
+    if why is not None:
+        advice = "as root: an empty file for each UUID that gpudash -L lists, in GPUDASH_LOCK_DIR"
+        if is_inside:
+            advice = _SHARE
+        return warned("leases", f"GPUs cannot be leased: {clean(why)}", advice)
+    if machine.environ.get("GPUDASH_LOCK_DIR"):
+        count = sum(lease_fault(device) is None for device in devices)
+        return passed("leases", f"{counted(count, 'lock file')} in GPUDASH_LOCK_DIR")
+    if is_inside:
+        return warned("leases", "hold inside this container only: its sysfs is its own", _SHARE)
     return passed("leases", "by locks on the GPUs' directories in sysfs")
 
 

@@ -79,13 +79,16 @@ def acquire(path: str) -> int | None:
     """Return a descriptor that holds the lock as long as it, or a copy in a child, is open.
 
     None if another process holds it. Raises OSError if there is no such path, PermissionError
-    if others than root could replace it.
+    for what cannot hold leases, see `fault`.
     """
     import fcntl
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    # To open a device, or the target of a link, may have effects of its own.
+    _require_lock(path, _status(path))
+    links = 0 if _is_in_sysfs(path) else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | links)
     try:
-        _require_root(path, os.fstat(descriptor))
+        _require_lock(path, os.fstat(descriptor))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
@@ -102,6 +105,22 @@ def acquire(path: str) -> int | None:
     return descriptor
 
 
+def fault(path: str) -> str | None:
+    """Return why a path cannot hold leases, None if it can; nothing is opened."""
+    try:
+        _require_lock(path, _status(path))
+    except OSError as error:
+        return reason(path, error)
+    return None
+
+
+def reason(path: str, error: OSError) -> str:
+    """Return in words why a path cannot hold leases."""
+    if isinstance(error, FileNotFoundError):
+        return f"{path} does not exist"
+    return f"{path}: {error.strerror}" if error.strerror else str(error)
+
+
 def key(path: str) -> Key | None:
     """Return how /proc/locks names a path, None where it does not exist."""
     try:
@@ -116,16 +135,16 @@ def listed() -> tuple[Lock, ...]:
     return _read(_LOCKS)
 
 
-def holders(listed: Collection[Lock]) -> dict[Key, Holder]:
-    """Return who holds each exclusive flock."""
+def holders(listed: Collection[Lock], *, shared: bool = False) -> dict[Key, Holder]:
+    """Return who holds each exclusive flock, or who holds each shared one; the first of several."""
     starts: dict[Key, set[int]] = {}
     for lock in listed:
         if lock.kind == "OFDLCK" and not lock.is_exclusive:
             starts.setdefault(lock.key, set()).add(lock.start)
     return {
         lock.key: Holder(lock.pid, frozenset(starts.get(lock.key, ())))
-        for lock in listed
-        if lock.kind == "FLOCK" and lock.is_exclusive
+        for lock in reversed(tuple(listed))
+        if lock.kind == "FLOCK" and lock.is_exclusive is not shared
     }
 
 
@@ -171,11 +190,21 @@ def parse(lines: Iterable[str]) -> Iterator[Lock]:
             continue
 
 
-def _require_root(path: str, status: os.stat_result) -> None:
-    """Raise PermissionError unless only root can replace what was opened."""
+def _is_in_sysfs(path: str) -> bool:
+    return path.startswith(f"{_SYSFS}/")
+
+
+def _status(path: str) -> os.stat_result:
+    return os.stat(path, follow_symlinks=_is_in_sysfs(path))
+
+
+def _require_lock(path: str, status: os.stat_result) -> None:
+    """Raise PermissionError unless it is a lock, and only root can replace it."""
+    if not _is_in_sysfs(path) and not stat.S_ISREG(status.st_mode):
+        raise PermissionError(f"{path} cannot hold leases: it is not a regular file")
     folder = os.stat(os.path.dirname(path))
     writable = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    # In sysfs the path is a link, root's own; where all may make files, anybody may make links.
+    # In sysfs the path is a link.
     owners = {status.st_uid, folder.st_uid, os.lstat(path).st_uid}
     if owners != {0} or (writable and not folder.st_mode & stat.S_ISVTX):
         raise PermissionError(f"{path} cannot hold leases: others than root can replace it")

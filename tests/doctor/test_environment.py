@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gpudash.doctor import environment
 from tests.doctor.machines import by_topic, machine, write
+from tests.factories import gpu_uuid, make_device
 
 HOST = {"proc/self/ns/pid": "pid:[4026531836]"}
 MOUNT = "proc /proc proc rw,nosuid,nodev,noexec,relatime{} 0 0\n"
@@ -69,15 +71,36 @@ def test_no_proc_at_all(tmp_path: Path) -> None:
     assert "not mounted" in check.finding
 
 
-def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
-    write(tmp_path, ".dockerenv")
-    check = by_topic(environment.checks(machine(tmp_path), uid=0))["leases"]
+def test_leases_need_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make what is locked")
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
+    shared = machine(tmp_path, GPUDASH_LOCK_DIR=str(tmp_path))
+    devices = make_device(), make_device(index=1)
+    check = environment.lease_check(shared, devices)
     assert check.verdict == "WARN"
-    shared = machine(tmp_path, GPUDASH_LOCK_DIR="/run/gpudash")
-    assert by_topic(environment.checks(shared, uid=0))["leases"].verdict == "WARN"
-    write(tmp_path, "run/gpudash/GPU-1")
-    found = by_topic(environment.checks(shared, uid=0))["leases"]
-    assert (found.verdict, found.finding) == ("PASS", "1 lock file in GPUDASH_LOCK_DIR")
+    assert check.finding == f"GPUs cannot be leased: {tmp_path / gpu_uuid(0)} does not exist"
+    (tmp_path / gpu_uuid(1)).touch()
+    check = environment.lease_check(shared, devices)
+    assert (check.verdict, check.finding) == ("PASS", "1 lock file in GPUDASH_LOCK_DIR")
+
+
+def test_leases_by_sysfs_need_a_folder_of_the_host_in_containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = sorted(Path("/sys/bus/pci/devices").glob("*"))
+    if not found:
+        pytest.skip("this machine shows no PCI device, whose directory would be locked")
+    monkeypatch.delenv("GPUDASH_LOCK_DIR", raising=False)
+    devices = (make_device(pci_bus_id=found[0].name),)
+    assert environment.lease_check(machine(tmp_path), devices).verdict == "PASS"
+    missing = (make_device(pci_bus_id="0000:fe:1f.7"),)
+    assert environment.lease_check(machine(tmp_path), missing).verdict == "WARN"
+    write(tmp_path, ".dockerenv")
+    check = environment.lease_check(machine(tmp_path), devices)
+    assert check.verdict == "WARN"
+    assert "GPUDASH_LOCK_DIR" in (check.advice or "")
 
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -26,6 +26,20 @@ def test_what_the_driver_says(fakenvml: Path) -> None:
     assert found["library"] == found["driver"] == found["GPUs"] == found["gpudash"] == "PASS"
 
 
+@pytest.mark.parametrize("folder", ["", "empty", "missing"])
+def test_leases_are_possible_where_gpudash_leases_says_so(
+    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """The GPUs of the stand-in have no directory in the sysfs of this machine."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path / folder) if folder else "")
+    run = gpudash("doctor", "--json", library=fakenvml, DEVICES=2)
+    (check,) = (each for each in run.document if each["topic"] == "leases")  # type: ignore[attr-defined]
+    leases = gpudash("leases", library=fakenvml, DEVICES=2)
+    assert (check["verdict"], leases.status) == ("WARN", 1)
+    assert leases.stderr.startswith(f"gpudash: {check['finding']}; ")
+
+
 def test_a_lost_gpu(fakenvml: Path) -> None:
     run = gpudash("doctor", library=fakenvml, DEVICES=2, LOST="1")
     assert run.status == 1

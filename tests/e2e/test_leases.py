@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -199,6 +200,59 @@ def test_places_that_anybody_could_replace_are_refused(environ: dict[str, str]) 
     status, _, err = finish(start(environ, "run", "--for", "0", "--", "true"))
     assert status == 1
     assert "others than root can replace it" in err
+
+
+def test_what_is_no_regular_file_is_no_lock(environ: dict[str, str]) -> None:
+    fifo, *others = sorted(Path(environ["GPUDASH_LOCK_DIR"]).iterdir())
+    fifo.unlink()
+    os.mkfifo(fifo)
+    status, out, err = finish(start(environ, "run", "-n", "8", "--for", "0", "--", "true"))
+    assert (status, out) == (75, "")
+    assert f"cannot be leased: {fifo} cannot hold leases: it is not a regular file" in err
+    _assert_served(environ)
+    for place in others:
+        place.unlink()
+        place.mkdir()
+    for words in (("run", "--for", "0", "--", "true"), ("leases",)):
+        status, out, err = finish(start(environ, *words))
+        assert (status, out) == (1, "")
+        assert "not a regular file" in err
+        assert err.count("\n") == 1
+
+
+SHARED_LOCK = """
+import fcntl, os, sys
+for place in sys.argv[1:]:
+    fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_SH)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[str, str]) -> None:
+    _, *taken = sorted(Path(environ["GPUDASH_LOCK_DIR"]).iterdir())
+    argv = [sys.executable, "-c", SHARED_LOCK, *map(str, taken)]
+    with Popen(argv, stdin=PIPE, stdout=PIPE, text=True) as holder:
+        _line(holder)
+        blame = re.compile(
+            rf"has a shared lock of root's python\S* \(PID {holder.pid}\)[^;\n]*, which is no lease"
+        )
+        status, out, err = finish(start(environ, "leases", "--json"))
+        assert (status, json.loads(out)) == (0, [])
+        assert len(blame.findall(err)) == err.count("\n") == len(taken)
+        status, out, err = finish(start(environ, "run", "-n", "2", *HOLD))
+        assert (status, out) == (75, "")
+        assert blame.search(err)
+        job = start_with(RULES._replace(blocked=0.1), environ, "--wait", "-n", "2", *HOLD)
+        status, out, err = finish(job)
+        assert (status, out) == (75, "")
+        assert blame.search(err)
+        assert err.endswith(": not waited for any longer\n")
+        _assert_served(environ)
+        job = _waiting(environ, "-n", "2")
+        holder.communicate("")
+    assert _line(job).count("GPU-") == 2
+    _end(job)
 
 
 def test_a_small_job_passes_a_big_one_that_cannot_start(environ: dict[str, str]) -> None:

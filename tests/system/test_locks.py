@@ -1,5 +1,7 @@
 import fcntl
 import os
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,7 +131,35 @@ def test_locks_of_other_files_are_no_leases(
     assert locks.may_be_leases({elsewhere})
 
 
-@pytest.mark.parametrize("whose", ["file", "folder", "link"])
+@pytest.mark.parametrize("kind", ["fifo", "link", "dangling link", "folder", "device", "socket"])
+def test_what_is_no_regular_file_is_refused_and_never_opened(tmp_path: Path, kind: str) -> None:
+    place, target = tmp_path / "GPU-1", tmp_path / "target"
+    tmp_path.chmod(0o755)
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "device":
+        os.mknod(place, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place))
+    else:
+        place.symlink_to(target)
+        if kind == "link":
+            target.touch()
+    why = f"{place} cannot hold leases: it is not a regular file"
+    assert locks.fault(str(place)) == why
+    with pytest.raises(PermissionError, match=why):
+        locks.acquire(str(place))
+
+
+def test_shared_locks_have_holders_of_their_own() -> None:
+    found = locks.holders(tuple(locks.parse(LISTING.splitlines())), shared=True)
+    assert found == {(0, 0x16, 5000): locks.Holder(12, frozenset())}
+
+
+@pytest.mark.parametrize("whose", ["file", "folder"])
 def test_what_is_not_roots_is_no_place(tmp_path: Path, whose: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
@@ -137,14 +167,11 @@ def test_what_is_not_roots_is_no_place(tmp_path: Path, whose: str) -> None:
     folder.mkdir()
     folder.chmod(0o1777)
     place = folder / "GPU-1"
-    if whose == "link":
-        (tmp_path / "roots").touch()
-        place.symlink_to(tmp_path / "roots")
-    else:
-        place.touch()
+    place.touch()
     held = locks.acquire(str(place))
     assert held is not None
     os.close(held)
-    os.chown(folder if whose == "folder" else place, 65534, -1, follow_symlinks=False)
+    assert locks.fault(str(place)) is None
+    os.chown(folder if whose == "folder" else place, 65534, -1)
     with pytest.raises(PermissionError, match="others than root can replace it"):
         locks.acquire(str(place))

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import NONE, GpuRequest, filter_candidates
-from gpudash.collect.leases import lock_key, lock_path
+from gpudash.analysis.columns.leases import lease_holder
+from gpudash.collect.leases import LeaseTable, lease_fault, lock_key, lock_path, no_leases
 from gpudash.feed.sampler import Sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import GpudashError
@@ -63,10 +64,17 @@ def lease(sampler: Sampler, request: GpuRequest, taken: Mapping[str, str] = NONE
 
 def require_lock_files(devices: Sequence[Device]) -> None:
     """Raise GpudashError if no GPU can be leased."""
-    if not any(map(_has_lock_file, devices)):
-        known = next(filter(None, map(lock_path, devices)), None)
-        reason = f"{known} does not exist" if known else "no GPU has a PCI address"
-        raise GpudashError(NO_LEASES.format(reason))
+    why = no_leases(devices)
+    if why is not None:
+        raise GpudashError(NO_LEASES.format(why))
+
+
+def blocked(now: Snapshot, table: LeaseTable) -> dict[str, str]:
+    """Return why devices cannot be leased for the shared locks that a table lists, by UUID."""
+    return {
+        each.uuid: f"has a shared lock of {lease_holder(each, now)}, which is no lease"
+        for each in table.blocked(now.devices)
+    }
 
 
 def own_leases(now: Snapshot) -> frozenset[str]:
@@ -104,16 +112,14 @@ def hold_until_exit(leased: Leased) -> None:
 def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
     """Return a reason for each device that cannot be leased; raises GpudashError if none can."""
     require_lock_files(devices)
-    return {
-        device.uuid: "cannot be leased"
-        for device in devices
-        if device.uuid and not _has_lock_file(device)
-    }
-
-
-def _has_lock_file(device: Device) -> bool:
-    path = lock_path(device)
-    return path is not None and os.path.exists(path)
+    found: dict[str, str] = {}
+    for device in devices:
+        why = lease_fault(device)
+        if device.uuid and why is not None:
+            # That there is none needs no path for each of many instances.
+            is_there = os.path.lexists(lock_path(device) or "")
+            found[device.uuid] = f"cannot be leased: {why}" if is_there else "cannot be leased"
+    return found
 
 
 def _lease_once(
@@ -156,8 +162,7 @@ def _take(device: Device) -> int | None:
     try:
         return locks.acquire(path)
     except OSError as error:
-        reason = f"{path}: {error.strerror}" if error.strerror else str(error)
-        raise GpudashError(NO_LEASES.format(reason)) from None
+        raise GpudashError(NO_LEASES.format(locks.reason(path, error))) from None
 
 
 def _gone(sampler: Sampler, request: GpuRequest, taken: Leased) -> set[str]:

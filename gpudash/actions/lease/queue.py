@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from gpudash.actions.lease.acquire import (
     NO_LEASES,
     Leased,
+    blocked,
     lease,
     own_leases,
     require_lock_files,
@@ -31,7 +32,7 @@ from gpudash.collect.leases import LeaseTable, lock_key
 from gpudash.feed.sampler import Sampler
 from gpudash.feed.supervisor import CollectorError
 from gpudash.model.device import Device
-from gpudash.model.errors import GpudashError
+from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 from gpudash.system import locks, processes, terminal
@@ -104,6 +105,8 @@ class Rules(NamedTuple):
     retry: float = 5.0
     """Before others query the driver again without success; doubled each time."""
     retry_max: float = 30.0
+    blocked: float = 60.0
+    """For which shared locks of others are waited for: they are no leases, and may never end."""
 
     def keeps(self, waited_seconds: float) -> bool:
         """Whether GPUs are kept now for the first in line."""
@@ -168,10 +171,11 @@ def kept(
 
 
 def kept_for_others(now: Snapshot, rules: Rules = RULES) -> dict[str, str]:
-    """Return why devices are kept for others who wait, for one that does not wait itself."""
-    own = own_leases(now)
+    """Return why devices are kept from one that does not wait: for others who do, or by locks."""
+    own, table = own_leases(now), LeaseTable(time.monotonic)
+    table.listed = locks.listed()
     devices = [each for each in now.devices if each.uuid not in own]
-    return kept(devices, tickets(locks.listed()), rules)
+    return {**kept(devices, tickets(table.listed), rules), **blocked(now, table)}
 
 
 class Queue:
@@ -189,6 +193,7 @@ class Queue:
         self._ticket = Ticket(int(_now() * 1000), os.getpid(), request.count, gpus)
         self._table = LeaseTable(time.monotonic)
         self._free_since: dict[int, float] = {}
+        self._blocked_since: float | None = None
         self.ahead: list[Ticket] = []
         """Those who have waited longer for one of the same GPUs."""
         path = locks.queue_path()
@@ -229,12 +234,26 @@ class Queue:
             for each in tickets(self._table.listed)
             if each < self._ticket and each.gpus & self._ticket.gpus
         ]
+        locked = blocked(self._now, self._table)
+        if sum(each.uuid not in locked for each in self._devices) >= self._request.count:
+            self._blocked_since = None
+        elif self._blocked_since is None:
+            self._blocked_since = at
         found = {**self._offered(free, at), **kept(self._devices, self.ahead, self._rules)}
+        found |= locked
         return {uuid: reason for uuid, reason in found.items() if uuid not in self._own}
 
     def shortage(self, taken: Mapping[str, str]) -> str:
-        """Return what is missing, as far as leases and tickets show it; empty if nothing is."""
+        """Return what is missing, as far as leases and tickets show it; empty if nothing is.
+
+        Raises GpudashError where shared locks have kept too many GPUs for too long.
+        """
         text = leased_shortage(self._now, self._devices, self._request, self._own, taken)
+        since = self._blocked_since
+        if since is not None and time.monotonic() - since >= self._rules.blocked:
+            error = GpudashError(f"{text}: not waited for any longer")
+            error.exit_status = ExitStatus.TOO_FEW_GPUS
+            raise error
         if not text or not self.ahead:
             return text
         count = "1 has" if len(self.ahead) == 1 else f"{len(self.ahead)} have"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import closing
 
-from gpudash.actions.lease.acquire import require_lock_files
+from gpudash.actions.lease.acquire import blocked, require_lock_files
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import collector_command, has_color
 from gpudash.cli.verbs import Verb
+from gpudash.collect.leases import LeaseTable
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus
-from gpudash.system import terminal
+from gpudash.model.snapshot import Snapshot
+from gpudash.system import locks, terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
         snapshot = sampler.samples[-1]
     if not snapshot.host.simulated:
         require_lock_files(snapshot.devices)
+        _report_blocked(snapshot)
     if options.json:
         write_json(snapshot.leases)
     else:
@@ -35,6 +39,16 @@ def run(options: argparse.Namespace) -> int:
         text = render_leases(snapshot, width=terminal.width(), color=has_color())
         terminal.write(text.encode("utf-8", "backslashreplace"))
     return ExitStatus.OK
+
+
+def _report_blocked(snapshot: Snapshot) -> None:
+    """Report GPUs that nobody has leased and nobody can lease."""
+    table = LeaseTable(time.monotonic)
+    table.listed = locks.listed()
+    found = blocked(snapshot, table)
+    for device in snapshot.devices:
+        if device.uuid in found:
+            terminal.write_message(f"gpudash: GPU {device.index} {found[device.uuid]}\n")
 
 
 VERB = Verb("list GPUs leased by gpudash run, and whether they are used", add_arguments, run)
