@@ -170,7 +170,7 @@ def test_a_simulated_fleet_is_printed_in_every_form() -> None:
         (["--where", "held"], "--where does not go with "),
         (["--demo=fleet-0", "--once"], "--demo 'fleet-0': expected fleet or fleet-HOSTSxGPUS"),
         (["--prometheus", "--once"], "--prometheus needs a URL, here, in GPUDASH_PROMETHEUS"),
-        (["--scrape", "--once"], "--scrape needs a URL, here or in GPUDASH_SCRAPE\n"),
+        (["--scrape", "--once"], "--scrape needs a URL, here, in GPUDASH_SCRAPE or in the "),
         (["--prometheus", "ftp://x", "--once"], "--prometheus 'ftp://x': expected a URL"),
         (["--demo=fleet", "--once", "--format", "gpustat"], "--format 'gpustat' of many hosts"),
         (["--demo=fleet-2x2", "--once", "--replay", "f"], "--demo does not go with --replay"),
