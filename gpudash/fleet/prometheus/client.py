@@ -104,8 +104,8 @@ class Client:
             return body
         # Through a tunnel answers are the server's own.
         proxy = None if self._address.is_tls else self._address.proxy
-        error = refusal(response, body, self._what, proxy, has_login=authorization is not None)
-        raise self._explained(error) if response.status <= 403 else error
+        has_login, withheld = authorization is not None, self._endpoint.withheld
+        raise refusal(response, body, self._what, proxy, has_login=has_login, withheld=withheld)
 
     def _exchange(
         self,
@@ -207,14 +207,11 @@ class Client:
     def _failure(self, error: Exception) -> PrometheusError:
         address = self._address
         found = failure(error, address.host, address.port, address.proxy)
-        return self._explained(found) if isinstance(error, ssl.SSLError) else found
-
-    def _explained(self, error: PrometheusError) -> PrometheusError:
-        """Return an error that a login may prevent with the reason why none was sent."""
-        if self._endpoint.withheld is None:
-            return error
-        text = f"{error}; {self._endpoint.withheld}"
-        return PrometheusError(text, status=error.status, is_busy=error.is_busy)
+        withheld = self._endpoint.withheld
+        if withheld is None or not isinstance(error, ssl.SSLError):
+            return found
+        # A server may end the handshake of a client without a certificate.
+        return PrometheusError(f"{found}; {withheld}")
 
     def _masked(self, text: str) -> str:
         for secret in filter(None, self._secrets):

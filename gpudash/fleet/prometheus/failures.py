@@ -54,9 +54,18 @@ _LOGINS = {
 
 
 def refusal(
-    response: HTTPResponse, body: bytes, what: str, proxy: SplitResult | None, *, has_login: bool
+    response: HTTPResponse,
+    body: bytes,
+    what: str,
+    proxy: SplitResult | None,
+    *,
+    has_login: bool,
+    withheld: str | None,
 ) -> PrometheusError:
-    """Return what an answer means that is not the data asked for; the proxy may have given it."""
+    """Return what an answer means that is not the data asked for; the proxy may have given it.
+
+    `withheld` is why it was asked without credentials that there are.
+    """
     status = response.status
     if status == 407 and proxy is not None:
         return PrometheusError(_proxy_refusal(proxy, "407"), status=status)
@@ -69,7 +78,7 @@ def refusal(
         text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
     elif status == 401:
         problem = "refuses the token or password (401)" if has_login else "needs a login (401)"
-        text = f"{problem}; see {_LOGINS[what]}"
+        text = problem if withheld else f"{problem}; see {_LOGINS[what]}"
     elif reason is not None:
         text = f"{reason} ({status})"
     elif status == 404 or b"unsupported path" in body:
@@ -78,6 +87,8 @@ def refusal(
         text = f"answers with a web page, such as a login page, not with data ({status})"
     else:
         text = _REFUSALS.get(status, f"answers {status} {response.reason}") + _plain(response, body)
+    if withheld is not None and status <= 403:
+        text = f"{text}; {withheld}"
     if proxy is not None:
         text = _through(proxy, text)
     return PrometheusError(text, status=status, is_busy=is_busy)
