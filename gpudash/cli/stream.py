@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _SECOND_SAMPLE_SECONDS = 1.0
 _WAIT_SECONDS = 1.0
 
+STALL_SECONDS = 60.0
+"""A link that takes nothing for so long has been given up at its other end."""
+
 _COLLECTOR_NAME = "nvml-collector"
 """What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
 
@@ -105,6 +108,8 @@ def collect(
     if controller is not None:
         fork.end_with_parent(controller)
         fork.set_process_name(_COLLECTOR_NAME)
+        if collector.is_far_end(os.environ):
+            terminal.give_up_after(STALL_SECONDS)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
     samples = _Samples(options, observe)
     release = SignalToggle(signal.SIGUSR1)

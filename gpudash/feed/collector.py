@@ -53,6 +53,11 @@ def is_controlled(environ: Mapping[str, str]) -> bool:
     return _VARIABLE in environ
 
 
+def is_far_end(environ: Mapping[str, str]) -> bool:
+    """Whether the starter of this collector is on another host, at the other end of a link."""
+    return environ.get(_VARIABLE) == "far"
+
+
 def interval_message(seconds: float) -> bytes:
     """Return the line by which a controlled collector takes another interval."""
     return b"%r\n" % seconds

@@ -133,7 +133,7 @@ def collect_script(gpudash: str | None, *options: str) -> str:
     """
     return (
         f"sh -c 'echo {HELLO.decode()}; {_each_gpudash(gpudash)} "
-        f"GPUDASH_CONTROLLED=1; export GPUDASH_CONTROLLED; "
+        f"GPUDASH_CONTROLLED=far; export GPUDASH_CONTROLLED; "
         f'exec "$g" {" ".join(options)} "$@"; done; '
         f"{remote_smi.SCRIPT}' gpudash"
     )

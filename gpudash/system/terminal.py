@@ -20,6 +20,8 @@ _DEFAULT_COLUMNS = 80
 _FD = 1
 _captured: list[bytes] | None = None
 _has_written = False
+_patience_ms: int | None = None
+"""How long a reader may read nothing, None for ever."""
 _file_is_untouched = False
 
 
@@ -109,11 +111,19 @@ def has_written() -> bool:
     return _has_written
 
 
+def give_up_after(seconds: float) -> None:
+    """Take a reader of stdout that reads nothing for so long for one that is gone."""
+    global _patience_ms
+    _patience_ms = int(seconds * 1000)
+    os.set_blocking(_FD, False)
+
+
 def _wait_until_writable() -> None:
-    """Wait for the reader of a pipe that was made non-blocking."""
+    """Wait for the reader of a pipe that was made non-blocking; raises ReaderGoneError."""
     poll = select.poll()
     poll.register(_FD, select.POLLOUT)
-    poll.poll()
+    if not poll.poll(_patience_ms):
+        raise ReaderGoneError
 
 
 def wait(seconds: float | None, *descriptors: int | None) -> None:

@@ -7,9 +7,11 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -77,6 +79,21 @@ def test_reader_that_goes_away_ends_it_before_the_next_sample(fakenvml: Path) ->
         pipe(stream.process.stdout).close()
         assert stream.process.wait(DEADLINE) == 141
         stream.process.stdout = None
+
+
+def test_a_far_end_whose_link_takes_nothing_ends_by_itself(fakenvml: Path) -> None:
+    code = (
+        "from gpudash.cli import stream; stream.STALL_SECONDS = 0.2; "
+        "from gpudash.__main__ import main; main()"
+    )
+    words = [sys.executable, "-c", code, "--json", "--interval", "0.1"]
+    env = {**environment(fakenvml, DEVICES=8), "GPUDASH_CONTROLLED": "far"}
+    with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env) as process:
+        try:
+            # As where a reader has gone away.
+            assert process.wait(LIMIT_SECONDS) == 128 + signal.SIGPIPE
+        finally:
+            process.kill()
 
 
 def test_head_takes_one_line(fakenvml: Path) -> None:
