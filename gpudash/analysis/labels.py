@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import EXITED, Process, ProcessDevice
-from gpudash.model.text import clean
+from gpudash.model.text import SafeText, clean
 from gpudash.model.units import ABSENT
 
 _MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
@@ -109,10 +109,10 @@ def whose(name: str | None, username: str | None, pid: int | None) -> str:
     return f"{owner}{short}" + ("" if pid is None else f" (PID {pid})")
 
 
-def owner(process: Process) -> str | None:
+def owner(process: Process) -> SafeText | None:
     """Return whose a process is, `(exited)` where only that is known of it, None if nothing is."""
     if process.username is None and process.hidden_reason == EXITED:
-        return f"({EXITED})"
+        return SafeText(f"({EXITED})")
     return process.username
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
-
-from msgspec import Struct
 
 from gpudash.analysis.health.findings import examined
 from gpudash.analysis.health.levels import works_on_cpu
@@ -14,9 +12,10 @@ from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels, owner
 from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.process import AnyUser, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
 from gpudash.model.state import STATES, State, is_suspended_on_purpose
+from gpudash.model.text import SafeText
 from gpudash.model.units import counted, mean_known, short_size, sum_known, watts
 
 
@@ -112,14 +111,35 @@ def totals(snapshot: Snapshot) -> str:
     return ", ".join(filter(None, (memory, None if power is None else watts(power))))
 
 
-class User(Struct, frozen=True, kw_only=True):
+class Holdings:
+    """What a user has, added up over devices of one host or many."""
+
+    def __init__(self) -> None:
+        self._gpus: set[Hashable] = set()
+        self.memory_used_bytes: int | None = None
+        self.jobs: set[str] = set()
+
+    def add(self, gpu: Hashable, memory: int | None, job: str | None) -> bool:
+        """Add what they have of a GPU, or of a MIG instance of it; return whether it is new."""
+        is_new = gpu not in self._gpus
+        self._gpus.add(gpu)
+        if memory is not None:
+            self.memory_used_bytes = (self.memory_used_bytes or 0) + memory
+        if job is not None:
+            self.jobs.add(job)
+        return is_new
+
+    @property
+    def devices(self) -> int:
+        """How many GPUs they have, each counted once."""
+        return len(self._gpus)
+
+
+class User(AnyUser, frozen=True, kw_only=True):
     """An owner of processes, or all of them together; None is a value that no process reports."""
 
-    name: str | None
     gpus: str
-    gpu_count: int
     process_count: int
-    gpu_memory_bytes: int | None
     gpu_memory_share: float | None
     """Of the memory of all GPUs, 0 to 1."""
     gpu_memory_percent: float | None
@@ -132,7 +152,7 @@ class User(Struct, frozen=True, kw_only=True):
     """Time in which any of the processes ran kernels, the mean of the GPUs that they use."""
     cpu_percent: float | None
     resident_memory_bytes: int | None
-    jobs: tuple[str, ...]
+    job_labels: tuple[str, ...]
 
 
 def users(snapshot: Snapshot) -> tuple[User, ...]:
@@ -141,17 +161,17 @@ def users(snapshot: Snapshot) -> tuple[User, ...]:
     Processes whose owner is not known are one user without a name; exited ones are another.
     """
     snapshot = examined(snapshot)
-    groups: dict[str | None, list[Process]] = {}
+    groups: dict[SafeText | None, list[Process]] = {}
     for process in snapshot.processes:
         groups.setdefault(owner(process), []).append(process)
     found = [_user(name, group, snapshot) for name, group in groups.items()]
-    return tuple(sorted(found, key=lambda user: (-(user.gpu_memory_bytes or 0), user.name or "")))
+    return tuple(sorted(found, key=lambda user: (-(user.memory_used_bytes or 0), user.name or "")))
 
 
 def all_users(snapshot: Snapshot) -> User:
     """Return the processes of all users together."""
     snapshot = examined(snapshot)
-    return _user("all", snapshot.processes, snapshot)
+    return _user(SafeText("all"), snapshot.processes, snapshot)
 
 
 def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
@@ -159,19 +179,25 @@ def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
     return sum_known(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
 
 
-def _user(name: str | None, processes: Sequence[Process], snapshot: Snapshot) -> User:
+def _user(name: SafeText | None, processes: Sequence[Process], snapshot: Snapshot) -> User:
     shares = _distinct(processes)
-    memory = sum_known(process.used_gpu_memory_bytes for process in processes)
+    held = Holdings()
+    for process in processes:
+        job = None if process.job is None else process.job.id
+        for share in process.devices:
+            held.add(share.index, share.used_gpu_memory_bytes, job)
+    memory = held.memory_used_bytes
     total = sum_known(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
     sizes = {device.key: device.memory_total_bytes for device in snapshot.devices}
     idle = [process for process in processes if _is_idle(process)]
     spans = [process.idle_seconds for process in idle if process.idle_seconds is not None]
     return User(
         name=name,
+        devices=held.devices,
+        memory_used_bytes=memory,
+        jobs=len(held.jobs),
         gpus=gpu_ranges(shares, mig_labels(snapshot.devices)),
-        gpu_count=len({share.index for share in shares}),
         process_count=len(processes),
-        gpu_memory_bytes=memory,
         gpu_memory_share=None if memory is None or not total else memory / total,
         gpu_memory_percent=memory_percent(memory, memory_of(shares, sizes)),
         idle_memory_bytes=_idle_memory(processes, idle),
@@ -179,7 +205,7 @@ def _user(name: str | None, processes: Sequence[Process], snapshot: Snapshot) ->
         utilization_percent=_utilization_percent(processes),
         cpu_percent=sum_known(process.cpu_percent for process in processes),
         resident_memory_bytes=sum_known(process.resident_memory_bytes for process in processes),
-        jobs=tuple(sorted({process.job.label for process in processes if process.job})),
+        job_labels=tuple(sorted({process.job.label for process in processes if process.job})),
     )
 
 

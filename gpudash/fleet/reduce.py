@@ -7,7 +7,7 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
 from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rules.reliability import meaning
+from gpudash.analysis.usage import Holdings
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
@@ -123,55 +124,48 @@ class Reducer:
     # Users and jobs
 
     def _users(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> tuple[FleetUser, ...]:
-        totals: dict[str, _User] = {}
-        for host in hosts:
-            parent: str | None = None
-            counted: set[str] = set()
+        totals: dict[SafeText, _User] = {}
+        for number, host in enumerate(hosts):
             divided = {each.parent_uuid for each in host.devices if each.parent_uuid is not None}
             for device in host.devices:
-                if device.parent_uuid is None:
-                    parent, counted = device.uuid, set()
-                    if device.uuid in divided:
-                        continue
-                elif device.parent_uuid != parent:
-                    parent, counted = device.parent_uuid, set()
+                if device.parent_uuid is None and device.uuid in divided:
+                    continue
+                gpu = number, device.parent_uuid or device.uuid or device.index
                 for name in device.users:
                     user = totals.get(name)
                     if user is None:
-                        user = totals[name] = _User(name)
-                    user.add(host, device, self.price, is_first=name not in counted)
-                    if device.parent_uuid is not None:
-                        counted.add(name)
+                        user = totals[name] = _User()
+                    user.add_device(host, device, gpu, self.price)
         for job in jobs:
             if job.user is not None and job.user in totals:
                 totals[job.user].jobs.add(job.id)
-        users = [user.total() for user in totals.values()]
+        users = [user.total(name) for name, user in totals.items()]
         return tuple(sorted(users, key=_waste))
 
 
 def _waste(user: FleetUser) -> tuple[float, int, int, str]:
     """Return what the user who wastes most has least of."""
-    return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name
+    return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name or ""
 
 
-class _User:
-    """The GPUs of one user, added up."""
+class _User(Holdings):
+    """The GPUs of one user over all hosts, added up."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.hosts = self.devices = self.busy = self.held = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosts = self.busy = self.held = 0
         self._host: FleetHost | None = None
         self.idle_seconds = 0.0
-        self.memory: int | None = None
         self.cost: float | None = None
-        self.jobs: set[str] = set()
 
-    def add(self, host: FleetHost, device: FleetDevice, price: Price, *, is_first: bool) -> None:
+    def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
         """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
-        if is_first:
-            self.devices += 1
-            self.busy += device.status == BUSY.id and host.state == "ok"
-        if device.status == HELD.id and host.state == "ok":
+        memory = device.memory_used_bytes if len(device.users) == 1 else None
+        is_first = self.add(gpu, memory, device.job)
+        status = device.status if host.state == "ok" else UNKNOWN.id
+        if status == BUSY.id:
+            self.busy += is_first
+        elif status == HELD.id:
             self.held += is_first
             seconds = device.idle_seconds or 0.0
             self.idle_seconds += seconds
@@ -181,23 +175,19 @@ class _User:
         if host is not self._host:
             self._host = host
             self.hosts += 1
-        if device.job is not None:
-            self.jobs.add(device.job)
-        if device.memory_used_bytes is not None and len(device.users) == 1:
-            self.memory = (self.memory or 0) + device.memory_used_bytes
 
-    def total(self) -> FleetUser:
+    def total(self, name: SafeText) -> FleetUser:
         """Return the sums."""
         return FleetUser(
-            name=SafeText(self.name),
-            hosts=self.hosts,
+            name=name,
             devices=self.devices,
+            memory_used_bytes=self.memory_used_bytes,
+            jobs=len(self.jobs),
+            hosts=self.hosts,
             busy=self.busy,
             held_idle=self.held,
             idle_gpu_hours=round(self.idle_seconds / 3600, 2),
             idle_cost=None if self.cost is None else round(self.cost, 2),
-            memory_used_bytes=self.memory,
-            jobs=len(self.jobs),
         )
 
 

@@ -18,6 +18,7 @@ from gpudash.model import wire
 from gpudash.model.device import STATUS, AnyDevice
 from gpudash.model.errors import WireError
 from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
+from gpudash.model.process import AnyUser
 from gpudash.model.snapshot import (
     CpuPercent,
     DriverVersion,
@@ -103,22 +104,17 @@ class FleetHost(Struct, frozen=True, kw_only=True):
         return self.cluster, self.name
 
 
-class FleetUser(Struct, frozen=True, kw_only=True):
+class FleetUser(AnyUser, frozen=True, kw_only=True):
     """A user who computes on GPUs or holds them, over all hosts."""
 
     # fmt: off
-    name: Annotated[SafeText, _use(Unit.NONE, "User, or namespace in Kubernetes.")]
     hosts: Annotated[Natural, _use(Unit.COUNT, "Hosts that they have GPUs on.")] = 0
-    devices: Annotated[Natural, _use(Unit.COUNT, "GPUs with their processes or jobs.")] = 0
-    busy: Annotated[Natural, _use(Unit.COUNT, "Of these, GPUs that compute.")] = 0
-    held_idle: Annotated[Natural, _use(Unit.COUNT, "Of these, GPUs held idle.")] = 0
+    busy: Annotated[Natural, _use(Unit.COUNT, "Of their GPUs, those that compute.")] = 0
+    held_idle: Annotated[Natural, _use(Unit.COUNT, "Of their GPUs, those held idle.")] = 0
     idle_gpu_hours: Annotated[Amount | None, _use(Unit.NONE,
         "Hours that these GPUs have been held idle so far, added up.")] = None
     idle_cost: Annotated[Amount | None, _use(Unit.NONE,
         "What these hours cost by the prices of the settings, null without.")] = None
-    memory_used_bytes: Annotated[Natural | None, _use(Unit.BYTE,
-        "Memory in use on GPUs that no other user has.")] = None
-    jobs: Annotated[Natural, _use(Unit.COUNT, "Jobs with GPUs.")] = 0
     # fmt: on
 
 

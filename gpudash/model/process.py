@@ -146,6 +146,22 @@ class Process(Struct, frozen=True, kw_only=True):
         return "+".join(part for part in ("M", "C", "G") if part in types)
 
 
+class AnyUser(Struct, frozen=True, kw_only=True):
+    """An owner of processes or jobs on GPUs, by what is known on one host and among many alike."""
+
+    # fmt: off
+    name: Annotated[SafeText | None, _process(Unit.NONE,
+        "User, or namespace in Kubernetes; null for processes whose owner is not known.")]
+    devices: Annotated[Natural, _process(Unit.COUNT,
+        "GPUs with their processes or jobs; by whatever of its MIG instances, a GPU counts "
+        "once.")] = 0
+    memory_used_bytes: Annotated[Natural | None, _process(Unit.BYTE,
+        "Device memory of their processes; among many hosts, where only that of whole devices is "
+        "known, memory in use on those that no other user has.")] = None
+    jobs: Annotated[Natural, _process(Unit.COUNT, "Jobs with GPUs.")] = 0
+    # fmt: on
+
+
 _memory = partial(metric, Group.MEMORY)
 
 

@@ -125,8 +125,8 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     """Yield what each user holds; one sample is for all whose name is not known."""
     found = [(_joined({"user": user.name or ""}), user) for user in users(snapshot)]
     totals = {
-        "gpudash_user_gpus": ("GPUs that processes of this user are on.", "gpu_count"),
-        "gpudash_user_memory_bytes": ("GPU memory that they hold.", "gpu_memory_bytes"),
+        "gpudash_user_gpus": ("GPUs that processes of this user are on.", "devices"),
+        "gpudash_user_memory_bytes": ("GPU memory that they hold.", "memory_used_bytes"),
         "gpudash_user_idle_memory_bytes": (
             "The part of it that is held by processes that run nothing.",
             "idle_memory_bytes",

@@ -213,7 +213,7 @@ def test_owner_is_one_row_and_the_largest_holder_stands_first() -> None:
         ("bob", 1, "1"),
         ("alice", 2, "0,2"),
     ]
-    assert found[1].gpu_memory_bytes == 30 * GIB
+    assert found[1].memory_used_bytes == 30 * GIB
     assert found[1].utilization_percent == 40
 
 
@@ -280,7 +280,7 @@ def test_utilization_that_is_not_known_is_not_called_idle() -> None:
 
 def test_memory_that_is_not_known_is_absent_and_not_zero() -> None:
     (user,) = counted(held("bob", 0, None, 5))
-    assert user.gpu_memory_bytes is None
+    assert user.memory_used_bytes is None
     assert user.gpu_memory_share is None
     assert COLUMNS["memory"].text(user) == "-"
 
@@ -308,13 +308,13 @@ def test_two_processes_on_one_mig_instance_name_it_once() -> None:
     snapshot = make_snapshot(devices=(make_device(), instance), processes=processes)
     (user,) = users(snapshot)
     assert user.gpus == "0:1"
-    assert user.gpu_count == 1
+    assert user.devices == 1
 
 
 def test_jobs_are_named_once() -> None:
     job = Job(kind="slurm", id="77", step="0")
     (user,) = counted(held("a", 0, 1, 5, pid=1, job=job), held("a", 1, 1, 5, pid=2, job=job))
-    assert user.jobs == ("slurm:77.0",)
+    assert user.job_labels == ("slurm:77.0",)
 
 
 def test_all_users_are_the_sum_of_all() -> None:
@@ -322,7 +322,7 @@ def test_all_users_are_the_sum_of_all() -> None:
     idle = held("b", 1, 30, 0, pid=2, cpu_percent=0.0, idle_seconds=5.0)
     total = all_users(judged(working, idle))
     assert total.process_count == 2
-    assert total.gpu_memory_bytes == 40 * GIB
+    assert total.memory_used_bytes == 40 * GIB
     assert total.idle_memory_bytes == 30 * GIB
     assert total.gpus == "0-1"
 

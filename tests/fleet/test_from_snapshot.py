@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from gpudash.analysis.usage import users
 from gpudash.fleet.from_snapshot import HostReader
+from gpudash.fleet.reduce import Reducer
 from gpudash.model.fault import XidEvent
+from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.process import Job
 from gpudash.model.text import SafeText
 from tests.analysis.health.examined import later
@@ -57,6 +60,31 @@ def test_a_gpu_has_the_users_of_its_instances() -> None:
         processes=(make_process(devices=(share,)),),
     )
     assert [each.users for each in reader().read(snapshot).devices] == [("alice",)] * 2
+
+
+def test_a_user_has_as_many_gpus_and_jobs_as_on_the_host() -> None:
+    steps = [Job(kind="slurm", id=SafeText("7"), step=SafeText(step)) for step in "01"]
+    instances = [
+        make_device(index=n, uuid=f"MIG-{n}", parent_uuid=gpu_uuid(0), gpu_utilization_percent=None)
+        for n in range(2)
+    ]
+    places = [(1, 0, "MIG-0"), (2, 0, "MIG-1"), (3, 1, gpu_uuid(1))]
+    snapshot = make_snapshot(
+        devices=(make_device(mig_mode=True), *instances, make_device(index=1)),
+        processes=tuple(
+            make_process(
+                pid=pid,
+                job=steps[pid % 2],
+                devices=(make_process_device(index=index, uuid=uuid),),
+            )
+            for pid, index, uuid in places
+        ),
+    )
+    (alone,) = users(snapshot, lambda _process: None)
+    many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(reader().read(snapshot, 0.0),))
+    (among,) = Reducer().reduce(many).users
+    assert (alone.name, alone.devices, alone.jobs) == ("alice", 2, 1)
+    assert (among.name, among.devices, among.jobs) == ("alice", 2, 1)
 
 
 def idle(snapshot_reader: HostReader, now: float, **fields: object) -> float | None:

@@ -30,7 +30,7 @@ STRUCTS = [
     if isinstance(kind, type)
     and issubclass(kind, msgspec.Struct)
     and kind.__module__ == module.__name__
-    and kind is not device.AnyDevice
+    and not kind.__subclasses__()
 ]
 
 

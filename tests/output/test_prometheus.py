@@ -145,5 +145,5 @@ def test_users_have_totals_and_no_processes() -> None:
     found = read(snapshot)
     held = {labels["user"]: value for labels, value in found["gpudash_user_memory_bytes"]}
     for user in users(snapshot):
-        assert held[user.name or ""] == user.gpu_memory_bytes
+        assert held[user.name or ""] == user.memory_used_bytes
     assert not {"pid", "command"} & {key for s in found.values() for each, _ in s for key in each}

@@ -19,11 +19,11 @@ def _idle_level(user: User) -> Level:
 
 
 def _jobs(user: User) -> str:
-    return ", ".join(user.jobs) or ABSENT
+    return ", ".join(user.job_labels) or ABSENT
 
 
 def _jobs_counted(user: User) -> str:
-    return _jobs(user) if len(user.jobs) < 2 else f"{len(user.jobs)} jobs"
+    return _jobs(user) if user.jobs < 2 else f"{user.jobs} jobs"
 
 
 USER_COLUMNS: tuple[Column[User], ...] = (
@@ -37,8 +37,8 @@ USER_COLUMNS: tuple[Column[User], ...] = (
     Column(
         key="memory",
         header="GPU-MEM",
-        text=lambda user: short_size(user.gpu_memory_bytes),
-        sort_key=lambda user: number(user.gpu_memory_bytes),
+        text=lambda user: short_size(user.memory_used_bytes),
+        sort_key=lambda user: number(user.memory_used_bytes),
         width=7,
         align=">",
         share=lambda user: user.gpu_memory_share,
@@ -76,8 +76,8 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         key="gpus",
         header="GPUS",
         text=lambda user: user.gpus,
-        short=lambda user: counted(user.gpu_count, "GPU"),
-        sort_key=lambda user: user.gpu_count,
+        short=lambda user: counted(user.devices, "GPU"),
+        sort_key=lambda user: user.devices,
         width=16,
         priority=1,
     ),

@@ -366,7 +366,7 @@ class FleetApp(BaseApp):
         """Show the GPUs of the user, the job or the finding under the cursor alone."""
         model = self.dashboard
         if model.page == "users" and (user := model.ranked_users().selected) is not None:
-            narrow(model, "user", user.name)
+            narrow(model, "user", user.name or "")
         elif model.page == "jobs" and (job := model.ranked_jobs().selected) is not None:
             narrow(model, "job", job.id)
         elif model.page == "findings" and model.findings:
