@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpudash.analysis.health.rules import RULES_BY_ID
+from gpudash.model.process import EXITED
 from gpudash.model.snapshot import Finding, FindingLevel
 from tests.e2e.examining import Stage, examine
 
@@ -216,6 +217,12 @@ TABLE = [
         "warn",
         told(IDLE, LOAD="first", PROCS_PER_DEVICE=1),
         told(BUSY, PROCS_PER_DEVICE=1),
+    ),
+    Row(
+        "exited-holds",
+        "warn",
+        process(HELD, 20, hidden_reason=EXITED),
+        process(HELD, 20, hidden_reason="not shown by /proc"),
     ),
     Row("held-idle", "info", told(HELD), told(HELD, LOAD="busy")),
     Row(

@@ -80,8 +80,8 @@ def test_a_user_has_as_many_gpus_and_jobs_as_on_the_host() -> None:
             for pid, index, uuid in places
         ),
     )
-    (alone,) = users(snapshot, lambda _process: None)
-    many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(reader().read(snapshot, 0.0),))
+    (alone,) = users(snapshot)
+    many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(reader().read(snapshot),))
     (among,) = Reducer().reduce(many).users
     assert (alone.name, alone.devices, alone.jobs) == ("alice", 2, 1)
     assert (among.name, among.devices, among.jobs) == ("alice", 2, 1)

@@ -66,7 +66,7 @@ def test_finds_gpudash_in_any_login_shell(shell: str, folder: str, tmp_path: Pat
     # As the supervisor of a collector and as ssh do it: the words are joined.
     words = [path, "-c", f"{script} --interval 2.0"]
     result = subprocess.run(words, capture_output=True, env=environ, check=True)
-    assert result.stdout.splitlines() == [ssh.HELLO, b"1 --json --interval 2.0"]
+    assert result.stdout.splitlines() == [ssh.HELLO, b"far --json --interval 2.0"]
 
 
 ECHO = "printf '%s\\0' \"$@\""
