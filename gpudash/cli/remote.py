@@ -54,6 +54,7 @@ def lines(options: argparse.Namespace) -> Lines:
 
 def of(options: argparse.Namespace, host: str) -> Lines:
     """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
+    from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.selection import select
     from gpudash.cli.fleet import settings
     from gpudash.fleet.ssh import decode_line, stream_command
@@ -65,8 +66,13 @@ def of(options: argparse.Namespace, host: str) -> Lines:
             )
     gpus, path = gpu_selectors(options), settings(options).remote
 
+    diagnosis = Diagnosis()
+
     def decode(line: bytes) -> Snapshot | None:
         snapshot = decode_line(line)
+        if snapshot is not None and snapshot.findings is None:
+            # A host without gpudash judges nothing by itself.
+            snapshot = diagnosis.examine(snapshot)
         if snapshot is None or not gpus:
             return snapshot
         try:
@@ -100,26 +106,51 @@ class RemoteSource:
 
     def __init__(self, options: argparse.Namespace, host: str) -> None:
         from gpudash.feed.sampler import Sampler
-        from gpudash.feed.supervisor import Limits
 
         found = of(options, host)
-        limits = Limits(answer=options.timeout or DEFAULT_TIMEOUT)
+        self._host, self._decode = host, found.decode
+        self._seconds: float = options.timeout or DEFAULT_TIMEOUT
+        self._foreign = b""
+        """The first line that is none of ours."""
         self._sampler = Sampler(
             found.argv,
             interval=DEFAULT_INTERVAL,
             keep=1,
-            decode=found.decode,
-            limits=limits,
+            decode=self._decoded,
             allow_empty=True,
+            answer_seconds=self._seconds,
         )
 
     def sample(self) -> Snapshot:
         """Return the host as it is; raises GpudashError with the message of ssh where it fails."""
+        from gpudash.feed.sampler import SilenceError
+
         try:
             self._sampler.next_sample()
             return self._sampler.samples[-1]
+        except SilenceError:
+            raise SilenceError(self._silence) from None
         finally:
             self._sampler.close()
+
+    @property
+    def _silence(self) -> str:
+        """Why there is no sample, as it is said of one of many hosts."""
+        from gpudash.fleet.ssh import answer_text
+        from gpudash.model.fleet import HOST_STATES
+
+        if self._foreign:
+            return f"{self._host} {HOST_STATES['garbled'].sentence}: {answer_text(self._foreign)}"
+        words = HOST_STATES["connecting"].sentence
+        return f"{self._host} {words} after {self._seconds:g} s"
+
+    def _decoded(self, line: bytes) -> Snapshot | None:
+        from gpudash.fleet.ssh import HELLO
+
+        snapshot = self._decode(line)
+        if snapshot is None and line.strip() and not line.startswith(HELLO):
+            self._foreign = self._foreign or line
+        return snapshot
 
     def close(self) -> None:
         """Do nothing: ssh ended with the sample."""

@@ -41,11 +41,15 @@ class Sampler:
         decode: Callable[[bytes], Snapshot | None] = decode,
         limits: Limits = _LIMITS,
         allow_empty: bool = False,
+        answer_seconds: float | None = None,
     ) -> None:
-        """Start it; with `allow_empty` a sample counts although the driver did not answer."""
+        """Start it; with `allow_empty` a sample counts although the driver did not answer.
+
+        A sample is overdue after `answer_seconds`, else by the limits and the interval.
+        """
         self.samples: deque[Snapshot] = deque(maxlen=keep)
         self._allow_empty = allow_empty
-        self._answer_seconds = limits.answer + 3 * interval
+        self._answer_seconds = answer_seconds or limits.answer + 3 * interval
         self._silence = ""
         self._collector = Supervisor(argv, interval, decode, limits=limits)
         self._collector.start()

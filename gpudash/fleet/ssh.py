@@ -20,7 +20,7 @@ from gpudash.model import wire
 from gpudash.model.errors import NVML_REFUSED, ExitStatus, UsageError
 from gpudash.model.fleet import HostState
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import clean
+from gpudash.model.text import clean, clean_bytes
 
 HANDSHAKES = 8
 """Connections being made at once: a server refuses the eleventh, and jump hosts see all."""
@@ -162,6 +162,15 @@ def decode_line(line: bytes) -> Snapshot | None:
     if line.startswith(remote_smi.START):
         return remote_smi.decode(line)
     return None
+
+
+MAX_SHOWN = 240
+"""Bytes of a line that is none of ours, of which a part is shown."""
+
+
+def answer_text(line: bytes) -> str:
+    """Return what a host answers that is none of ours: `answers 'Welcome!'`."""
+    return f"answers {clean_bytes(line[:MAX_SHOWN], MAX_SHOWN // 4)!r}"
 
 
 def ending(status: int | None, errors: Sequence[str], *, had_answer: bool) -> Ending:

@@ -29,7 +29,6 @@ _FOREIGN_LIMIT = 1 << 20
 _MAX_BAD = 16
 """Documents in a row that cannot be read."""
 _MUCH = 1 << 16
-_SHOWN = 60
 _FINAL: frozenset[HostState] = frozenset({"auth", "host-key"})
 """What another attempt only makes worse: servers punish it, and accounts are locked."""
 _SLOW: frozenset[HostState] = frozenset({"no-access", "no-gpudash"})
@@ -230,7 +229,7 @@ class SshHost:
                 self._message = f"unreadable document: {error}"
             if snapshot is None and line.strip() and not line.startswith(ssh.HELLO):
                 self._foreign += len(line) + 1
-                self._first_foreign = self._first_foreign or line[: 4 * _SHOWN]
+                self._first_foreign = self._first_foreign or line[: ssh.MAX_SHOWN]
         if snapshot is not None or size >= _MUCH:
             self._paused_until = self._clock() + min(self._limits.pause, self._interval / 4)
         if snapshot is not None:
@@ -272,7 +271,7 @@ class SshHost:
     def _garbled_message(self) -> str:
         if self._bad and self._message is not None:
             return self._message
-        return f"answers {clean_bytes(self._first_foreign, _SHOWN)!r}"
+        return ssh.answer_text(self._first_foreign)
 
     def _fail(self, state: HostState, message: str) -> None:
         """End this attempt; the next one is due by what went wrong."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetSnapshot, decode, encode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
@@ -96,6 +97,17 @@ def test_one_host_has_the_local_commands(far: Far) -> None:
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
+def test_one_host_that_answers_with_something_else_is_called_that(tmp_path: Path) -> None:
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\necho 'Welcome to lab7!'\nexec sleep 600\n")
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    words = ["--host", "lab7", "--once", "--timeout", "1"]
+    run = subprocess.run([*GPUDASH, *words], env=env, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (ExitStatus.NO_ANSWER, "")
+    assert run.stderr == ("gpudash: lab7 answers with something else: answers 'Welcome to lab7!'\n")
+
+
 def test_a_recording_carries_many_hosts(far: Far) -> None:
     file = str(far.folder / "many.jsonl.zst")
     recorded = far("record", "--host", "gpu1,gpu2", "--duration", "6s", "--interval", "0.5", file)
@@ -118,8 +130,8 @@ def test_pick_names_hosts_and_gpus(far: Far) -> None:
     assert "gpudash: down: ssh: connect to host down" in run.stderr
     none = far("pick", "--host", "gpu1", "-n", "9", "--for", "0.1s")
     assert (none.returncode, none.stdout) == (75, "")
-    few = far("pick", "--host", "gpu1,gpu2", "--min-free", "900GiB", "--for", "0.1s")
-    assert few.stderr.count("1 GPU wanted, 0 free\n") == 2
+    few = far("pick", "--host", "gpu1,gpu2", "--min-free", "900GiB", FAKENVML_LOAD="idle")
+    assert few.stderr.count("1 GPU wanted, 2 free, none with 900 GiB; the largest has ") == 2
     assert far("pick", "--host", "gpu1", "--gpu", "0").returncode == 2
 
 
