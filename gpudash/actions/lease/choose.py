@@ -177,7 +177,7 @@ def _use(candidate: Candidate) -> int:
 
 def _room(candidate: Candidate) -> int:
     """Return the free memory in GiB: the tightest fit leaves the large ones to others."""
-    return candidate.free_bytes // _GIB
+    return (candidate.free_bytes or 0) // _GIB
 
 
 def _nearness(chosen: list[Candidate], other: Candidate, topology: Topology | None) -> int:

@@ -49,7 +49,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     device: Device
     utilization_percent: float | None
     """Median of the samples, None where the device reports none (MIG)."""
-    free_bytes: int
+    free_bytes: int | None
+    """None where that is not known: of a GPU that sleeps."""
 
 
 class Rejection(Struct, frozen=True, kw_only=True):
@@ -95,9 +96,9 @@ def filter_candidates(
             or _unlisted(device, now, request)
             or _taken(device, request)
             or _busy(device, utilization, request)
-            or ("its free memory is unknown" if free is None else None)
+            or _unsized(device, free, request)
         )
-        if reason is None and free is not None and free >= request.min_free_bytes:
+        if reason is None and (free is None or free >= request.min_free_bytes):
             candidates.append(
                 Candidate(device=device, utilization_percent=utilization, free_bytes=free)
             )
@@ -137,7 +138,7 @@ def _free_bytes(device: Device, now: Snapshot) -> int | None:
     way to a program.
     """
     if is_suspended_on_purpose(device):
-        return capacity(device) or 0
+        return capacity(device)
     if device.memory_free_bytes is None or not has_host_pages(device):
         return device.memory_free_bytes
     used = sum(
@@ -191,11 +192,18 @@ def _who(username: str | None, pid: int, create_time: float | None, at: float) -
 
 def _taken(device: Device, request: GpuRequest) -> str | None:
     used = device.memory_used_bytes
-    if used is None:
-        return None if is_suspended_on_purpose(device) else "its free memory is unknown"
-    if request.share or not holds_memory(device):
+    if used is None or request.share or not holds_memory(device):
         return None
     return f"{size(used)} in use by no listed process"
+
+
+def _unsized(device: Device, free_bytes: int | None, request: GpuRequest) -> str | None:
+    """Return a reason where it is not known whether the memory is enough."""
+    if is_suspended_on_purpose(device):
+        is_unsure = free_bytes is None and request.min_free_bytes > 0
+        return "asleep: how much memory it has is not known" if is_unsure else None
+    is_unknown = free_bytes is None or device.memory_used_bytes is None
+    return "its free memory is unknown" if is_unknown else None
 
 
 def _busy(device: Device, utilization: float | None, request: GpuRequest) -> str | None:

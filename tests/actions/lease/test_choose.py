@@ -94,7 +94,11 @@ def test_one_with_an_error_that_needs_a_reset_is_not_offered(code: int) -> None:
 def test_one_that_sleeps_is_offered() -> None:
     asleep = Device(index=0, uuid=gpu_uuid(0), state="asleep")
     assert picked(host(asleep)) == [0]
-    assert picked(host(asleep), min_free_bytes=8 * GIB) == []
+    known = replace(asleep, memory_total_bytes=8 * GIB)
+    assert picked(host(known), min_free_bytes=8 * GIB) == [0]
+    assert lack(host(asleep), min_free_bytes=8 * GIB) == (
+        "1 GPU wanted, 0 free: GPU 0 asleep: how much memory it has is not known"
+    )
 
 
 @pytest.mark.parametrize(
