@@ -40,11 +40,10 @@ def load_percent(device: AnyDevice) -> float | None:
     return device.sm_active_percent if used is None else used
 
 
-def notable(device: AnyDevice, amount: int | None) -> bool:
-    """Return whether an amount of the device's memory holds it: 1 GiB or 5 % of it."""
+def notable(amount: float | None, total: float | None) -> bool:
+    """Return whether an amount of the total memory of a device holds it: 1 GiB or 5 % of it."""
     if amount is None:
         return False
-    total = device.memory_total_bytes
     return amount >= NOTABLE_BYTES or bool(total and amount >= _NOTABLE_SHARE * total)
 
 
@@ -64,7 +63,7 @@ def holds_memory(device: Device) -> bool:
     """
     if device.unified_memory or has_host_pages(device):
         return False
-    return notable(device, device.memory_used_bytes)
+    return notable(device.memory_used_bytes, device.memory_total_bytes)
 
 
 def is_rest(idle_seconds: float | None) -> bool:
@@ -72,29 +71,66 @@ def is_rest(idle_seconds: float | None) -> bool:
     return idle_seconds is not None and idle_seconds >= PAUSE_SECONDS
 
 
-class RestClock:
-    """Since when devices have not computed, or have been held without computing."""
+class Rest:
+    """Since when one device has not computed, and since when it has been held, as it is watched."""
+
+    __slots__ = ("_held_at", "_idle_at", "_is_known")
 
     def __init__(self) -> None:
-        self._resting: dict[str, tuple[float, bool]] = {}
-        self._before = self._resting
+        self._idle_at: float | None = None
+        self._held_at: float | None = None
+        self._is_known = False
+
+    def use(self, percent: float | None, now: float) -> None:
+        """Take its utilization; one that is not known is not taken for 0 %."""
+        if percent is None or percent >= IDLE_PERCENT:
+            self._idle_at = None
+        elif self._idle_at is None:
+            self._idle_at = now
+
+    def hold(self, now: float, *, is_held: bool, since: float | None = None) -> None:
+        """Take whether it is held; `since` counts for one that was held when first seen."""
+        if not is_held:
+            self._held_at = None
+        elif self._held_at is None:
+            self._held_at = now if since is None or self._is_known else since
+        self._is_known = True
+
+    def extend(self, *, idle_at: float | None = None, held_at: float | None = None) -> None:
+        """Take since when it is known to have rested, or to have been held, before it was seen."""
+        if idle_at is not None and self._idle_at is not None:
+            self._idle_at = min(self._idle_at, idle_at)
+        if held_at is not None:
+            self._held_at = held_at if self._held_at is None else min(self._held_at, held_at)
+
+    def seconds(self, now: float) -> float | None:
+        """Return how long it has not computed, at least; None if it does or is not known.
+
+        The time in which it was free does not count for who holds it.
+        """
+        if self._idle_at is None:
+            return None
+        since = self._idle_at if self._held_at is None else max(self._idle_at, self._held_at)
+        return max(0.0, now - since)
+
+
+class RestClock:
+    """The rests of devices, from sample to sample."""
+
+    def __init__(self) -> None:
+        self._rests: dict[str, Rest] = {}
+        self._before = self._rests
 
     def begin(self) -> None:
         """Begin with another sample: what is not in it is forgotten."""
-        self._before, self._resting = self._resting, {}
+        self._before, self._rests = self._rests, {}
 
     def idle_seconds(
         self, key: str, device: AnyDevice, now: float, *, is_held: bool
     ) -> float | None:
-        """Return how long a device has not computed, at least; None if it does or is not known.
-
-        The time in which it was free does not count for who holds it.
-        """
-        percent = load_percent(device)
-        if percent is None or percent >= IDLE_PERCENT:
-            return None
-        since, was_held = self._before.get(key, (now, is_held))
-        if is_held and not was_held:
-            since = now
-        self._resting[key] = since, is_held
-        return floor_tenths(now - since)
+        """Return how long a device has not computed, at least; None if it does or is not known."""
+        rest = self._rests[key] = self._before.get(key) or Rest()
+        rest.use(load_percent(device), now)
+        rest.hold(now, is_held=is_held)
+        seconds = rest.seconds(now)
+        return None if seconds is None else floor_tenths(seconds)

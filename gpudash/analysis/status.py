@@ -117,7 +117,7 @@ def _holders(context: RuleContext) -> dict[str, list[bool]]:
         for share in process.devices:
             device = devices.get(share.uuid or "")
             if device is not None and (
-                share.type != "G" or notable(device, share.used_gpu_memory_bytes)
+                share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
             ):
                 is_idle = idle.get((process.pid, device.key), False)
                 found.setdefault(device.key, []).append(is_idle)

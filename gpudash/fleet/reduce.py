@@ -111,7 +111,7 @@ class Reducer:
         if device.status != UNKNOWN.id:
             return device.status, device.idle_seconds
         is_held = device.job is not None or bool(device.users)
-        is_held = is_held or notable(device, device.memory_used_bytes)
+        is_held = is_held or notable(device.memory_used_bytes, device.memory_total_bytes)
         seconds = device.idle_seconds
         if host.state == "ok":
             key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"

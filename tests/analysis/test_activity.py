@@ -54,7 +54,7 @@ def test_what_a_device_does(
     ],
 )
 def test_memory_that_holds_a_device(amount: int | None, total: int | None, expected: bool) -> None:
-    assert notable(Device(index=0, memory_total_bytes=total), amount) is expected
+    assert notable(amount, total) is expected
 
 
 def rests(*samples: tuple[float, float | None, bool]) -> list[float | None]:

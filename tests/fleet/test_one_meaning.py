@@ -8,6 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import Raw, json
 
 from gpudash.analysis.health.engine import Diagnosis
@@ -217,3 +219,35 @@ def test_a_gpu_means_the_same_from_every_source(
 ) -> None:
     samples = [Sample(10.0 * n, percent, used_mib, owner) for n, percent in enumerate(percents)]
     assert SOURCES[source](samples) == expected
+
+
+STRETCH = st.tuples(
+    st.integers(1, 12),
+    st.sampled_from([0, 3, 80]),
+    st.sampled_from([4, 40_000]),
+    st.sampled_from([None, "alice"]),
+)
+"""For how many samples a GPU does the same: percent, MiB, owner."""
+
+
+def samples_of(stretches: Iterable[tuple[int, int, int, str | None]]) -> list[Sample]:
+    alike = [same for count, *same in stretches for _ in range(count)]
+    return [Sample(10.0 * n, *same) for n, same in enumerate(alike)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(STRETCH, min_size=1, max_size=5))
+def test_whatever_a_gpu_did_it_has_one_idle_time_and_one_user(
+    stretches: list[tuple[int, int, int, str | None]],
+) -> None:
+    found = [read_from(samples_of(stretches)) for read_from in SOURCES.values()]
+    assert len({(each.idle_seconds, each.users) for each in found}) == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(STRETCH, max_size=3), STRETCH)
+def test_once_a_gpu_does_the_same_for_longer_than_a_pause_it_has_one_status(
+    before: list[tuple[int, int, int, str | None]], last: tuple[int, int, int, str | None]
+) -> None:
+    samples = samples_of([*before, (31, *last[1:])])
+    assert len({read_from(samples) for read_from in SOURCES.values()}) == 1

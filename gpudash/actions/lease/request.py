@@ -224,7 +224,7 @@ def _held(
     for process in processes:
         for share in process.devices:
             if share.uuid == device.uuid and (
-                share.type != "G" or notable(device, share.used_gpu_memory_bytes)
+                share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
             ):
                 who = _who(process.username, process.pid, process.create_time, at)
                 return f"held by {who}"

@@ -31,7 +31,8 @@ def utilization_level(device: Device) -> Level:
     percent = device.gpu_utilization_percent
     if percent is None or percent >= IDLE_PERCENT:
         return "unknown" if percent is None else "ok"
-    return "warn" if notable(device, device.memory_used_bytes) else "unknown"
+    is_held = notable(device.memory_used_bytes, device.memory_total_bytes)
+    return "warn" if is_held else "unknown"
 
 
 def memory_level(device: Device) -> Level:

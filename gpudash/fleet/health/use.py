@@ -82,7 +82,9 @@ def _is_unopened(row: GpuRow) -> bool:
     """Whether a device is allocated to a job, and has no memory in use."""
     device = row.device
     used = device.memory_used_bytes
-    return device.job is not None and used is not None and not notable(device, used)
+    if device.job is None or used is None:
+        return False
+    return not notable(used, device.memory_total_bytes)
 
 
 def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import DecodeError, Raw, Struct, json
 
+from gpudash.analysis.activity import Rest
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
     HOST_LABELS,
@@ -58,7 +59,7 @@ class Device:
 
     # fmt: off
     __slots__ = (
-        "has_past", "held_at", "host", "idle_at", "index", "instance", "is_watched", "job", "name",
+        "has_past", "host", "idle", "index", "instance", "is_watched", "job", "name",
         "old_xid", "people", "profile", "rest", "seen_at", "users", "uuid", "values", "xid",
         "xid_at",
     )
@@ -74,8 +75,7 @@ class Device:
         self.job: SafeText | None = None
         self.users: tuple[SafeText, ...] = ()
         self.seen_at = 0.0
-        self.idle_at: float | None = None
-        self.held_at: float | None = None
+        self.idle = Rest()
         self.xid: int | None = None
         self.xid_at = 0.0
         self.old_xid: int | None = None

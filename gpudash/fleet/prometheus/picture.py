@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
+from gpudash.analysis.activity import Rest, notable
 from gpudash.fleet.prometheus.dialects import (
     CLOCK,
     ENGINE,
@@ -87,10 +87,7 @@ class Picture:
             used = value if series.field in (UTILIZATION, ENGINE) else None
             device.values[UTILIZATION] = used
             self.wrong_values += value is None
-            if used is None or used >= IDLE_PERCENT:
-                device.idle_at = None
-            elif device.idle_at is None:
-                device.idle_at = at
+            device.idle.use(used, at)
         if not is_partial:
             self._complete_at = at
         self._forget()
@@ -102,9 +99,7 @@ class Picture:
         for device, _, value in self._scaled(rows, Series("", field, 1)):
             values_of(device)[field] = value
         self._field_at[field] = at
-        if field == MEMORY:
-            self._take_held(at)
-        elif field == POWER:
+        if field == POWER:
             self._take_power(at)
 
     def add_totals(self) -> None:
@@ -139,18 +134,17 @@ class Picture:
     def resume(self) -> None:
         """Start counting again: nothing was seen for a while."""
         for device in self.inventory.devices():
-            device.idle_at = device.held_at = None
+            device.idle = Rest()
 
     def take_idle(self, rows: Iterable[Row], since: float) -> None:
         """Take devices that have not computed since then."""
         for device in self._devices_of(rows):
-            if device.idle_at is not None:
-                device.idle_at = min(device.idle_at, since)
+            device.idle.extend(idle_at=since)
 
     def take_held(self, rows: Iterable[Row], since: float) -> None:
         """Take devices whose memory has been held since then."""
         for device in self._devices_of(rows):
-            device.held_at = since if device.held_at is None else min(device.held_at, since)
+            device.idle.extend(held_at=since)
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""
@@ -208,6 +202,7 @@ class Picture:
         """Return all hosts by name as known at the server's time `now`, none without values yet."""
         if not self.now:
             return ()
+        self._take_holds(now)
         known = [self._host(host, now) for host in self.inventory.hosts.values()]
         known += [
             FleetHost(
@@ -322,10 +317,6 @@ class Picture:
             label = device_label(index, device.index)
             name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
             known = {field: value for field, value in known.items() if field not in _OF_BOARD}
-        idle_at, held_at = device.idle_at, device.held_at
-        idle = None
-        if idle_at is not None:
-            idle = max(0.0, now - (idle_at if held_at is None else max(idle_at, held_at)))
         is_new_xid = device.xid != device.old_xid and now - device.xid_at <= MEMORY_SECONDS
         return FleetDevice(
             index=index,
@@ -336,17 +327,23 @@ class Picture:
             xid=device.xid if is_new_xid else None,
             users=device.users,
             job=device.job,
-            idle_seconds=idle,
+            idle_seconds=device.idle.seconds(now),
             age_seconds=now - device.seen_at if device.seen_at < self.now else None,
             **known,
         )
 
-    def _take_held(self, at: float) -> None:
+    def _take_holds(self, now: float) -> None:
+        """Take which devices are held, by all that has arrived.
+
+        A job that was there before may be as old as the rest of its device; notable memory needs
+        the proof of an answer.
+        """
         for device in self.inventory.devices():
-            if (device.values.get(MEMORY) or 0) < NOTABLE_BYTES:
-                device.held_at = None
-            elif device.held_at is None:
-                device.held_at = at
+            used = device.values.get(MEMORY)
+            if used is not None:
+                is_full = notable(used, device.values.get(MEMORY_TOTAL))
+                is_held = is_full or device.job is not None or bool(device.users)
+                device.idle.hold(now, is_held=is_held, since=None if is_full else 0.0)
 
     def _take_power(self, at: float) -> None:
         for host in self.inventory.hosts.values():

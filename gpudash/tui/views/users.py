@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from textual.events import Click
 
+from gpudash.analysis.activity import NOTABLE_BYTES
 from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.usage import (
@@ -92,9 +93,6 @@ def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
     ]
 
 
-_NOTABLE = 1 << 30
-
-
 class UsersView(View):
     """Shows the owners of processes, one of whom can be chosen to see only these."""
 
@@ -120,7 +118,7 @@ class UsersView(View):
             return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
         unowned = unowned_memory_bytes(snapshot)
-        if unowned is not None and unowned >= _NOTABLE:
+        if unowned is not None and unowned >= NOTABLE_BYTES:
             text = f"{size(unowned)} of GPU memory is held by no listed process"
             notes = [[], [Segment(" " * MARGIN + text, theme.dim)]]
         room = max(3, height - len(notes))

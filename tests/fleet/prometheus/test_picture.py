@@ -129,6 +129,17 @@ def test_memory_has_to_be_held_as_long() -> None:
     assert first(seen).idle_seconds == 1860
 
 
+def test_a_small_device_is_held_by_less_memory() -> None:
+    seen = picture({"a": [0]})
+    seen.take_idle(rows("", {"a": [0]}), T - 3600)
+    seen.take_field("memory_total_bytes", rows("DCGM_FI_DEV_FB_TOTAL", {"a": [8192]}), T)
+    for at, used in ((T, 4), (T + 60, 600)):
+        seen.take_main(rows(UTIL, {"a": [0]}), at, is_partial=False)
+        seen.take_field("memory_used_bytes", rows("DCGM_FI_DEV_FB_USED", {"a": [used]}), at)
+        found = first(seen).idle_seconds
+    assert found == 0
+
+
 def test_an_exporter_that_repeats_itself_is_stale_until_it_stops() -> None:
     seen = picture({"a": [1, 1], "b": [1]})
     for number in range(7):

@@ -302,7 +302,7 @@ def _not_used(ranges: str, seconds: float | None, *, is_plural: bool = False) ->
 
 
 def _is_notable(hold: Hold) -> bool:
-    return notable(hold.device, hold.share.used_gpu_memory_bytes)
+    return notable(hold.share.used_gpu_memory_bytes, hold.device.memory_total_bytes)
 
 
 def _memory(holds: Iterable[Hold]) -> int | None:

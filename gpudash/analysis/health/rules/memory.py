@@ -75,7 +75,7 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
     hides = any(each.source == "processes" and not each.uuid for each in context.snapshot.errors)
     for gpu in context.gpus:
         amount = gpu.memory_unaccounted_bytes
-        if not notable(gpu, amount) or gpu.unified_memory:
+        if not notable(amount, gpu.memory_total_bytes) or gpu.unified_memory:
             continue
         label = context.labels[gpu.key]
         holders = context.snapshot.holders_of(gpu)
