@@ -13,7 +13,18 @@ from typing import NamedTuple
 
 from gpudash.model.device import device_label
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
-from gpudash.model.state import FREE, HELD, RANKS, STATES, UNKNOWN, Level, State, state_of
+from gpudash.model.state import (
+    ASLEEP,
+    FREE,
+    HELD,
+    RANKS,
+    RESTING,
+    STATES,
+    UNKNOWN,
+    Level,
+    State,
+    state_of,
+)
 from gpudash.model.text import SafeText
 from gpudash.model.units import ABSENT, Number, counted, sum_known
 
@@ -59,6 +70,11 @@ class HostRow(NamedTuple):
     def count(self, state: State) -> int:
         """Return how many GPUs are in a state."""
         return self.counts.get(state.id, 0)
+
+    @property
+    def free(self) -> int:
+        """How many GPUs a job may have now: those that sleep too, as `gpudash pick` offers them."""
+        return sum(map(self.count, (FREE, RESTING, ASLEEP)))
 
     @property
     def state_text(self) -> str:
@@ -278,11 +294,11 @@ def totals(rows: Iterable[HostRow]) -> Totals:
 
 
 def is_whole_and_free(row: HostRow) -> bool:
-    """Whether a job may have all GPUs of a host: they answer, are free and none is missing."""
+    """Whether a job may have all GPUs of a host: it answers, they are free, none is missing."""
     return (
         row.is_known
         and row.gpus > 0
-        and row.count(FREE) == len(row.devices)
+        and row.free == len(row.devices)
         and not row.missing
         and row.host.drain_reason is None
     )

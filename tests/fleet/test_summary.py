@@ -68,6 +68,12 @@ def test_a_whole_host_is_free_only_if_a_job_may_have_it() -> None:
     assert [is_whole_and_free(row) for row in rows] == [True, False, False]
 
 
+def test_a_host_whose_gpus_sleep_is_free() -> None:
+    (row,) = host_rows(fleet((host(0, "asleep", *["free"] * 7),)))
+    assert row.free == 8
+    assert is_whole_and_free(row)
+
+
 def test_a_filter_leaves_what_passes() -> None:
     hosts = (host(0, "busy", "free"), host(1, "busy"), host(2, devices=(), state="down"))
     all_rows = host_rows(fleet(hosts))

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
-from gpudash.model.state import FREE, HELD, UNKNOWN, Level, state_of
+from gpudash.model.state import HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
@@ -190,12 +190,10 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         drained = [
             row
             for row in model.rows
-            if row.is_known
-            and row.host.drain_reason
-            and row.gpus
-            and row.count(FREE) == len(row.devices)
+            if row.is_known and row.host.drain_reason and row.gpus and row.free == len(row.devices)
         ]
-        scattered = model.totals.counts.get(FREE.id, 0) - sum(row.gpus for row in drained)
+        scattered = sum(row.free for row in model.rows if row.is_known)
+        scattered -= sum(row.free for row in drained)
         names = brief(tuple([row.title for row in drained]))
         except_for = f" but drained {names}" if drained else ""
         text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"
