@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from gpudash.cli.options import DEFAULT_TIMEOUT, collector_command
@@ -33,17 +34,14 @@ def snapshot(
     does not answer is in the result with that state. `demo` names a simulated host. Raises
     GpudashError, with an `exit_status`, where there is no answer at all.
     """
-    run = subprocess.run(
-        [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"],
-        # With this variable gpudash shows many hosts.
-        env={name: text for name, text in os.environ.items() if name != "GPUDASH_PROMETHEUS"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    if run.stdout:
-        return wire.decode(run.stdout)
-    raise _error(run.stderr.decode(errors="backslashreplace"), run.returncode)
+    command = [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"]
+    # With this variable gpudash shows many hosts.
+    environ = {name: text for name, text in os.environ.items() if name != "GPUDASH_PROMETHEUS"}
+    with closing(_Child(command, environ)) as child:
+        child.run()
+    if child.output:
+        return wire.decode(child.output)
+    raise _error(child.errors.decode(errors="backslashreplace"), child.status)
 
 
 def stream(
@@ -120,6 +118,54 @@ def load(path: str | os.PathLike[str]) -> Generator[Snapshot, None, None]:
     yield recording.first.snapshot()
     for sample in recording.after(recording.first):
         yield sample.snapshot()
+
+
+class _Child:
+    """A child that has ended once it is closed, whatever the handler of a signal raises meanwhile.
+
+    Handlers run in the main thread: one that raises while that starts a child would lose it.
+    """
+
+    def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
+        self._command, self._environ = command, environ
+        self._thread = Thread(target=self._work, daemon=True)
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failure: OSError | None = None
+        self._is_closed = False
+        self.output, self.errors, self.status = b"", b"", 0
+
+    def run(self) -> None:
+        """Start it and wait for its end; raises OSError when it cannot be started."""
+        self._thread.start()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """End it, if it runs."""
+        with self._lock:
+            self._is_closed = True
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _work(self) -> None:
+        try:
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._process = subprocess.Popen(
+                    self._command,
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            self.output, self.errors = self._process.communicate()
+            self.status = self._process.returncode
+        except OSError as error:
+            self._failure = error
 
 
 def _command(demo: str | None, gpus: Gpus) -> list[str]:

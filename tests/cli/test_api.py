@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,22 @@ def driver(fakenvml: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
             monkeypatch.setenv(name, value)
 
     return use
+
+
+class AlarmError(Exception):
+    """What the handler of a signal raises."""
+
+
+@pytest.fixture
+def interrupting_alarm() -> Iterator[None]:
+    """SIGALRM raises while it lasts."""
+
+    def interrupt(*_: object) -> None:
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_a_snapshot_is_what_once_prints(driver: Callable[..., None]) -> None:
@@ -76,6 +93,18 @@ def test_a_driver_that_is_not_loaded_is_one_error(driver: Callable[..., None]) -
     assert caught.value.exit_status == 9
     with pytest.raises(GpudashError, match="not loaded"):
         next(gpudash.stream())
+
+
+def test_a_snapshot_that_a_signal_interrupts_leaves_no_child(
+    driver: Callable[..., None], interrupting_alarm: None
+) -> None:
+    driver(DEVICES=1, HANG="nvmlInitWithFlags:*:inf")
+    # While the child is started, and while it is waited for.
+    for milliseconds in (*range(1, 30), 100, 300):
+        with suppress(AlarmError):
+            signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+            gpudash.snapshot(timeout=10)
+        assert psutil.Process().children() == [], milliseconds
 
 
 def test_a_stream_ends_with_its_collector(driver: Callable[..., None]) -> None:
