@@ -16,32 +16,39 @@ from gpudash.model.snapshot import FindingLevel, Snapshot
 from gpudash.system import terminal
 
 _LIMIT_SECONDS = 30.0
+_GRACE_SECONDS = 2.0
+"""In which a command may come to its end when gpudash ends: one that sends a mail should."""
 _MAX_WAITING = 64
 
 _GUARDED = """
-(trap 'kill $p; exit' TERM; sleep "$1" & p=$!; wait; kill -9 0) >/dev/null 2>&1 &
-/bin/sh -c "$0"; status=$?; kill $!; exit $status
+(read -r line; sleep "$1"; kill -9 0) <&1 >/dev/null 2>&1 &
+/bin/sh -c "$0" >&2; status=$?; kill $!; exit $status
 """
-"""Runs a command, which is killed with its process group also if gpudash has ended meanwhile."""
-_GUARD_LAG_SECONDS = 0.5
-"""By which the guard acts after gpudash itself would have."""
+"""Runs a command, which is killed with its process group once the pipe on stdout ends."""
 
 
 class FindingCommand:
     """Runs a shell command with a finding as JSON on its stdin, one at a time, in a thread.
 
     The JSON is `{"event": "appeared" or "gone", "hostname", "taken_at", "finding"}`. What the
-    command prints goes to stderr; one that takes longer than `limit_seconds` is killed with all
-    that it started.
+    command prints goes to stderr; one that takes longer than `limit_seconds`, or `grace_seconds`
+    after the end of gpudash, is killed with all that it started.
     """
 
     def __init__(
-        self, command: str, level: FindingLevel, *, limit_seconds: float = _LIMIT_SECONDS
+        self,
+        command: str,
+        level: FindingLevel,
+        *,
+        limit_seconds: float = _LIMIT_SECONDS,
+        grace_seconds: float = _GRACE_SECONDS,
     ) -> None:
         self._command = command
         self._changes = FindingChanges(level)
         self._limit_seconds = limit_seconds
-        self._guard_seconds = f"{limit_seconds + _GUARD_LAG_SECONDS:g}"
+        self._grace_seconds = grace_seconds
+        # Nothing is written there: it ends with gpudash.
+        self._life, self._alive = os.pipe()
         self._waiting: queue.Queue[bytes | None] = queue.Queue(_MAX_WAITING)
         self._worker = threading.Thread(target=self._work, name="on-finding", daemon=True)
         self._worker.start()
@@ -55,22 +62,24 @@ class FindingCommand:
                 _report(f"skipped for {change.finding.rule}: {_MAX_WAITING} wait already")
 
     def close(self) -> None:
-        """Run what waits, for as long as one command may take."""
+        """Run what waits, for a moment; what then still runs is about to be killed."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
-        self._worker.join(self._limit_seconds)
+        self._worker.join(self._grace_seconds)
+        os.close(self._alive)
 
     def _work(self) -> None:
         while (document := self._waiting.get()) is not None:
             self._run(document)
+        os.close(self._life)
 
     def _run(self, document: bytes) -> None:
         try:
             # Our stdout may be a stream of JSON, so that what it prints goes to our stderr.
             process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARDED, self._command, self._guard_seconds],
+                ["/bin/sh", "-c", _GUARDED, self._command, f"{self._grace_seconds:g}"],
                 stdin=subprocess.PIPE,
-                stdout=2,
+                stdout=self._life,
                 start_new_session=True,
             )
         except OSError as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_one_runs_at_a_time(tmp_path: Path) -> None:
     script = (
         f'mkdir {tmp_path}/lock && sleep 0.05 && rmdir {tmp_path}/lock && echo "{{}}" >> {path}'
     )
-    command = FindingCommand(script, "warn")
+    command = FindingCommand(script, "warn", grace_seconds=waiting.LIMIT_SECONDS)
     observe(command, *(f"rule-{number}" for number in range(8)))
     command.close()
     assert len(documents(path)) == 8
@@ -72,22 +73,31 @@ def test_a_command_that_hangs_is_killed_with_all_it_started(
     command.close()
 
 
-def test_a_command_that_hangs_does_not_outlive_gpudash_for_long(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    # It has to start within the limit: its parent waits for it to open the pipe.
+def ended(pipe: Path, script: str, end: str) -> bool:
+    """Whether a command ends with the gpudash that runs it and then does `end`."""
     code = (
         "import os, sys; from gpudash.actions.alerts import FindingCommand;"
         "from gpudash.model.snapshot import Finding; from tests.factories import make_snapshot;"
         'finding = Finding(rule="hot", level="critical", sentence="s");'
-        'command = FindingCommand(f"exec 3>{sys.argv[1]}; sleep 600 & wait", "warn",'
-        " limit_seconds=2.0);"
+        'command = FindingCommand(sys.argv[2], "warn", limit_seconds=1e6, grace_seconds=0.1);'
         "command.observe(make_snapshot(1, findings=(finding,)));"
-        'open(sys.argv[1], "rb").read(0); os.kill(os.getpid(), 9)'
+        f'open(sys.argv[1], "rb").read(0); {end}'
     )
-    # Its end is read once none is left that has it open to write.
-    with subprocess.Popen([sys.executable, "-c", code, str(pipe)]), pipe.open("rb") as reader:
-        assert reader.read() == b""
+    os.mkfifo(pipe)
+    words = [sys.executable, "-c", code, str(pipe), f"exec 3>{pipe}; {script}"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL), pipe.open("rb") as reader:
+        # It hangs up once none is left that has it open to write.
+        poll = select.poll()
+        poll.register(reader, 0)
+        return bool(poll.poll(waiting.LIMIT_SECONDS * 1000))
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "command.close()"])
+@pytest.mark.parametrize("script", ["sleep 600 & wait", "trap '' TERM; sleep 600", "yes"])
+def test_a_command_that_hangs_or_floods_ends_with_gpudash(
+    tmp_path: Path, script: str, end: str
+) -> None:
+    assert ended(tmp_path / "pipe", script, end)
 
 
 @pytest.mark.parametrize(
