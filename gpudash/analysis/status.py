@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpudash.analysis.activity import activity, holds_memory, is_rest, notable
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.findings import findings_by_device
-from gpudash.analysis.health.levels import FINDING_RANKS, is_start_artifact, temperature_level
+from gpudash.analysis.health.levels import FINDING_RANKS, temperature_level
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.model import state as states
 from gpudash.model.device import Device
@@ -95,8 +95,7 @@ def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None)
     else:
         is_idle = all(idle) and not snapshot.brief
     is_held = is_notable or is_unlisted or idle is not None
-    is_unsure = snapshot.brief or any(fault.source == "processes" for fault in snapshot.errors)
-    if is_start_artifact(device, has_processes=is_held or is_unsure):
+    if context.is_only_started(device):
         return states.FREE
     return activity(device, is_held=is_held, is_idle=is_idle)
 

@@ -16,7 +16,7 @@ from gpudash.analysis.activity import (
     holds_memory,
     load_percent,
 )
-from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
+from gpudash.analysis.health.levels import BUSY_CPU_PERCENT, is_start_artifact
 from gpudash.analysis.labels import gpu_ranges
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
@@ -260,6 +260,15 @@ class RuleContext:
         A process that also draws on the display, such as a browser, is left out on that device,
         and daemons of the driver everywhere.
         """
+        self._computing = {
+            share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"
+        }
+
+    def is_only_started(self, device: Device) -> bool:
+        """Whether the utilization of a device comes from the start of its driver alone."""
+        snapshot = self.snapshot
+        is_unsure = snapshot.brief or any(each.source == "processes" for each in snapshot.errors)
+        return is_start_artifact(device, has_processes=is_unsure or device.uuid in self._computing)
 
     def working(self, process: Process, holds: Sequence[Hold]) -> list[Hold]:
         """Return where a process works.

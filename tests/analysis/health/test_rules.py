@@ -626,3 +626,22 @@ def test_every_state_in_which_a_gpu_cannot_be_read_is_a_finding_with_advice(stat
     of_gpu = findings(of_device(state=state))
     assert of_gpu
     assert all(finding.advice for finding in of_gpu)
+
+
+def test_a_gpu_that_was_only_started_to_be_read_does_not_work() -> None:
+    started = {
+        "gpu_utilization_percent": 100,
+        "memory_used_bytes": 3 << 20,
+        "persistence_mode": False,
+        "sm_active_percent": None,
+        "display_active": False,
+        "sm_clock_mhz": 300,
+        "pcie_link_generation": 1,
+        "clocks_event_reasons": (),
+    }
+    assert rules(host(devices=(make_device(**started),), processes=())) == {}
+    capped = {**started, "clocks_event_reasons": ("sw-power-cap",)}
+    assert rules(host(devices=(make_device(**capped),), processes=())) == {}
+    works = {"clocks-low", "pcie-link-reduced"}
+    kept = {**started, "persistence_mode": True}
+    assert rules(host(devices=(make_device(**kept),), processes=())).keys() == works

@@ -154,7 +154,8 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
             yield _slowed(slowdown, gpu, of)
         if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
             yield _slowed(_WARM, gpu, of)
-        if "sw-power-cap" in reasons and gpu.gpu_utilization_percent != 0:
+        is_idle = gpu.gpu_utilization_percent == 0 or context.is_only_started(gpu)
+        if "sw-power-cap" in reasons and not is_idle:
             yield _capped(gpu, of)
 
 
@@ -169,6 +170,8 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that work at low clocks although the driver names no reason."""
     for gpu in context.gpus:
         if not _is_loaded(gpu) or gpu.clocks_event_reasons is None:
+            continue
+        if context.is_only_started(gpu):
             continue
         if (gpu.performance_state or 0) > _DEEPEST_LOADED_STATE:
             continue

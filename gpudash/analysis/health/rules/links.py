@@ -144,7 +144,7 @@ def pcie(context: RuleContext) -> Iterator[Symptom]:
         state = gpu.performance_state
         works = (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
         is_awake = state is None or state <= _DEEPEST_LOADED_STATE
-        if works and is_awake and not gpu.unified_memory:
+        if works and is_awake and not gpu.unified_memory and not context.is_only_started(gpu):
             yield from _reduced(context, gpu)
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
             fact = ("retransmits many PCIe packets", "retransmit many PCIe packets")
