@@ -177,6 +177,10 @@ def _slurm_hosts(what: str) -> Iterator[tuple[str, str | None]]:
         nodes = _output(command, f"partition {what}")
     else:
         raise UsageError(f"invalid {_shown(SLURM + what)}: expected slurm:PARTITION or slurm:JOBID")
+    for line in nodes.splitlines():
+        # A list of nodes is one word; the words of a greeting would be taken for hosts.
+        if len(line.split(maxsplit=1)) > 1:
+            raise UsageError(f"Slurm names no nodes for {what}: it printed {_shown(line)}")
     terms = _split(",".join(nodes.split()))
     if not terms:
         raise UsageError(f"Slurm names no nodes for {what}: squeue and sinfo list what there is")

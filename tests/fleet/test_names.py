@@ -155,6 +155,12 @@ def test_slurm_that_fails_is_quoted(programs: Path) -> None:
         names("slurm:gone")
 
 
+def test_slurm_that_prints_something_else_is_quoted(programs: Path) -> None:
+    program(programs / "squeue", "echo Welcome to the cluster; echo gpu01")
+    with pytest.raises(UsageError, match="no nodes for 1: it printed 'Welcome to the cluster'"):
+        names("slurm:1")
+
+
 def test_groups_that_are_not_in_the_settings_are_those_of_nodeset(programs: Path) -> None:
     program(programs / "nodeset", 'echo "n1 n2 $1 $2" | { read a b c d; echo "$a $b"; }')
     assert expand(["@rack"]) == {"n1": "rack", "n2": "rack"}
