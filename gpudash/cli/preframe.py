@@ -34,6 +34,7 @@ _PIECES = (
     (0.0, "textual.screen"),
     (0.0, "textual.command"),
     (0.0, "textual.app"),
+    (0.0, "gpudash.tui.overview"),
     (0.0, "gpudash.tui.app"),
 )
 

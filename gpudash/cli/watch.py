@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from gpudash.cli import exit_with, stream
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, overrides
@@ -26,9 +26,16 @@ from gpudash.model.errors import UsageError
 from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
-    from gpudash.feed.protocol import SnapshotFeed
+    from gpudash.feed.protocol import Feed, SnapshotFeed
     from gpudash.system.fork import ForkedProcess
+    from gpudash.tui.cells import ScreenBuffer
+    from gpudash.tui.page import Page
     from gpudash.tui.preferences import Preferences
+
+
+F = TypeVar("F", bound="Feed[Any]")
+FirstFrame = Callable[[F, os.terminal_size, bool, "Preferences"], "ScreenBuffer | None"]
+"""Shows a snapshot of a feed at a size, perhaps without colours, and returns what is on screen."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -87,23 +94,46 @@ def show(
     an unknown theme; and what `is_exhausted` knows if files, threads or memory run out.
     """
     require_terminal(instead)
+
+    def first_page(feed: SnapshotFeed) -> Page:
+        from gpudash.tui.overview import Overview
+
+        return Overview(feed)
+
+    return show_page(start_collecting, first_page, first_frame, config=config, **for_this_run)
+
+
+def show_page(
+    start_collecting: Callable[[], Callable[[float], F]],
+    first_page: Callable[[F], Page],
+    first_frame: FirstFrame[F] | None = None,
+    *,
+    config: bool,
+    what: str = "reading GPUs",
+    **for_this_run: Any,
+) -> int:
+    """Show the first page over a feed until the user leaves, as `show` does.
+
+    `first_frame` shows a picture before there is an app, which leaves it until it has its own.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     no_color = "NO_COLOR" in os.environ
     with quiet_terminal() as attributes:
         size = os.get_terminal_size(1)
         in_ascii = bool(for_this_run.get("ascii"))
-        show_skeleton(size.columns, ascii=in_ascii)
+        show_skeleton(size.columns, ascii=in_ascii, what=what)
         open_feed = start_collecting()
         import_msgspec()
         preferences = preferences_of(config, for_this_run)
         feed = open_feed(preferences.current.interval)
         feed.start()
         try:
-            frame = first_frame(feed, size, no_color, preferences)
+            frame = first_frame and first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
-            app = GpudashApp(feed, no_color=no_color, preferences=preferences)
-            app.adopt_terminal(frame, attributes)
+            app = GpudashApp(first_page(feed), no_color=no_color, preferences=preferences)
+            if first_frame is not None:
+                app.adopt_terminal(frame, attributes)
             # A handler that raised within the loop would leave pending tasks: see on_mount.
             blocked = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
             signal.pthread_sigmask(signal.SIG_BLOCK, blocked)

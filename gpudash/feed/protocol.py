@@ -73,6 +73,9 @@ class Feed(Protocol[D]):
     def player(self) -> Player | None:
         """Controls of the recording, None where the present is collected."""
 
+    def start(self) -> None:
+        """Begin to collect or to read."""
+
     def attach(
         self,
         loop: AbstractEventLoop,
@@ -103,9 +106,6 @@ class SnapshotFeed(Feed[Snapshot], Protocol):
     @property
     def remote(self) -> RemoteHost | None:
         """The host where that is another one, None for this one or a recording."""
-
-    def start(self) -> None:
-        """Begin to collect or to read."""
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""

@@ -1,64 +1,48 @@
-"""The live screen: panels over a feed, drawn when something changed, and what its keys do."""
+"""The app: pages over feeds, one above the other, of which the one in front is drawn.
+
+It has what all pages share: theme, settings, messages, signals, the palette, help, leaving.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import signal
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from textual.app import ComposeResult
-from textual.events import Resize
-from textual.geometry import Size
-from textual.screen import Screen
-
-from gpudash.analysis.filter import parse
-from gpudash.analysis.health.changes import FindingChanges
-from gpudash.feed.protocol import FeedState, SnapshotFeed
-from gpudash.model.errors import ExitStatus, FilterError
-from gpudash.model.wire import Received
-from gpudash.tui.actions import choices, processes, screenshot, time, views
-from gpudash.tui.base import TICK_SECONDS, WHILE_TYPING, BaseApp
-from gpudash.tui.bindings import (
-    ACTIONS_OF_OVERVIEW,
-    ACTIONS_OF_PANELS,
-    ACTIONS_OF_SELECTION,
-    bindings,
-    remap,
-)
-from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
-from gpudash.tui.panels import DashboardPanels
+from gpudash.model.errors import ExitStatus
+from gpudash.tui.bindings import bindings, remap
+from gpudash.tui.cells import color_system
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.keymap import SCREEN_KEYS, Key
+from gpudash.tui.page import WHILE_TYPING, Page, put_above
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.views.view import View, put_above
+from gpudash.tui.terminal import Terminal, TerminalApp
+from gpudash.tui.theme import THEMES, Theme, textual_theme
 from gpudash.tui.widgets.edit import Edit
-from gpudash.tui.widgets.filter_prompt import FilteredProcesses, FilterPrompt
-from gpudash.tui.widgets.lines import Footer, Lines
-from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from textual.actions import ActionParseResult
     from textual.driver import Driver
 
-    from gpudash.model.snapshot import Snapshot
+_SAVE_SECONDS = 1.0
+_TICK_SECONDS = 1.0
+"""After which ages on screen are drawn again while no snapshot does that."""
+_NOT_LISTED = frozenset({"screen.palette"})
 
 
-class Overview(Screen[None], inherit_bindings=False):
-    """The main screen, on which only the keys of the one table work."""
+class GpudashApp(TerminalApp):
+    """Shows a first page, and those that are opened from it, until its user leaves."""
 
-
-class GpudashApp(BaseApp):
-    """Shows the snapshots of a feed until its user leaves."""
-
-    CSS = (
-        Edit.CSS
-        + """
-    Screen { layout: vertical; overflow: hidden; }
-    #processes { height: 1fr; }
-    Footer.-covered { display: none; }
-    """
-    )
-    BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    CSS = Edit.CSS
+    BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
 
     guard_seconds = 0.3, 1.0
     """For which a question about a signal ignores input once it is on the terminal: a held key's.
@@ -68,169 +52,151 @@ class GpudashApp(BaseApp):
 
     def __init__(
         self,
-        feed: SnapshotFeed,
+        first: Page,
         *,
         driver_class: type[Driver] | None = None,
         no_color: bool = False,
         preferences: Preferences | None = None,
     ) -> None:
-        super().__init__(driver_class=driver_class, no_color=no_color, preferences=preferences)
-        self.feed = feed
-        self.is_entered = False
-        """Whether Esc, with nothing left to clear, leads back to the screen of many hosts."""
-        self.dashboard: DashboardModel = DashboardModel(feed, self.load_theme())
-        self._critical = FindingChanges("critical")
-        self.preferences.arrange(self.dashboard)
-        self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
-        self._heights = (0, 1)
-        self._terminal_size: Size | None = None
-        self._header = Lines(id="header")
-        self._devices = DevicePanel(self.dashboard)
-        self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
-        self.prompt = FilterPrompt(FilteredProcesses(self.dashboard))
-        self._footer = Footer(id="footer")
+        self.preferences = preferences or Preferences()
+        self._no_color = no_color
+        self._first = first
+        super().__init__(
+            driver_class=driver_class or Terminal, ansi_color=self.load_theme().is_ansi
+        )
+        self.animation_level = "none"
+        self.failure: str | None = None
+        """Why there was never a snapshot, in the words of the collector that ended."""
+        self._is_acting = False
         remap(self, self.preferences.current.keys)
+        self._prepare(first)
         self.apply_textual_theme()
 
     # Start and end
 
-    def get_default_screen(self) -> Overview:
-        """Return the main screen."""
-        return Overview(id="_default")
-
-    def compose(self) -> ComposeResult:
-        """Stack the panels."""
-        yield self._header
-        yield self._devices
-        yield self._processes
-        yield self.prompt
-        yield self._footer
+    def get_default_screen(self) -> Page:
+        """Return the first page."""
+        return self._first
 
     def on_mount(self) -> None:
-        """Start to listen to the feed and to the signals that end a program or free the GPUs."""
+        """Obey the signals that end a program or free the GPUs, held back until now."""
         loop = asyncio.get_running_loop()
-        self.obey_signals()
+        leaving = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+        for number in leaving:
+            loop.add_signal_handler(number, self.leave_with, 128 + number)
         # `kill -USR1` does what the key does, from the shell in which a reset is made.
-        loop.add_signal_handler(signal.SIGUSR1, self.action_release)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
-        self._ticks = self.set_interval(TICK_SECONDS, self._tick, pause=True)
-        self._lay_out()
-        self.dashboard.begin()
-        self._fit_panels()
-        self.feed.attach(loop, self._receive, self._feed_changed)
+        loop.add_signal_handler(signal.SIGUSR1, self._release)
+        # Held back since before there was a loop whose tasks an exit would leave behind.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
+        self._saves = self.set_interval(_SAVE_SECONDS, self.save_changes, pause=True)
+        self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
 
-    def pictured(self) -> tuple[str, datetime]:
-        """Return the host, and when the sample was taken."""
-        snapshot = self.dashboard.snapshot
-        return snapshot.host.hostname or "", snapshot.taken_at
+    def on_ready(self) -> None:
+        """Show the screen, and keep the garbage collector off what start-up left for good."""
+        self.redraw()
+        gc.collect()
+        # From here on memory is freed: what was imported is not searched for garbage again.
+        gc.freeze()
+        gc.enable()
 
-    def on_unmount(self) -> None:
-        """Let the collector go."""
-        self.feed.stop()
+    def hang_up(self) -> None:
+        """Save what was changed: the terminal is gone, and the program about to be."""
+        self.preferences.finish()
 
-    # The feed
+    def leave_with(self, status: int) -> None:
+        """End the app, the program with this status."""
+        self.exit(status, return_code=status)
 
-    def _receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
-        """Take what the feed brings; while a live screen is paused it is only kept for later."""
-        if self.feed.player is not None:
-            self.dashboard.replay(received, after_jump)
-            self.outdated = True
-            return
-        if self.preferences.current.bell:
-            for sample in received:
-                self._ring(sample.snapshot)
-        if self.dashboard.receive(received[-1].snapshot, received[-1].line):
-            self.outdated = True
-
-    def _ring(self, snapshot: Snapshot) -> None:
-        """Ring the terminal for critical findings that appear, also while it is paused."""
-        for change in self._critical.update(snapshot):
-            if change.event == "appeared":
-                self.ring(f"gpudash: {snapshot.host.hostname}: {change.finding.sentence}")
-
-    def _feed_changed(self) -> None:
-        """Show a change of a recording at once, as its snapshots do not age."""
-        if self.feed.player is not None:
-            self.outdated = True
+    def give_up(self, failure: str | None, status: int) -> None:
+        """Leave the feed of the page in front, of which there will never be a snapshot."""
+        if self._root is self._first:
+            self.failure = failure
+            self.leave_with(status)
         else:
-            self._tick()
+            self.close_above_root()
+            self._root.dismiss(failure or "")
 
-    def _tick(self) -> None:
-        """Keep ages true while no snapshot does, and leave if there will never be one."""
-        feed = self.feed
-        self.dashboard.preview()
-        if feed.latest is None and (feed.exit_status or 0) > 0:
-            self.failure = feed.error
-            self.leave_with(feed.exit_status or ExitStatus.FAILURE)
-        elif self._is_aging:
-            self.outdated = True
+    def _release(self) -> None:
+        self.call_later(self.run_action, "release", self.front)
+
+    # Pages
 
     @property
-    def _is_aging(self) -> bool:
-        """Whether the age of what is shown is on screen."""
-        return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
+    def pages(self) -> list[Page]:
+        """The pages that are open, the one in front last."""
+        found = [each for each in self.screen_stack if isinstance(each, Page)]
+        return found or [self._first]
+
+    @property
+    def front(self) -> Page:
+        """The page in front, whatever dialog is above it."""
+        return self.pages[-1]
+
+    def open_feed(self, page: Page, closed: Callable[[str | None], object]) -> None:
+        """Show the first page of another feed; `closed` is called with why it could not stay."""
+        self._prepare(page)
+        put_above(self, page, closed)
+
+    def _prepare(self, page: Page) -> None:
+        page.is_root = True
+        page.shown.theme = self.load_theme()
+        page.apply(self.preferences)
+        page.shown.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
+
+    @property
+    def _root(self) -> Page:
+        """The first page of the feed that the page in front is over."""
+        return next(each for each in reversed(self.pages) if each.is_root)
+
+    def close_above_root(self) -> None:
+        """Close all that lies above the first page of the feed in front."""
+        root = self._root
+        while self.screen is not root:
+            self.pop_screen()
 
     # Drawing
 
-    def on_resize(self, event: Resize) -> None:
-        """Lay the panels out for the new size."""
-        self._terminal_size = event.size
-        self._lay_out()
-        self.outdated = True
-
-    def _lay_out(self) -> None:
-        """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
-        cells, height = self._terminal_size or self.size
-        covered = self.prompt.lines - 1 if self.prompt.is_open else 0
-        self.dashboard.resize(cells, max(1, height - covered))
-        self._footer.set_class(self.prompt.is_open, "-covered")
+    def _tick(self) -> None:
+        self.front.tick()
+        if self.front.is_aging:
+            self.outdated = True
 
     def redraw(self) -> None:
-        """Draw everything, what shows through around a dialog too.
+        """Draw the page in front, what shows through around a dialog too.
 
         What is the same as before costs nothing to send.
         """
         if not self.is_running:
             return
         # While ages are shown, no snapshot may come that keeps them true.
-        self._ticks.resume() if self._is_aging else self._ticks.pause()
-        if self.held_back():
-            # A frame that is not on screen yet is not worth its drawing.
-            self.outdated = True
-            return
-        self.outdated = False
-        front = next(screen for screen in reversed(self.screen_stack) if not screen.is_modal)
-        if isinstance(front, View):
+        self._ticks.resume() if self.front.is_aging else self._ticks.pause()
+        # A frame that is not on screen yet is not worth its drawing.
+        self.outdated = self.held_back()
+        if not self.outdated:
             with self.one_frame():
-                front.draw()
-            return
-        if self._fit_panels():
-            self.call_after_refresh(self.redraw)
-            return
-        if not self._header.size:
-            # Not laid out yet: `on_ready` draws.
-            return
-        panels, theme = self.panels.draw(), self.dashboard.theme
-        with self.one_frame():
-            self._header.show(panels.header, theme.header)
-            self._devices.show(panels.devices, theme.base)
-            self._processes.show(panels.processes, theme.base)
-            self._footer.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
-            self._footer.show(panels.footer, theme.label)
-            if self.prompt.is_open:
-                self.prompt.draw()
-        self.start_display()
+                self.front.draw()
 
-    def _fit_panels(self) -> bool:
-        """Give the panels the heights of what they show; return whether that is a change."""
-        heights = self.dashboard.layout.upper, len(self.panels.footer())
-        if self._heights == heights:
-            return False
-        self._heights = heights
-        self._devices.styles.height, self._footer.styles.height = heights
-        return True
+    def watch_outdated(self, outdated: bool) -> None:
+        """Draw at once, or after the action that is being carried out."""
+        if not self._is_acting:
+            super().watch_outdated(outdated)
 
-    # Keys: the screen
+    # Actions
+
+    async def run_action(self, action: str | ActionParseResult, *where: Any, **named: Any) -> bool:
+        """Carry out the action of a key, then draw what it changed; the last message is over.
+
+        Where an action is looked up is passed on: later versions of Textual take more of it.
+        """
+        if not self.screen.is_modal:
+            self.front.shown.status_message.show("")
+        self._is_acting = True
+        try:
+            return await super().run_action(action, *where, **named)
+        finally:
+            self._is_acting = False
+            if self.outdated or not self.screen.is_modal:
+                self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what would not be seen, or is not for what is in front."""
@@ -239,152 +205,162 @@ class GpudashApp(BaseApp):
             return action == "suspend_process"
         if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
-        if self.dashboard.enlarged and action in ACTIONS_OF_PANELS:
-            return False
-        if isinstance(self.screen, View) and (
-            action in ACTIONS_OF_OVERVIEW
-            or (action in ACTIONS_OF_SELECTION and not self.screen.may_signal)
-        ):
-            return False
         return super().check_action(action, parameters)
 
-    async def on_footer_pressed(self, message: Footer.Pressed) -> None:
-        """Do what the key that was clicked does."""
-        await self.run_action(message.action)
+    def show_message(self, message: str, *, stays: bool = False) -> None:
+        """Show what an action led to in the footer of the page in front."""
+        self.front.show_message(message, stays=stays)
+
+    def action_leave(self) -> None:
+        """Quit; from a host that was entered, go back to where that was done."""
+        if self._root is self._first:
+            self.leave_with(ExitStatus.OK)
+        else:
+            self.close_above_root()
+            self._root.dismiss(None)
+
+    def action_redraw(self) -> None:
+        """Send every cell again."""
+        self.forget_frame()
 
     def action_help(self) -> None:
         """Show all keys that work."""
-        from gpudash.tui.dialogs.text import HelpScreen
+        put_above(self, self.front.help())
 
-        keys = self.dashboard.in_force(KEYS)
-        put_above(self, HelpScreen(self.dashboard.theme, keys))
+    def action_mistakes(self) -> None:
+        """Show all that is wrong in the file of settings."""
+        from gpudash.tui.dialogs.text import MistakesScreen
 
-    action_palette = choices.choose_action
-    action_choose_theme = choices.choose_theme
-    action_save_settings = choices.save_settings
-    action_save_screen = screenshot.save_screen
+        if self.preferences.mistakes:
+            put_above(self, MistakesScreen(self.front.shown.theme, self.preferences.mistakes))
+        else:
+            self.show_message("there is no mistake in the settings")
 
-    # Keys: time and the driver
+    def action_save_screen(self) -> None:
+        """Save a picture of the screen."""
+        from gpudash.tui.screenshot import save_screen
 
-    action_pause = time.pause
-    action_step = time.step
-    action_interval = time.change_interval
-    action_seek = time.seek
-    action_release = time.release
-    action_wake = time.wake
+        save_screen(self)
 
-    # Keys: views
+    def action_palette(self) -> None:
+        """Choose any action by its name, and carry it out."""
+        page = self.front
+        found = palette_entries(page.listed_keys)
 
-    action_open = views.open_selected
-    action_view = views.open_view
-    action_view_process = views.open_process
-    action_mistakes = views.open_mistakes
+        async def chosen(id: str | None) -> None:
+            if id is not None:
+                await self.run_action(found[id].action, default_namespace=page)
 
-    def on_view_open(self, message: View.Open) -> None:
-        """Open the view that another one asks for."""
-        views.show_view(self, message.view)
+        choices = [entry.choice for entry in found.values()]
+        put_above(self, ChooseScreen("Actions", choices, page.shown.theme), chosen)
 
-    def on_view_filter(self, message: View.Filter) -> None:
-        """Show the processes that a view asks for alone."""
-        try:
-            self.filter_by(message.text)
-        except FilterError as error:
-            self.show_message(str(error))
+    # Settings
 
-    # Keys: focus and cursor
+    def load_theme(self) -> Theme:
+        """Return the theme of the settings, as this terminal can show it."""
+        colors = color_system(os.environ)
+        return self.preferences.theme(no_color=self._no_color, color_system=colors)
 
-    def action_turn(self) -> None:
-        """Give the focus to the devices, or back to the processes."""
-        self.dashboard.toggle_focus()
+    def apply_theme(self) -> None:
+        """Show everything in the theme of the settings."""
+        theme = self.load_theme()
+        for page in self.pages:
+            page.shown.theme = theme
+        self.apply_textual_theme()
 
-    def action_enlarge(self) -> None:
-        """Give the part in focus all the room, or share it out again."""
-        self.dashboard.enlarged = not self.dashboard.enlarged
+    def apply_textual_theme(self) -> None:
+        """Give Textual the same colours for what it draws by itself."""
+        theme = textual_theme(self.preferences.current.theme, self.front.shown.theme)
+        self.register_theme(theme)
+        self.theme = theme.name
 
-    def action_move(self, rows: int) -> None:
-        """Move the cursor."""
-        self.dashboard.move(rows)
-        self.prompt.follow_cursor()
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
-        focused = self.dashboard.devices.focused
-        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
-
-    def action_move_to(self, index: int) -> None:
-        """Move the cursor to the first row (0) or the last (-1)."""
-        dashboard = self.dashboard
-        part = dashboard.devices if dashboard.devices.focused else dashboard.listing
-        self.action_move(len(part.rows) if index else -len(part.rows))
-
-    action_scroll_command = processes.scroll_command
-    action_scroll_command_to = processes.scroll_command_to
-
-    # Keys: which GPUs, columns and processes, in what order
-
-    action_choose_devices = choices.choose_devices
-    action_choose_columns = choices.choose_columns
-    action_choose_metric = choices.choose_metric
-    action_choose_sort = choices.choose_sort
-    action_choose_order = choices.choose_order
-    action_sort = processes.sort
-    action_reverse = processes.reverse
-    action_toggle_device = choices.toggle_device
-    action_toggle_panel = choices.toggle_panel
-
-    def action_clear(self) -> None:
-        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
-        if not self.dashboard.clear() and self.is_entered:
-            self.action_leave()
-
-    # Keys: the filter
-
-    def filter_by(self, text: str) -> None:
-        """Show the processes that fit a filter, in the overview.
-
-        Raises FilterError if it is none.
-        """
-        wanted = parse(text)
-        while isinstance(self.screen, View):
-            self.pop_screen()
-        self.dashboard.listing.filter_by(wanted)
-        self.show_message("")
-
-    def action_filter(self) -> None:
-        """Open the prompt with the filter in force."""
-        self.prompt.open()
-
-    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
-        """Show what fits so far."""
+    def watch_theme(self) -> None:
+        """Pass the terminal's own colours on as they are where the theme has them."""
+        self.ansi_color = self.front.shown.theme.is_ansi
         self.outdated = True
 
-    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or the panels theirs back."""
-        self._lay_out()
-        self.call_after_refresh(self.redraw)
+    def action_choose_theme(self) -> None:
+        """Choose the colours; meanwhile the screen has those of the entry under the cursor."""
+        current = self.preferences.current.theme
 
-    # Keys: the selected process
+        def preview(name: str) -> Theme:
+            if name != self.preferences.current.theme:
+                self.preferences.try_out(theme=name)
+                self.apply_theme()
+            return self.front.shown.theme
 
-    action_tag = processes.tag
-    action_copy_pid = processes.copy_pid
-    action_copy_command = processes.copy_command
-    action_kill = processes.kill
+        def chosen(name: str | None) -> None:
+            if name is None:
+                preview(current)
+                return
+            self.prefer(theme=name)
+            self.apply_theme()
 
-    # The mouse
+        choices = [Choice(name, name, marked=name == current) for name in THEMES]
+        theme = self.front.shown.theme
+        dialog = ChooseScreen("Colours", choices, theme, current=current, pointed=preview)
+        put_above(self, dialog, chosen)
 
-    def on_panel_changed(self, _message: Panel.Changed) -> None:
-        """Draw what a click or the wheel led to."""
-        self.show_message("")
+    def prefer(self, **fields: object) -> None:
+        """Note a setting that the user changed, to be saved a little later."""
+        self.preferences.change(**fields)
+        self._saves.reset()
 
-    async def on_panel_opened(self, _message: Panel.Opened) -> None:
-        """Open what was clicked twice."""
-        await self.run_action("open")
+    def action_save_settings(self) -> None:
+        """Make settings of what keys changed: the order, the panels and the interval."""
+        if not self.preferences.has_file:
+            self.show_message("there is no settings file to save to")
+            return
+        current = self.preferences.current
+        fields: dict[str, object] = {
+            name: getattr(current, name)
+            for name in ("sort", "reverse", "hidden_panels", "interval")
+        }
+        self.prefer(**fields)
+        what = "the order, the panels and the interval"
+        if self.preferences.is_saved:
+            self.show_message(f"nothing to save: {what} have not changed")
+        else:
+            # Until it is written, which takes long where the folder hangs.
+            self.show_message(f"saving {what}", stays=True)
+            self.save_changes(f"saved: {what}")
 
-    async def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
-        """Show what is wrong."""
-        await self.run_action("view('findings')")
+    def save_changes(self, message: str = "") -> None:
+        """Save what the user changed; once it is written, a `message` that is not empty is shown.
 
-    def on_process_panel_heading_clicked(self, message: ProcessPanel.HeadingClicked) -> None:
-        """Sort by the column."""
-        processes.sort_by(self, message.key)
-        self.show_message("")
+        Why it cannot be written is shown in any case.
+        """
+        self._saves.pause()
+        loop = asyncio.get_running_loop()
+
+        def report(text: str, stays: bool) -> None:
+            # After the loop has ended, `finish` reports what failed.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(partial(self.show_message, text, stays=stays))
+
+        self.preferences.save(
+            partial(report, stays=True), partial(report, message, False) if message else None
+        )
+
+
+class PaletteEntry(NamedTuple):
+    """An action and how it is listed."""
+
+    action: str
+    choice: Choice
+
+
+def palette_entries(keys: Iterable[Key]) -> dict[str, PaletteEntry]:
+    """Return what can be called, by id; of two with one id the first."""
+    found: dict[str, PaletteEntry] = {}
+    for key in keys:
+        if key.id not in _NOT_LISTED and "{key}" not in key.action:
+            found.setdefault(key.id, PaletteEntry(key.action, _palette_choice(key)))
+    return found
+
+
+def _palette_choice(key: Key) -> Choice:
+    """Return how an action is listed; its name in the settings finds it, too."""
+    text = key.help.partition(" (")[0]
+    words = f"{key.id} {key.group} {key.label} {key.words}"
+    return Choice(key.id, text[:1].upper() + text[1:], key.shown, words=words)

@@ -41,11 +41,6 @@ def live_keys(keys: Iterable[Key]) -> list[Key]:
     return [key for key in keys if key.only != "recording"]
 
 
-def signalling_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Return those that signal a process, for a view of one to show and the app to carry out."""
-    return tuple(each._replace(action=f"app.{each.action}") for each in keys if each.signals)
-
-
 _RENAMED = {
     "solidus": "slash",
     "reverse_solidus": "backslash",
@@ -189,22 +184,12 @@ def _shown(key: str) -> str:
     return _BY_CHARACTER.get(key, key)
 
 
-def _actions(keys: Iterable[Key]) -> frozenset[str]:
-    return frozenset(key.action.partition("(")[0] for key in keys)
-
-
-ACTIONS_OF_OVERVIEW = _actions(
-    key
+SELECTION_ACTIONS = frozenset(
+    key.action.partition("(")[0]
     for key in OVERVIEW_KEYS
-    if key.group in ("Move", "Sort", "Filter", "GPUs", "Panels") or key.id == "process.tag"
+    if key.signals or key.action.startswith(("copy", "view_process"))
 )
-"""What would change unseen while another view lies above the overview."""
-ACTIONS_OF_PANELS = frozenset({"toggle_panel", "choose_metric"})
-"""What would change unseen while one part has all the room."""
-ACTIONS_OF_SELECTION = _actions(
-    key for key in OVERVIEW_KEYS if key.signals or key.action.startswith(("copy", "view_process"))
-)
-"""What concerns the process that is selected there."""
+"""What concerns the process that is selected in the overview."""
 
 
 _FOOTER = (

@@ -47,14 +47,14 @@ def _under(heading: str, *keys: Key) -> tuple[Key, ...]:
 
 
 OVERVIEW_KEYS: tuple[Key, ...] = (
-    Key("screen.quit", "q,ctrl+c,f10", "q", "leave", "quit (also Ctrl-C, F10)", "quit"),
-    Key("screen.help", "h,question_mark,f1", "h", "help", "show all keys (also ?, F1)", "help"),
-    Key("screen.palette", "colon,ctrl+p", ":", "palette", "choose an action by name (also ^P)"),
+    Key("screen.quit", "q,ctrl+c,f10", "q", "app.leave", "quit (also Ctrl-C, F10)", "quit"),
+    Key("screen.help", "h,question_mark,f1", "h", "app.help", "show all keys (also ?, F1)", "help"),
+    Key("screen.palette", "colon,ctrl+p", ":", "app.palette", "choose an action by name (also ^P)"),
     Key(
         "screen.theme",
         "f2",
         "F2",
-        "choose_theme",
+        "app.choose_theme",
         "choose the colour theme",
         words="theme colors appearance",
     ),
@@ -62,7 +62,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "screen.save",
         "f12",
         "F12",
-        "save_settings",
+        "app.save_settings",
         "save what keys changed as settings",
         words="keep preferences config order panels",
     ),
@@ -70,15 +70,22 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "screen.picture",
         "S",
         "S",
-        "save_screen",
+        "app.save_screen",
         "save a picture of the screen (SVG)",
         words="screenshot image export",
     ),
-    Key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
     Key(
-        "screen.redraw", "ctrl+l,f5", "^L", "redraw", "redraw the screen (also F5)", words="refresh"
+        "screen.mistakes", "exclamation_mark", "!", "app.mistakes", "show mistakes in the settings"
     ),
-    Key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend gpudash; fg resumes it"),
+    Key(
+        "screen.redraw",
+        "ctrl+l,f5",
+        "^L",
+        "app.redraw",
+        "redraw the screen (also F5)",
+        words="refresh",
+    ),
+    Key("screen.suspend", "ctrl+z", "^Z", "app.suspend_process", "suspend gpudash; fg resumes it"),
     Key(
         "time.pause",
         "p",
@@ -309,6 +316,20 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
 )
 """The keys of the overview, in the order of the help screen; the footer shows the labelled."""
 
+_OF_LISTS = frozenset({"Move", "Sort", "Filter", "GPUs", "Panels"})
+
+
+def _is_of_lists(key: Key) -> bool:
+    return key.group in _OF_LISTS or key.id == "process.tag"
+
+
+SCREEN_KEYS = tuple(k for k in OVERVIEW_KEYS if k.group == "Screen" and k.id != "screen.save")
+"""Those that every page has."""
+HOST_KEYS = tuple(k for k in OVERVIEW_KEYS if k not in SCREEN_KEYS and not _is_of_lists(k))
+"""Those that every page of one host has beside them."""
+LIST_KEYS = tuple(k for k in OVERVIEW_KEYS if _is_of_lists(k))
+"""Those of the overview alone: their effect would not be seen elsewhere."""
+
 VIEW_KEYS: tuple[Key, ...] = _under(
     "In all views",
     Key(
@@ -481,7 +502,18 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["sort.choose"]._replace(help="sort by a column (also F6)"),
     *(_SHARED[name] for name in ("sort.next", "sort.previous", "sort.reverse")),
 )
-"""The keys of the screen of many hosts."""
+"""The keys of many hosts, in the order of the help screen."""
+
+MAP_KEYS = tuple(key for key in FLEET_KEYS if key.group in ("Map", "Chart"))
+"""Those of the map alone."""
+TABLE_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Sort")
+"""Those of the tables alone."""
+CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
+"""Those of the pages with a chart."""
+FLEET_PAGE_KEYS = tuple(
+    key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS)
+)
+"""Those of every page of many hosts, beside those of all pages."""
 
 SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,

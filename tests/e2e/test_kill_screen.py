@@ -187,7 +187,7 @@ AS_NOBODY = """
 import os, shlex, sys
 from gpudash import cli
 from gpudash.feed.live import LiveFeed
-import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.actions.kill
+import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.kill
 start = LiveFeed.start
 def start_and_fall(self):
     start(self)

@@ -153,6 +153,8 @@ class HandFleetFeed:
     def player(self) -> None:
         """None: what it gives is the present."""
 
+    def start(self) -> None: ...
+
     def ask(self, request: bytes) -> None:
         self.asked.append(decode_request(request))
 

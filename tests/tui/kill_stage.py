@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from gpudash.actions.kill.run import Timeouts
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.actions.kill import ask
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
+from gpudash.tui.kill import ask
+from gpudash.tui.overview import Overview
 from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
@@ -64,16 +65,16 @@ class Stage:
 
     async def reports(self, text: str) -> None:
         """Wait for an outcome, of which the footer shows what there is room for."""
-        await self.until(lambda: text in self.app.dashboard.message)
-        await self.until(lambda: self.app.dashboard.message[:30] in self.footer)
+        await self.until(lambda: text in self.app.front.dashboard.message)
+        await self.until(lambda: self.app.front.dashboard.message[:30] in self.footer)
 
     async def repeats(self, snapshot: Snapshot, until: str) -> None:
         """Give one that shows the same until an outcome is reported: it takes some samples."""
 
         def is_reported() -> bool:
-            if until not in self.app.dashboard.message:
+            if until not in self.app.front.dashboard.message:
                 self.feed.give(replace(snapshot))
-            return until in self.app.dashboard.message
+            return until in self.app.front.dashboard.message
 
         await self.until(is_reported)
         await self.reports(until)
@@ -105,8 +106,8 @@ class Stage:
         await self.pilot.click(offset=(lines[y].index(text) + 1, y))
 
 
-class ImpatientApp(GpudashApp):
-    """The app with time limits of its own."""
+class ImpatientOverview(Overview):
+    """An overview with time limits of its own."""
 
     def __init__(self, feed: HandFeed, timeouts: Timeouts) -> None:
         super().__init__(feed)
@@ -123,7 +124,8 @@ async def stage(
     guard_seconds: float = 0.0,
 ) -> Any:
     feed = HandFeed()
-    app = GpudashApp(feed) if timeouts is None else ImpatientApp(feed, timeouts)
+    page = Overview(feed) if timeouts is None else ImpatientOverview(feed, timeouts)
+    app = GpudashApp(page)
     app.guard_seconds = guard_seconds, guard_seconds
     async with app.run_test(size=size) as pilot:
         yield Stage(app, pilot, feed)

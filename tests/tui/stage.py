@@ -19,6 +19,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.link import FrameLimiter, NonBlockingWriter
+from gpudash.tui.overview import Overview
 from gpudash.tui.terminal import Terminal as TerminalDriver
 from tests.factories import (
     GIB,
@@ -85,6 +86,16 @@ class HandFeed:
         """Let it be in a state, so many seconds after the last snapshot."""
         self.state, self.age = state, seconds
         self._on_change()
+
+
+def host_app(feed: Any, **options: Any) -> GpudashApp:
+    """The app whose first page is the overview of a host."""
+    return GpudashApp(Overview(feed), **options)
+
+
+def listing_of(app: GpudashApp) -> Any:
+    """The processes of the host in front."""
+    return app.front.dashboard.listing
 
 
 class CaptureDriver(TerminalDriver):
@@ -160,7 +171,7 @@ def text_of(app: GpudashApp) -> str:
 
 def selected(app: GpudashApp) -> int:
     """The PID under the cursor."""
-    row = app.dashboard.listing.selected
+    row = listing_of(app).selected
     assert row is not None
     return row.process.pid
 

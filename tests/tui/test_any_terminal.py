@@ -1,11 +1,11 @@
 from gpudash.model.text import clean
-from gpudash.tui.app import GpudashApp
 from tests.factories import make_snapshot
 from tests.tui.stage import (
     CaptureDriver,
     HandFeed,
     Terminal,
     busy_snapshot,
+    host_app,
     process_of,
     screen_lines,
 )
@@ -15,7 +15,7 @@ SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (140, 
 
 async def test_no_size_is_too_small_or_too_large() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         for devices, processes in [(0, 0), (8, 30), (64, 100)]:
             feed.give(busy_snapshot(processes, devices))
@@ -51,7 +51,7 @@ POINTER_SHAPE = "\x1b]22;default\x07"
 
 async def test_hostile_names_reach_the_terminal_as_text_only() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     command = tuple(clean(word) for word in HOSTILE)
     hostile = process_of(0, command_line=command, username=clean("\x1b]0;x\x07[/b]"))
     async with app.run_test(headless=False, size=(160, 40)) as pilot:

@@ -8,12 +8,13 @@ from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean
-from gpudash.tui.app import GpudashApp
 from tests.factories import gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
     ended,
+    host_app,
+    listing_of,
     process_of,
     screen_lines,
     selected,
@@ -22,7 +23,7 @@ from tests.tui.stage import (
 
 async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
@@ -37,7 +38,7 @@ async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:
 async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:
     feed = HandFeed()
     feed.latest = busy_snapshot()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert any("job0.py" in line for line in screen_lines(app))
@@ -45,7 +46,7 @@ async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:
 
 async def test_selection_follows_its_process_through_a_new_order() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("j", "j", "j")
@@ -61,7 +62,7 @@ async def test_selection_follows_its_process_through_a_new_order() -> None:
 
 async def test_list_in_which_nobody_chose_stays_at_its_top() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 20)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
@@ -80,7 +81,7 @@ async def test_list_in_which_nobody_chose_stays_at_its_top() -> None:
 
 async def test_selection_takes_the_next_row_when_its_process_ends() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("j", "j")
@@ -91,7 +92,7 @@ async def test_selection_takes_the_next_row_when_its_process_ends() -> None:
 
 async def test_reused_pid_is_not_followed() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(3))
         await pilot.press("end")
@@ -103,13 +104,13 @@ async def test_reused_pid_is_not_followed() -> None:
 
 async def test_movement_keys_stay_within_the_list() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(40))
         await pilot.press("k")
         assert selected(app) == 1000
         await pilot.press("pagedown")
-        page = app.panels.page
+        page = app.front.panels.page
         assert selected(app) == 1000 + page
         await pilot.press("end")
         assert selected(app) == 1039
@@ -122,7 +123,7 @@ async def test_movement_keys_stay_within_the_list() -> None:
 
 async def test_pause_freezes_the_view_and_catches_up() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(5))
         await pilot.press("p")
@@ -143,13 +144,13 @@ async def test_pause_freezes_the_view_and_catches_up() -> None:
 
 async def test_sort_keys_walk_the_columns_and_reverse() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
-        listing = app.dashboard.listing
+        listing = listing_of(app)
         assert listing.sort_key == "gpu_memory"
-        keys = app.panels.process_table.sortable
+        keys = app.front.panels.process_table.sortable
         await pilot.press("full_stop")
         assert listing.sort_key == keys[keys.index("gpu_memory") + 1]
         await pilot.press("comma", "comma")
@@ -160,34 +161,34 @@ async def test_sort_keys_walk_the_columns_and_reverse() -> None:
 
 async def test_click_on_a_heading_sorts_and_on_a_row_selects() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
         await pilot.pause()
         heading = next(line for line in screen_lines(app) if "COMMAND" in line)
         await pilot.click("#processes", offset=(heading.index("PID"), 0))
-        assert app.dashboard.listing.sort_key == "pid"
-        top = app.panels.process_table.top
+        assert listing_of(app).sort_key == "pid"
+        top = app.front.panels.process_table.top
         await pilot.click("#processes", offset=(10, 3))
         await pilot.pause()
-        assert app.dashboard.listing.cursor == top + 2
+        assert listing_of(app).cursor == top + 2
 
 
 async def test_click_on_the_footer_starts_its_action() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
         await pilot.click("#footer", offset=(screen_lines(app)[-1].index("pause"), 0))
         await pilot.pause()
-        assert app.dashboard.playhead.paused
+        assert app.front.dashboard.playhead.paused
 
 
 async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         feed.change(FeedState.STALE, 14)
@@ -203,7 +204,7 @@ async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:
 
 async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)):
         feed.exit_status, feed.error = 9, "gpudash: the driver is not loaded; try --demo"
         feed.change(FeedState.RESTARTING)
@@ -214,7 +215,7 @@ async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> 
 
 async def test_collector_that_dies_later_leaves_the_screen_and_says_why() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 24)) as pilot:
         feed.give(busy_snapshot())
         feed.exit_status, feed.error = 9, "gpudash: the driver is not loaded"
@@ -230,7 +231,7 @@ async def test_lost_device_keeps_its_row_and_says_why() -> None:
     fault = Fault(source="nvml", message="the GPU fell off the bus", code=15)
     lost = make_device(index=1, state="lost", fault=fault, gpu_utilization_percent=None)
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(make_snapshot(1, devices=(make_device(), lost)))
         await pilot.pause()
@@ -241,7 +242,7 @@ async def test_lost_device_keeps_its_row_and_says_why() -> None:
 
 async def test_no_process_and_no_device_say_so() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(make_snapshot(0))
         await pilot.press("K", "j", "end", "comma")
@@ -254,7 +255,7 @@ async def test_no_process_and_no_device_say_so() -> None:
 async def test_nobody_is_not_said_where_nobody_could_be_listed() -> None:
     fault = Fault(source="processes", message=clean("GPU 0: processes unknown"), uuid=gpu_uuid(0))
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 50)) as pilot:
         feed.give(make_snapshot(1, processes=(), errors=(fault,)))
         for key, words in (
@@ -271,7 +272,7 @@ async def test_nobody_is_not_said_where_nobody_could_be_listed() -> None:
 
 async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(make_snapshot(devices=(Device(index=0, state="asleep"),), processes=()))
         for _ in range(2):
@@ -284,7 +285,7 @@ async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> Non
 
 
 async def test_nothing_is_claimed_before_the_first_snapshot() -> None:
-    app = GpudashApp(HandFeed())
+    app = host_app(HandFeed())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         lines = screen_lines(app)
@@ -294,7 +295,7 @@ async def test_nothing_is_claimed_before_the_first_snapshot() -> None:
 
 async def test_kill_is_refused_on_a_simulated_host() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 24)) as pilot:
         feed.give(busy_snapshot(host=make_host(simulated=True)))
         await pilot.press("K")
@@ -305,7 +306,7 @@ async def test_kill_is_refused_on_a_simulated_host() -> None:
 
 
 async def test_help_lists_every_key_and_closes() -> None:
-    app = GpudashApp(HandFeed())
+    app = host_app(HandFeed())
     async with app.run_test(size=(80, 40)) as pilot:
         await pilot.press("h")
         await pilot.pause()
@@ -320,7 +321,7 @@ async def test_help_lists_every_key_and_closes() -> None:
 @pytest.mark.parametrize("key", ["q", "ctrl+c", "f10"])
 async def test_quits_with_each_key(key: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)):
         app.post_message(Key(key, None))
         await ended(app)

@@ -3,13 +3,13 @@ from datetime import timedelta
 import pytest
 
 from gpudash.feed.protocol import FeedState
-from gpudash.tui.app import GpudashApp
 from tests.factories import make_snapshot
 from tests.tui.stage import (
     CaptureDriver,
     HandFeed,
     Terminal,
     busy_snapshot,
+    host_app,
     process_of,
     updated,
 )
@@ -25,7 +25,7 @@ def on(terminal: Terminal) -> str:
 @pytest.mark.parametrize(("view", "key", "title"), NARROW)
 async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) -> None:
     feed, terminal = HandFeed(), Terminal(140, 40)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(140, 40)) as pilot:
         first = busy_snapshot()
         feed.give(first)
@@ -51,7 +51,7 @@ async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) 
 @pytest.mark.parametrize(("key", "title"), [("f2", "Colours"), ("K", "Close"), ("h", "close")])
 async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -> None:
     feed, terminal = HandFeed(), Terminal(200, 60)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(200, 60)) as pilot:
         feed.give(busy_snapshot())
         await updated(app, pilot, terminal)
@@ -68,7 +68,7 @@ async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -
 
 async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
     feed, terminal = HandFeed(), Terminal(140, 40)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(140, 40)) as pilot:
         processes = [process_of(number) for number in range(20)]
         feed.give(make_snapshot(8, processes=tuple(processes)))
@@ -87,7 +87,7 @@ async def test_picture_uncovered_is_the_one_that_was_never_covered() -> None:
     pictures = []
     for covered in (True, False):
         feed, terminal = HandFeed(), Terminal(140, 40)
-        app = GpudashApp(feed, driver_class=CaptureDriver)
+        app = host_app(feed, driver_class=CaptureDriver)
         async with app.run_test(headless=False, size=(140, 40)) as pilot:
             feed.give(busy_snapshot())
             if covered:

@@ -3,8 +3,10 @@ from textual.keys import _character_to_key
 
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
-from gpudash.tui.fleet.app import FleetApp
-from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
+from gpudash.tui.fleet.page import PAGES, page_class
+from gpudash.tui.host import view_class
+from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
+from gpudash.tui.overview import Overview
 
 
 def by_id(**remapped: list[str]) -> dict[str, list[str]]:
@@ -21,10 +23,20 @@ def test_no_key_of_a_screen_is_given_twice() -> None:
         assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize(("app", "keys"), [(GpudashApp, OVERVIEW_KEYS), (FleetApp, FLEET_KEYS)])
-def test_every_key_of_an_app_has_its_action(app: type, keys: tuple[Key, ...]) -> None:
-    names = {f"action_{key.action.partition('(')[0]}" for key in keys}
-    assert [name for name in sorted(names) if not hasattr(app, name)] == []
+@pytest.mark.parametrize(
+    ("page", "keys"),
+    [
+        (Overview, OVERVIEW_KEYS),
+        *((page_class(name), page_class(name).KEYS) for name in PAGES),
+        *((page_class(name), FLEET_PAGE_KEYS) for name in PAGES),
+        *((view_class(name), HOST_KEYS) for name in ("device", "findings", "links", "users")),
+        *((view_class(name), view_class(name).KEYS) for name in ("device", "process")),
+    ],
+)
+def test_every_key_of_a_page_has_its_action(page: type, keys: tuple[Key, ...]) -> None:
+    for key in keys:
+        of_app, _, name = key.action.partition("(")[0].rpartition(".")
+        assert hasattr(GpudashApp if of_app else page, f"action_{name}"), key.id
 
 
 def test_a_remapped_key_is_shown_as_it_is_typed() -> None:

@@ -16,10 +16,9 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import gpu_uuid, make_device, make_snapshot
-from tests.tui.stage import CaptureDriver, HandFeed, process_of, screen_lines
+from tests.tui.stage import CaptureDriver, HandFeed, host_app, listing_of, process_of, screen_lines
 
 KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
 LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]
@@ -57,7 +56,7 @@ class Dashboard(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.feed = HandFeed()
         self.had: tuple[set[object], set[object]] = set(), set()
-        self.app = GpudashApp(self.feed, driver_class=CaptureDriver)
+        self.app = host_app(self.feed, driver_class=CaptureDriver)
         self.steps: asyncio.Queue[Any] = asyncio.Queue()
         self.task = self.loop.create_task(self.serve())
         self.run(lambda pilot: pilot.pause())
@@ -99,7 +98,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def selected(self) -> ProcessKey | None:
-        return self.app.dashboard.listing.selected_key
+        return listing_of(self.app).selected_key
 
     @initialize()
     def begin(self) -> None:
@@ -108,7 +107,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def device(self) -> str | None:
-        row = self.app.dashboard.devices.selected
+        row = self.app.front.dashboard.devices.selected
         return row.device.key if row else None
 
     @rule(
@@ -121,14 +120,14 @@ class Dashboard(RuleBasedStateMachine):
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
         before = self.selected, self.device
-        paused = self.app.dashboard.playhead.paused
+        paused = self.app.front.dashboard.playhead.paused
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)
         if paused:
             assert (self.selected, self.device) == before
             return
-        rows = {row.device.key for row in self.app.dashboard.devices.rows}
+        rows = {row.device.key for row in self.app.front.dashboard.devices.rows}
         present = ({process.key for process in snapshot.processes}, rows)
         after = before[0] if self.is_given_up else self.selected, self.device
         for now, earlier, had, there in zip(after, before, self.had, present, strict=True):
@@ -139,7 +138,7 @@ class Dashboard(RuleBasedStateMachine):
     @property
     def is_given_up(self) -> bool:
         """Whether the list stays at its top instead of with a process that nobody chose."""
-        return self.selected is None and self.app.dashboard.listing.is_at_home
+        return self.selected is None and listing_of(self.app).is_at_home
 
     def choose(self) -> None:
         """Note whom the cursors stand on."""
@@ -159,7 +158,7 @@ class Dashboard(RuleBasedStateMachine):
             self.press_key("escape")
         self.press_key("slash")
         for word in words:
-            self.app.prompt.edit.insert_text_at_cursor(word)
+            self.app.front.prompt.edit.insert_text_at_cursor(word)
             self.press_key("space")
         self.press_key("enter")
         self.choose()
@@ -185,7 +184,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @invariant()
     def the_cursor_is_in_the_list(self) -> None:
-        listing = self.app.dashboard.listing
+        listing = listing_of(self.app)
         assert listing.cursor == 0 or listing.cursor < len(listing.rows)
         assert {row.process.key for row in listing.tagged_rows} <= listing.tagged
 

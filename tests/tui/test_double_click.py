@@ -10,7 +10,7 @@ from textual.events import Click
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from tests.tui.kill_stage import process_for, stage
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
 from tests.waiting import LIMIT_SECONDS
 
 _BESIDE = (1, 38)
@@ -49,7 +49,7 @@ async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> N
 @pytest.mark.parametrize("key", ["s", "h", "g", "colon"])
 async def test_beside_a_list_closes_the_list_alone(key: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot(6))
         await pilot.press(key)
@@ -76,7 +76,7 @@ async def test_on_a_button_answers_once(victim: Any, button: str, status: int | 
 @pytest.mark.parametrize("key", ["h help", "s sort", "K kill"])
 async def test_on_a_key_of_the_footer_opens_one_dialog(key: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot(6))
         await pilot.pause()
@@ -86,7 +86,7 @@ async def test_on_a_key_of_the_footer_opens_one_dialog(key: str) -> None:
 
 async def test_on_a_chart_opens_one_list() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot(6))
         await pilot.press("d")

@@ -5,7 +5,15 @@ from textual.pilot import Pilot
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from tests.factories import make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, process_of, screen_lines, selected
+from tests.tui.stage import (
+    HandFeed,
+    busy_snapshot,
+    host_app,
+    listing_of,
+    process_of,
+    screen_lines,
+    selected,
+)
 
 
 async def type_in(pilot: Pilot[int], text: str) -> None:
@@ -15,12 +23,12 @@ async def type_in(pilot: Pilot[int], text: str) -> None:
 
 
 def pids(app: GpudashApp) -> list[int]:
-    return [row.process.pid for row in app.dashboard.listing.rows]
+    return [row.process.pid for row in listing_of(app).rows]
 
 
 async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -47,7 +55,7 @@ async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
 
 async def test_a_wrong_term_is_reported_right_below_it() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -60,13 +68,13 @@ async def test_a_wrong_term_is_reported_right_below_it() -> None:
         assert "cannot be compared" in bottom
         assert len(pids(app)) == 10
         await pilot.press("enter")
-        assert app.prompt.is_open
+        assert app.front.prompt.is_open
         assert len(pids(app)) == 10
 
 
 async def test_escape_takes_the_typing_back() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("j", "j", "j", "slash")
@@ -74,29 +82,29 @@ async def test_escape_takes_the_typing_back() -> None:
         assert pids(app) == []
         await pilot.press("escape")
         await pilot.pause()
-        assert not app.prompt.is_open
+        assert not app.front.prompt.is_open
         assert len(pids(app)) == 20
         assert selected(app) == 1003
 
 
 async def test_no_letter_of_a_filter_starts_an_action() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
         await type_in(pilot, "qpKrs hd")
         assert app.is_running
-        assert not app.dashboard.playhead.paused
+        assert not app.front.dashboard.playhead.paused
         assert len(app.screen_stack) == 1
         await pilot.press("ctrl+c")
         assert app.is_running
-        assert not app.prompt.is_open
+        assert not app.front.prompt.is_open
 
 
 async def test_the_cursor_can_be_moved_while_typing() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -107,36 +115,36 @@ async def test_the_cursor_can_be_moved_while_typing() -> None:
 
 async def test_escape_takes_back_tags_then_the_filter_then_the_gpus() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
-        app.filter_by("bob")
+        app.front.filter_by("bob")
         await pilot.press("space", "1")
-        listing = app.dashboard.listing
+        listing = listing_of(app)
         assert listing.tagged
-        assert app.dashboard.devices.hidden
+        assert app.front.dashboard.devices.hidden
         await pilot.press("escape")
         assert not listing.tagged
         assert listing.filter.clauses
         await pilot.press("escape")
         assert not listing.filter.clauses
         await pilot.press("escape")
-        assert not app.dashboard.devices.hidden
+        assert not app.front.dashboard.devices.hidden
         assert len(pids(app)) == 20
 
 
 async def test_a_selected_process_that_no_longer_fits_stays_under_the_cursor() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(6))
-        app.filter_by("cpu>50")
+        app.front.filter_by("cpu>50")
         await pilot.press("j", "j")
         assert selected(app) == 1002
         idle = tuple(process_of(number, cpu_percent=number * 1.0) for number in range(5))
         feed.give(make_snapshot(8, processes=(*idle, process_of(5))))
         assert selected(app) == 1002
-        assert app.dashboard.listing.matching == 1
+        assert listing_of(app).matching == 1
         assert pids(app) == [1002, 1005]
         await pilot.press("j")
         feed.give(make_snapshot(8, processes=(*idle, process_of(5))))
@@ -145,7 +153,7 @@ async def test_a_selected_process_that_no_longer_fits_stays_under_the_cursor() -
 
 async def test_pasted_text_is_filtered_by() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -156,7 +164,7 @@ async def test_pasted_text_is_filtered_by() -> None:
 
 async def test_a_prompt_is_shown_at_any_size() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -170,7 +178,7 @@ async def test_a_prompt_is_shown_at_any_size() -> None:
 
 async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(40))
         await pilot.press("slash")
@@ -191,7 +199,7 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
     before: str, bad: str
 ) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -214,7 +222,7 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
 )
 async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
@@ -225,7 +233,7 @@ async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:
         await pilot.press("enter")
         await pilot.pause()
         await pilot.pause()
-        assert not app.prompt.is_open
+        assert not app.front.prompt.is_open
         assert told in screen_lines(app)[-1]
 
 
@@ -234,7 +242,7 @@ async def test_a_filter_that_nothing_fits_names_the_way_back(
     keys: dict[str, list[str]], shown: str
 ) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(keys=keys))
+    app = host_app(feed, preferences=Preferences(keys=keys))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash", *"zzz", "enter")

@@ -1,10 +1,9 @@
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.cells import color_system
 from gpudash.tui.first_frame import draw
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, screen_lines
+from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, host_app, screen_lines
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40), (30, 8)])
@@ -14,7 +13,7 @@ async def test_app_finds_nothing_to_change_in_it(size: tuple[int, int]) -> None:
     frame, sent = draw(feed, *size, no_color=False)
     terminal = Terminal(*size)
     terminal.feed(sent)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     app.adopt_terminal(frame, [])
     async with app.run_test(headless=False, size=size) as pilot:
         for _ in range(4):

@@ -19,7 +19,7 @@ from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
 from gpudash.tui.widgets.lines import WHEEL_LINES
 from tests.factories import gpu_uuid, make_device
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, selected
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, listing_of, screen_lines, selected
 
 REASON = "GPU 2 fell off the bus; " + "a reboot may bring it back, " * 4 + "sudo dmesg tells more"
 
@@ -29,7 +29,7 @@ async def shown(
     *size: int, preferences: Preferences | None = None, **fields: Any
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[int], HandFeed]]:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=preferences)
+    app = host_app(feed, preferences=preferences)
     async with app.run_test(size=(size[0], size[1]) if size else (100, 30)) as pilot:
         feed.give(busy_snapshot(**fields))
         await pilot.pause()
@@ -37,7 +37,7 @@ async def shown(
 
 
 def device(app: GpudashApp) -> int:
-    row = app.dashboard.devices.selected
+    row = app.front.dashboard.devices.selected
     assert row is not None
     return row.device.index
 
@@ -74,7 +74,7 @@ async def test_no_process_is_aimed_at_while_the_gpus_have_the_focus(key: str) ->
         await pilot.press("tab", key)
         await pilot.pause()
         assert not app.screen.is_modal
-        assert not app.dashboard.listing.tagged
+        assert not listing_of(app).tagged
         assert "Tab goes back to the processes" in screen_lines(app)[-1]
 
 
@@ -92,7 +92,7 @@ async def test_first_click_selects_a_gpu_and_the_second_opens_it() -> None:
     async with shown() as (app, pilot, _feed):
         y = line_of(app, " 5   ")
         await pilot.click(offset=(10, y))
-        assert app.dashboard.focus == "devices"
+        assert app.front.dashboard.focus == "devices"
         assert device(app) == 5
         await pilot.click(offset=(40, y))
         await pilot.pause()
@@ -105,7 +105,7 @@ async def test_click_on_a_process_takes_the_focus_back() -> None:
         await pilot.press("tab")
         await pilot.click("#processes", offset=(10, 3))
         await pilot.pause()
-        assert app.dashboard.focus == "processes"
+        assert app.front.dashboard.focus == "processes"
         assert selected(app) == 1002
 
 
@@ -114,7 +114,7 @@ async def test_wheel_over_the_processes_moves_them_whatever_has_the_focus() -> N
         await pilot.press("tab")
         await pilot._post_mouse_events([MouseScrollDown] * 5, "#processes")
         await pilot.pause()
-        assert app.dashboard.focus == "devices"
+        assert app.front.dashboard.focus == "devices"
         assert device(app) == 0
         assert selected(app) == 1000 + 5 * WHEEL_LINES
         assert f"job{5 * WHEEL_LINES}.py" in "\n".join(screen_lines(app))
@@ -123,7 +123,7 @@ async def test_wheel_over_the_processes_moves_them_whatever_has_the_focus() -> N
 async def test_cells_are_gone_through_in_both_directions() -> None:
     async with shown(80, 24, processes=40, devices=64) as (app, pilot, _feed):
         await pilot.press("tab", "right", "down")
-        assert device(app) == app.dashboard.layout.device_lines + 1
+        assert device(app) == app.front.dashboard.layout.device_lines + 1
         await pilot.press("left", "up")
         assert device(app) == 0
 
@@ -174,5 +174,5 @@ async def test_nothing_reaches_a_process_that_is_not_shown(view: str, key: str) 
         await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, View)
-        assert not app.dashboard.listing.tagged
+        assert not listing_of(app).tagged
         assert app.clipboard == ""

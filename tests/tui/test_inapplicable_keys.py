@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.tui.app import GpudashApp
 from tests.factories import make_device, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
 
 
 class WokenFeed(HandFeed):
@@ -30,7 +29,7 @@ class WokenFeed(HandFeed):
 )
 async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> None:
     feed = WokenFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press(*filter(None, [view]), key)
@@ -44,7 +43,7 @@ async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> Non
 @pytest.mark.parametrize("state", ["resting", "asleep"])
 async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
     feed = WokenFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(make_snapshot(1, devices=(make_device(state=state),)))
         await pilot.press("W")
@@ -55,11 +54,11 @@ async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
 
 async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("z", "H", "c", "v", "M")
-        assert app.dashboard.hidden == frozenset()
+        assert app.front.dashboard.hidden == frozenset()
         assert not app.screen.is_modal
         await pilot.press("z", "H")
-        assert app.dashboard.hidden == {"host"}
+        assert app.front.dashboard.hidden == {"host"}

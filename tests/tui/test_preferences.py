@@ -7,9 +7,8 @@ import pytest
 
 from gpudash.config.file import load
 from gpudash.config.settings import Settings
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, listing_of, screen_lines
 
 WIDE = (140, 40)
 
@@ -28,18 +27,23 @@ def test_the_defaults_are_valid_choices() -> None:
 async def test_the_file_arranges_the_screen(path: Path) -> None:
     path.write_text('sort = "pid"\nreverse = true\nhidden_panels = ["host"]\n')
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    app = host_app(feed, preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.pause()
-        assert [row.process.pid for row in app.dashboard.listing.rows] == [1000, 1001, 1002, 1003]
+        assert [row.process.pid for row in listing_of(app).rows] == [
+            1000,
+            1001,
+            1002,
+            1003,
+        ]
         assert not any("LOAD" in line for line in screen_lines(app))
 
 
 async def test_columns_stand_in_the_order_of_the_file(path: Path) -> None:
     path.write_text('columns = ["command", "pid"]\nsort = "user"\n')
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    app = host_app(feed, preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.pause()
@@ -53,18 +57,18 @@ async def test_mistakes_are_shown_and_the_rest_counts(path: Path) -> None:
     path.write_text('sort = "pid"\ntheme = "drak"\nintervall = 3\n')
     preferences = Preferences(str(path))
     assert len(preferences.mistakes) == 2
-    app = GpudashApp(HandFeed(), preferences=preferences)
+    app = host_app(HandFeed(), preferences=preferences)
     async with app.run_test(size=(250, 40)) as pilot:
         await pilot.pause()
         assert "2 mistakes in the settings" in screen_lines(app)[-1]
-        assert app.dashboard.listing.sort_key == "pid"
+        assert listing_of(app).sort_key == "pid"
 
 
 async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) -> None:
     path.write_text('# mine\ntheme = "dark"\n')
     feed = HandFeed()
     preferences = Preferences(str(path), interval=5.0, read_only=True)
-    app = GpudashApp(feed, preferences=preferences)
+    app = host_app(feed, preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("s", "home", "enter", "H", "r")
@@ -82,7 +86,7 @@ async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) 
 async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> None:
     feed = HandFeed()
     preferences = Preferences(str(path))
-    app = GpudashApp(feed, preferences=preferences)
+    app = host_app(feed, preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("r", "H", "full_stop", "plus", "minus", "plus")
@@ -100,7 +104,7 @@ async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> No
 async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -> None:
     preferences = Preferences(str(path))
     path.write_text("theme = \n")
-    app = GpudashApp(HandFeed(), preferences=preferences)
+    app = host_app(HandFeed(), preferences=preferences)
     async with app.run_test(size=(200, 40)) as pilot:
         await pilot.press("f12")
         await pilot.pause()
@@ -138,7 +142,7 @@ def test_who_asked_for_a_save_is_told_when_it_is_written(path: Path) -> None:
 
 
 async def test_without_a_file_there_is_nothing_to_save_to() -> None:
-    app = GpudashApp(HandFeed())
+    app = host_app(HandFeed())
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("f12")
         await pilot.pause()
@@ -147,7 +151,7 @@ async def test_without_a_file_there_is_nothing_to_save_to() -> None:
 
 async def test_changes_are_saved_while_the_screen_is_open(path: Path) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    app = host_app(feed, preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("r", "f12")
@@ -242,7 +246,7 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
     raised: list[object] = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     preferences = Preferences(str(path))
-    app = GpudashApp(HandFeed(), preferences=preferences)
+    app = host_app(HandFeed(), preferences=preferences)
     path.mkdir()
     async with app.run_test():
         app.prefer(sort="pid")
@@ -266,7 +270,7 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
 async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
     path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"view.links" = ["K"]\n')
     preferences = Preferences(str(path))
-    app = GpudashApp(HandFeed(), preferences=preferences)
+    app = host_app(HandFeed(), preferences=preferences)
     async with app.run_test(size=(80, 30)) as pilot:
         await pilot.pause()
         assert "3 mistakes in the settings: ! lists them" in screen_lines(app)[-1]
@@ -281,7 +285,7 @@ async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
 
 async def test_the_key_that_lists_mistakes_is_the_one_in_force(path: Path) -> None:
     path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"screen.mistakes" = ["f7"]\n')
-    app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
+    app = host_app(HandFeed(), preferences=Preferences(str(path)))
     async with app.run_test(size=(80, 30)) as pilot:
         await pilot.pause()
         assert "2 mistakes in the settings: F7 lists them" in screen_lines(app)[-1]
@@ -300,27 +304,27 @@ def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:
 async def test_keys_are_remapped_throughout(path: Path) -> None:
     path.write_text('[keys]\n"time.pause" = ["f7"]\n"sort.reverse" = ["p"]\n')
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    app = host_app(feed, preferences=Preferences(str(path)))
     async with app.run_test(size=(200, 40)) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("p")
-        assert not app.dashboard.playhead.paused
-        assert not app.dashboard.listing.descending
+        assert not app.front.dashboard.playhead.paused
+        assert not listing_of(app).descending
         await pilot.press("r")
-        assert not app.dashboard.listing.descending
+        assert not listing_of(app).descending
         assert "F7 pause" in screen_lines(app)[-1]
         await pilot.press("f7")
         await pilot.pause()
-        assert app.dashboard.playhead.paused
+        assert app.front.dashboard.playhead.paused
         assert "F7 live" in screen_lines(app)[-1]
 
 
 async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     path.write_text('[keys]\n"screen.quit" = ["ctrl+x"]\n"time.pause" = []\n')
-    app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
+    app = host_app(HandFeed(), preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("p", "q")
-        assert not app.dashboard.playhead.paused
+        assert not app.front.dashboard.playhead.paused
         assert app.is_running
         await pilot.press("ctrl+x")
     assert app.return_code == 0
@@ -337,7 +341,7 @@ async def test_ctrl_c_quits_where_no_other_key_would(path: Path, keys: str) -> N
     path.write_text(f"[keys]\n{keys}\n")
     preferences = Preferences(str(path))
     assert f"{path}: keys.screen.quit: no key would quit: Ctrl-C still does" in preferences.mistakes
-    app = GpudashApp(HandFeed(), preferences=preferences)
+    app = host_app(HandFeed(), preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("q")
         assert app.is_running

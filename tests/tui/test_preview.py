@@ -5,9 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.feed.protocol import FeedState
-from gpudash.tui.app import GpudashApp
 from tests.factories import make_device, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, text_of
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, text_of
 
 
 def brief(**unread: Any) -> Any:
@@ -18,38 +17,38 @@ def brief(**unread: Any) -> Any:
 async def test_a_brief_snapshot_is_shown_and_leaves_no_trace() -> None:
     feed = HandFeed()
     feed.state, feed.preview = FeedState.STARTING, replace(busy_snapshot(), brief=True)
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         assert "alice" in text_of(app)
-        assert app.dashboard.history.moments == []
-        assert app.dashboard.findings == ()
+        assert app.front.dashboard.history.moments == []
+        assert app.front.dashboard.findings == ()
         feed.preview, feed.state = None, FeedState.LIVE
         feed.give(busy_snapshot())
         await pilot.pause()
-        assert len(app.dashboard.history.moments) == 1
-        assert not app.dashboard.snapshot.brief
+        assert len(app.front.dashboard.history.moments) == 1
+        assert not app.front.dashboard.snapshot.brief
 
 
 async def test_one_that_arrives_later_is_shown_at_once_and_is_not_kept_by_a_pause() -> None:
     feed = HandFeed()
     feed.state = FeedState.STARTING
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.preview = replace(busy_snapshot(), brief=True)
         feed.change(FeedState.STARTING)
         await pilot.pause()
-        assert app.dashboard.snapshot is feed.preview
-        app.dashboard.pause(True)
+        assert app.front.dashboard.snapshot is feed.preview
+        app.front.dashboard.pause(True)
         feed.preview, feed.state = None, FeedState.LIVE
         feed.give(busy_snapshot())
-        assert not app.dashboard.snapshot.brief
-        assert not app.dashboard.playhead.paused
+        assert not app.front.dashboard.snapshot.brief
+        assert not app.front.dashboard.playhead.paused
 
 
 async def test_what_is_still_to_come_has_another_mark_than_what_is_absent() -> None:
     feed = HandFeed()
     feed.state, feed.preview = FeedState.STARTING, brief(gpu_utilization_percent=None)
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         row = next(line for line in text_of(app).splitlines() if "H100" in line)
         assert "…" in row

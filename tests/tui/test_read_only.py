@@ -3,9 +3,8 @@ import sys
 
 import pytest
 
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
 
 SCRIPT = """
 import asyncio, sys
@@ -15,7 +14,7 @@ from tests.tui.stage import HandFeed, busy_snapshot
 
 async def main():
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(read_only=True))
+    app = host_app(feed, preferences=Preferences(read_only=True))
     async with app.run_test(size=(120, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("K", "T", "I", "f9", "space", "K", "h", "escape")
@@ -39,7 +38,7 @@ def test_a_read_only_screen_never_loads_what_can_signal() -> None:
 @pytest.mark.parametrize("key", ["K", "T", "I", "f9"])
 async def test_a_key_that_would_signal_says_why_it_does_not(key: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(read_only=True))
+    app = host_app(feed, preferences=Preferences(read_only=True))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press(key)
@@ -52,7 +51,7 @@ async def test_a_key_that_would_signal_says_why_it_does_not(key: str) -> None:
 
 async def test_no_key_that_signals_is_offered() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(read_only=True))
+    app = host_app(feed, preferences=Preferences(read_only=True))
     async with app.run_test(size=(140, 60)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("K", "T", "I", "f9")

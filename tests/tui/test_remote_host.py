@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import pytest
 
 from gpudash.feed.protocol import RemoteHost
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import make_process, make_snapshot
-from tests.tui.stage import HandFeed, screen_lines
+from tests.tui.stage import HandFeed, host_app, screen_lines
 
 SIGNALLING = [key.keys.split(",")[0] for key in OVERVIEW_KEYS if key.signals]
 
@@ -26,7 +25,7 @@ class Elsewhere:
         self.asked: list[Sequence[str]] = []
         self.feed = HandFeed()
         self.feed.remote = RemoteHost("lab7", self._run)
-        self.app = GpudashApp(self.feed)
+        self.app = host_app(self.feed)
         self.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         process = make_process(pid=self.child.pid, start_ticks=start_ticks)
         self.snapshot = make_snapshot(1, processes=(process,))

@@ -10,11 +10,10 @@ import pytest
 from gpudash.feed import collector
 from gpudash.feed.protocol import FeedState
 from gpudash.tui import status
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import keys_in_force
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.status import StatusMessage
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
 
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
 
@@ -31,7 +30,7 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
     monkeypatch: pytest.MonkeyPatch, paused: bool
 ) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(6))
         if paused:
@@ -44,12 +43,12 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
         monkeypatch.setattr(status, "SECONDS", 0.05)
         await pilot.press("+")
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
-        assert app.feed.interval == 5.0
+        assert app.front.feed.interval == 5.0
 
 
 async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(6))
         await pilot.press("d")

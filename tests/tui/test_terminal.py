@@ -24,7 +24,6 @@ from textual.widgets import Static
 
 from gpudash import tui
 from gpudash.feed.protocol import FeedState
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.keyboard import Pastes
 from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter, Reports
 from gpudash.tui.terminal import TerminalApp
@@ -35,6 +34,7 @@ from tests.tui.stage import (
     HandFeed,
     Terminal,
     busy_snapshot,
+    host_app,
     process_of,
     screen_lines,
 )
@@ -240,7 +240,7 @@ async def test_views_that_were_left_are_not_kept() -> None:
         return sum(isinstance(o, View) for o in every), sum(type(o) is Strip for o in every)
 
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         counts = []
@@ -357,7 +357,7 @@ def test_an_answer_counts_however_it_is_cut(cut: int) -> None:
 
 async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await settle(pilot)
@@ -386,7 +386,7 @@ async def driver_of(pilot: object) -> CaptureDriver:
 
 
 async def test_the_keyboard_protocol_is_given_back_as_often_as_it_was_taken() -> None:
-    app = GpudashApp(HandFeed(), driver_class=CaptureDriver)
+    app = host_app(HandFeed(), driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(80, 24)) as pilot:
         driver = await driver_of(pilot)
         for data in ("\x1b[<u", "\x1b[>1u", "\x1b[>25u", "\x1b[<u", "\x1b[<u"):
@@ -395,7 +395,7 @@ async def test_the_keyboard_protocol_is_given_back_as_often_as_it_was_taken() ->
 
 
 async def test_every_motion_of_the_mouse_is_not_asked_for() -> None:
-    app = GpudashApp(HandFeed(), driver_class=CaptureDriver)
+    app = host_app(HandFeed(), driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(80, 24)) as pilot:
         driver = await driver_of(pilot)
         for data in ("\x1b[?1003h", "\x1b[?1015h", "\x1b[?1003l", "\x1b]52;c;eA==\x07"):
@@ -406,7 +406,7 @@ async def test_every_motion_of_the_mouse_is_not_asked_for() -> None:
 @pytest.mark.parametrize("data", ["\x1b[2J", "\x1b[1;1Ha\x1b[5Cb\x1b[1;1H"])
 async def test_what_is_not_understood_passes_and_all_is_drawn_again(data: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(100, 30)) as pilot:
         terminal = Terminal(100, 30)
         feed.give(busy_snapshot())
@@ -435,7 +435,7 @@ async def settle(pilot: object) -> None:
 async def test_terminal_shows_what_textual_would_draw(seed: int) -> None:
     rng = random.Random(seed)
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     width, height = 100, 30
     async with app.run_test(headless=False, size=(width, height)) as pilot:
         terminal = Terminal(width, height)
@@ -467,7 +467,7 @@ async def test_terminal_shows_what_textual_would_draw(seed: int) -> None:
 
 async def test_nothing_is_sent_when_nothing_changed() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await settle(pilot)
@@ -481,7 +481,7 @@ async def test_nothing_is_sent_when_nothing_changed() -> None:
 
 async def test_one_changed_number_is_a_few_bytes() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(120, 40)) as pilot:
         feed.give(busy_snapshot(3))
         await settle(pilot)

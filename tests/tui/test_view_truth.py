@@ -4,9 +4,16 @@ from pathlib import Path
 import pytest
 
 from gpudash.feed.protocol import FeedState
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, text_of, updated
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    Terminal,
+    busy_snapshot,
+    host_app,
+    text_of,
+    updated,
+)
 from tests.waiting import LIMIT_SECONDS
 
 SIZE = (120, 40)
@@ -32,12 +39,12 @@ def colours(terminal: Terminal) -> set[str]:
 @pytest.mark.parametrize("state", [FeedState.STALE, FeedState.RESTARTING])
 async def test_view_of_a_silent_feed_fades_and_says_why(view: str, state: FeedState) -> None:
     feed, terminal = HandFeed(), Terminal(*SIZE)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=SIZE) as pilot:
         feed.give(busy_snapshot())
         await pilot.press(VIEWS[view])
         await updated(app, pilot, terminal)
-        theme = app.dashboard.theme
+        theme = app.front.dashboard.theme
         plain, shrill = (
             {style.color.triplet.hex[1:] for style in styles if style.color and style.color.triplet}
             for styles in ((theme.base, theme.strong), (theme.warn, theme.critical))
@@ -62,7 +69,7 @@ async def test_view_of_a_silent_feed_fades_and_says_why(view: str, state: FeedSt
 @pytest.mark.parametrize("size", [(40, 10), (80, 24)])
 async def test_marks_stand_in_the_first_line_of_a_view(view: str, size: tuple[int, int]) -> None:
     feed, terminal = HandFeed(), Terminal(*size)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=size) as pilot:
         feed.give(busy_snapshot())
         feed.give(busy_snapshot())
@@ -80,7 +87,7 @@ async def test_other_colours_reach_a_view_and_what_lies_below(view: str) -> None
     for start in ("dark", "light"):
         feed, terminal = HandFeed(), Terminal(*SIZE)
         preferences = Preferences(theme=start)
-        app = GpudashApp(feed, driver_class=CaptureDriver, preferences=preferences)
+        app = host_app(feed, driver_class=CaptureDriver, preferences=preferences)
         async with app.run_test(headless=False, size=SIZE) as pilot:
             feed.give(busy_snapshot())
             await pilot.press(VIEWS[view])
@@ -107,7 +114,7 @@ async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escap
 ) -> None:
     feed, terminal = HandFeed(), Terminal(*SIZE)
     preferences = Preferences(str(tmp_path / "config.toml"))
-    app = GpudashApp(feed, driver_class=CaptureDriver, preferences=preferences)
+    app = host_app(feed, driver_class=CaptureDriver, preferences=preferences)
     async with app.run_test(headless=False, size=SIZE) as pilot:
         feed.give(busy_snapshot())
         await pilot.press(*view)
@@ -131,7 +138,7 @@ async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escap
 
 async def test_many_changes_of_colours_leave_none_behind() -> None:
     feed, terminal = HandFeed(), Terminal(*SIZE)
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=SIZE) as pilot:
         feed.give(busy_snapshot())
         await updated(app, pilot, terminal)
@@ -155,7 +162,7 @@ async def test_many_changes_of_colours_leave_none_behind() -> None:
 async def test_nothing_is_said_to_be_missing_before_anything_was_seen(
     key: str, unknown: str
 ) -> None:
-    app = GpudashApp(HandFeed())
+    app = host_app(HandFeed())
     async with app.run_test(size=(100, 20)) as pilot:
         await pilot.press(key)
         await pilot.pause()

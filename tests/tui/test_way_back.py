@@ -6,17 +6,18 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.tui.app import GpudashApp, Overview
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.overview import Overview
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.links import LinksView
 from gpudash.tui.views.process import ProcessView
-from tests.tui.stage import HandFeed, busy_snapshot
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, listing_of
 
 
 @asynccontextmanager
 async def shown(rows: int = 24) -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, rows)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
@@ -84,4 +85,4 @@ async def test_a_filter_chosen_in_a_view_shows_the_overview() -> None:
         await pilot.press("d", "u", "enter")
         await pilot.pause()
         assert isinstance(app.screen, Overview)
-        assert app.dashboard.listing.filter.clauses
+        assert listing_of(app).filter.clauses

@@ -9,8 +9,8 @@ from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.screen import ModalScreen, ScreenResultType
 
+from gpudash.tui.page import Closing
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.view import Closing
 
 
 class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):

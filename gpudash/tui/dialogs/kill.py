@@ -30,9 +30,9 @@ from gpudash.tui.dialogs.question import (
 )
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import KILL_KEYS
+from gpudash.tui.page import put_above
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.view import put_above
 from gpudash.tui.widgets.edit import content
 
 _POLL_SECONDS = 0.1

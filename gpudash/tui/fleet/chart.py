@@ -41,14 +41,14 @@ def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:
 
 def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
     """Return a heading and the chart, nothing where no source has a past."""
-    asked = model.request.charts
-    if not asked:
+    if not model.charts:
         return []
-    found = answered(model, asked[0])
+    (asked,) = model.charts
+    found = answered(model, asked)
     lines, which = ((), "") if found is None else _shown(found, model)
     left = [
         Segment(f" {label(model.chart.metric)}", theme.title),
-        Segment(which if model.host else "  mean of all GPUs", theme.dim),
+        Segment(which if asked.by_device else "  mean of all GPUs", theme.dim),
         Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
     ]
     metric, less, more = (
@@ -85,7 +85,7 @@ def _shown(found: FleetChart, model: FleetModel) -> tuple[Sequence[FleetLine], s
     lines = found.lines
     if len(lines) <= _MAX_CURVES:
         return lines, ""
-    selected = model.ranked_gpus().selected
+    selected = model.gpus.selected
     index = None if selected is None else gpu_index(selected.host, selected.device)
     at = next((n for n, line in enumerate(lines) if line.index == index), 0)
     first = at // _MAX_CURVES * _MAX_CURVES

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
-from gpudash.analysis.filter.words import quoted
 from gpudash.fleet.where import GRAMMAR, TERMS, fits
 from gpudash.model.errors import FilterError
 from gpudash.model.fleet import HostKey
@@ -93,12 +92,6 @@ def apply(model: FleetModel, text: str) -> FilterError | None:
     return error
 
 
-def narrow(model: FleetModel, name: str, value: str) -> None:
-    """Show the GPUs alone on which a term has exactly this value, and their list."""
-    apply(model, f"{name}={quoted(value)}")
-    model.open("gpus")
-
-
 class SoughtMoment:
     """A time that is typed, for the prompt that goes there."""
 
@@ -144,7 +137,7 @@ class SoughtMoment:
     def keep(self) -> None:
         """Show that instant."""
         if self._found is not None and not self._model.go_to(self._found):
-            since = "this screen was opened" if self._model.player is None else "the recording"
+            since = "this screen was opened" if self._model.feed.player is None else "the recording"
             self.warning = f"nothing is known from before {since}"
 
     def take_back(self) -> None:

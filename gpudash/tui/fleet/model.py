@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from gpudash.feed.protocol import Feed, Player
+from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
     HOST_COLUMNS,
@@ -26,6 +26,7 @@ from gpudash.fleet.summary import (
     names_of,
     totals,
 )
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
     FleetHost,
@@ -35,6 +36,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
     HostKey,
+    encode_request,
 )
 from gpudash.model.snapshot import Finding
 from gpudash.tui.fleet.heatmap import ordered
@@ -74,6 +76,14 @@ class FleetFeed(Feed[FleetSnapshot], Protocol):
         """What can be asked for other instants and charts, None for a recording."""
 
 
+OpenHost = Callable[[FleetHost, float], SnapshotFeed]
+"""Returns the feed of a host with an interval; raises UsageError where there is none."""
+
+
+def _open_none(host: FleetHost, _interval: float) -> SnapshotFeed:
+    raise UsageError(f"no ssh leads to {host.name}")
+
+
 class Charted(NamedTuple):
     """What the chart of a host's GPUs shows."""
 
@@ -94,24 +104,25 @@ class Charted(NamedTuple):
 class FleetModel:
     """What is shown of many hosts."""
 
-    def __init__(self, may_enter: Callable[[FleetHost], bool] = lambda _host: False) -> None:
-        """`may_enter` is whether the local screen of a host can be shown, as by ssh."""
-        self.may_enter = may_enter
+    def __init__(
+        self,
+        feed: FleetFeed,
+        open_host: OpenHost = _open_none,
+        reaches: Callable[[FleetHost], bool] = lambda _host: False,
+    ) -> None:
+        """`open_host` opens the feed of a host, of those that ssh `reaches`."""
+        self.feed = feed
+        self.open_host, self._reaches = open_host, reaches
         self.snapshot = EMPTY
         self.revision = 0
         """Counts what was shown."""
         self.time = Timeline()
-        self.player: Player | None = None
-        """Goes through a recording, where it is one: all that it delivers is shown."""
-        self.asked_last = FleetRequest()
+        self._asked_last = FleetRequest()
         self.retries = 0
         """How often hosts that do not answer were to be connected at once."""
         self.chart = Charted()
-        self.has_room = False
-        """Whether the map leaves room for a chart of all GPUs."""
-        self.page = "cluster"
-        self.host: HostKey | None = None
-        """The host whose GPUs the page of GPUs shows, None for those of all."""
+        self.charts: tuple[ChartRequest, ...] = ()
+        """Those that the page in front shows."""
         self.painting: Painting = PAINTINGS[0]
         self.filter_text = ""
         self.status_message = StatusMessage()
@@ -136,7 +147,6 @@ class FleetModel:
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.finding = 0
-        self._came_from: list[tuple[str, HostKey | None]] = []
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
@@ -145,7 +155,7 @@ class FleetModel:
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether anything of it is to be shown."""
-        if self.player is not None:
+        if self.feed.player is not None:
             self.time.latest = snapshot
             self._show(snapshot)
             return True
@@ -155,25 +165,31 @@ class FleetModel:
         # A chart may be waited for while time stands still.
         return is_shown or bool(snapshot.charts)
 
+    def catch_up(self) -> None:
+        """Receive the latest, if that arrived while no page of many hosts was in front."""
+        latest = self.feed.latest
+        if latest is not None and latest is not self.time.latest:
+            self.receive(latest, self.feed.latest_line)
+
     def step(self, samples: int) -> None:
         """Show an earlier or later sample; the one after the last is the present."""
-        if self.player is not None:
-            self.player.step(samples, self.snapshot.taken_at)
+        if self.feed.player is not None:
+            self.feed.player.step(samples, self.snapshot.taken_at)
             return
         self._show(self.time.step(samples, has_past=self.has_past) or self.snapshot)
 
     def go_to(self, moment: datetime) -> bool:
         """Show an instant, or the first that is known; return whether it can be known."""
-        if self.player is not None:
-            self.player.seek(moment)
-            return moment >= self.player.extent[0]
+        if self.feed.player is not None:
+            self.feed.player.seek(moment)
+            return moment >= self.feed.player.extent[0]
         self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
         return self.has_past or self.time.reaches(moment)
 
     def toggle(self) -> None:
         """Stay at what is shown, or go on."""
-        if self.player is not None:
-            self.player.toggle()
+        if self.feed.player is not None:
+            self.feed.player.toggle()
         elif self.time.moment is not None:
             self.go_live()
         elif self.snapshot is not EMPTY:
@@ -182,7 +198,7 @@ class FleetModel:
     @property
     def newest_at(self) -> datetime:
         """When the newest that there is was taken."""
-        return self.time.latest.taken_at if self.player is None else self.player.extent[1]
+        return self.time.latest.taken_at if self.feed.player is None else self.feed.player.extent[1]
 
     def go_live(self) -> None:
         """Show the present again."""
@@ -191,34 +207,50 @@ class FleetModel:
     @property
     def has_past(self) -> bool:
         """Whether a source knows instants from before it was watched, and can be asked."""
-        return self.player is None and any(
+        return self.feed.player is None and any(
             source.kind in _WITH_PAST for source in self.snapshot.sources
         )
 
     # What the collector is asked for
 
-    @property
-    def request(self) -> FleetRequest:
-        """All that the screen needs beside the present."""
-        charts: tuple[ChartRequest, ...] = ()
-        if self.page == "gpus" and self.host is not None and self.has_past:
-            cluster, name = self.host
-            charts = (
-                ChartRequest(
-                    metric=self.chart.metric,
-                    span_seconds=self.chart.span_seconds,
-                    hosts=(name,),
-                    cluster=cluster,
-                    by_device=True,
-                ),
-            )
-        elif self.page == "cluster" and self.has_room and self.has_past and not self.time.asked:
-            pasts = [source for source in self.snapshot.sources if source.kind in _WITH_PAST]
-            # The means of two servers are not the mean of all.
-            if len(pasts) == 1:
-                metric, span = self.chart
-                charts = (ChartRequest(metric=metric, span_seconds=span, points=_POINTS),)
-        return FleetRequest(at=self.time.asked, charts=charts, retries=self.retries)
+    def ask(self) -> bool:
+        """Ask the collector for what the screen needs beside the present; return if that is new."""
+        request = FleetRequest(at=self.time.asked, charts=self.charts, retries=self.retries)
+        if self.feed.collector is None or request == self._asked_last:
+            return False
+        self._asked_last = request
+        self.feed.collector.ask(encode_request(request))
+        return True
+
+    def chart_of_all(self) -> tuple[ChartRequest, ...]:
+        """Return the chart of all GPUs, none where no source has it."""
+        if not self.has_past or self.time.asked is not None:
+            return ()
+        pasts = [source for source in self.snapshot.sources if source.kind in _WITH_PAST]
+        # The means of two servers are not the mean of all.
+        if len(pasts) != 1:
+            return ()
+        metric, span = self.chart
+        return (ChartRequest(metric=metric, span_seconds=span, points=_POINTS),)
+
+    def chart_of(self, host: HostKey) -> tuple[ChartRequest, ...]:
+        """Return the chart of a host's GPUs, none where no source has it."""
+        if not self.has_past:
+            return ()
+        cluster, name = host
+        metric, span = self.chart
+        chart = ChartRequest(
+            metric=metric, span_seconds=span, hosts=(name,), cluster=cluster, by_device=True
+        )
+        return (chart,)
+
+    # Hosts
+
+    def may_enter(self, host: FleetHost) -> bool:
+        """Whether the overview of a host can be shown, which is of the present."""
+        return self.feed.player is None and self._reaches(host)
+
+    # What is derived
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
@@ -276,12 +308,10 @@ class FleetModel:
             self.hosts.fill(self.rows)
         return self.hosts
 
-    def ranked_gpus(self) -> Ranking[GpuRow]:
-        """Return the GPUs of the host that is looked at, or of all."""
-        if self._is_due("gpus", self.host):
-            rows = self.rows
-            if self.host is not None:
-                rows = [row for row in rows if row.host.key == self.host]
+    def ranked_gpus(self, host: HostKey | None = None) -> Ranking[GpuRow]:
+        """Return the GPUs of a host, or of all."""
+        if self._is_due("gpus", host):
+            rows = [row for row in self.rows if host in (None, row.host.key)]
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
         return self.gpus
 
@@ -328,25 +358,7 @@ class FleetModel:
     def message(self, text: str) -> None:
         self.status_message.show(text)
 
-    # Pages
-
-    def open(self, page: str, host: HostKey | None = None) -> None:
-        """Show a page; one that is left for a host's GPUs is come back to."""
-        if (page, host) == (self.page, self.host):
-            return
-        self._came_from = [*self._came_from, (self.page, self.host)] if host is not None else []
-        self.page, self.host = page, host
-
-    def back(self) -> None:
-        """Go back to the present; from there to the page before, to the map, and to no filter."""
-        if self.time.moment is not None:
-            self.go_live()
-        elif self._came_from:
-            self.page, self.host = self._came_from.pop()
-        elif self.page != "cluster":
-            self.page, self.host = "cluster", None
-        elif self.is_filtered:
-            self.filter_by("", None)
+    # The filter
 
     def filter_by(self, text: str, fits: Fits | None) -> None:
         """Show only the GPUs that pass a filter, whose text it is; None for all."""

@@ -160,9 +160,9 @@ class FindingsView(View):
             each.device.key for each in dashboard.devices.rows if _is_about(finding, each.device)
         ]
         if row is not None:
-            self.post_message(self.Open(ProcessView(dashboard, row)))
+            self.open_above(ProcessView(dashboard, row))
         elif keys:
-            self.post_message(self.Open(DeviceView(dashboard, keys[0])))
+            self.open_above(DeviceView(dashboard, keys[0]))
 
     def on_click(self, event: Click) -> None:
         """Move to the finding that was clicked and open it."""

@@ -150,7 +150,7 @@ class UsersView(View):
         """Ask for the processes of the user under the cursor."""
         user = self._ranking.selected
         if user is not None and user.name:
-            self.post_message(self.Filter(f"user={quoted(user.name)}"))
+            self.filter_by(f"user={quoted(user.name)}")
         elif user is not None:
             self.dashboard.message = "the owner of these processes is unknown"
 

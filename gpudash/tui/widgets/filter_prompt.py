@@ -29,7 +29,7 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
 
 if TYPE_CHECKING:
-    from gpudash.tui.base import BaseApp
+    from gpudash.tui.app import GpudashApp
 
 _SIGN = " / "
 _CARET = "^"
@@ -230,7 +230,7 @@ class FilterPrompt(Vertical):
     def on_input_changed(self, message: Edit.Changed) -> None:
         """Filter with every letter, once it is on screen."""
         message.stop()
-        self.call_after_refresh(cast("BaseApp", self.app).call_when_sent, self._apply)
+        self.call_after_refresh(cast("GpudashApp", self.app).call_when_sent, self._apply)
 
     def _apply(self) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""

@@ -6,9 +6,8 @@ import pytest
 from textual.events import Resize
 from textual.message import Message
 
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, text_of
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines, text_of
 
 DIALOGS = ("colon", "f2", "g", "h", "K")
 
@@ -21,7 +20,7 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
     if look == "16":
         monkeypatch.setenv("TERM", "linux")
         monkeypatch.delenv("COLORTERM", raising=False)
-    app = GpudashApp(
+    app = host_app(
         feed := HandFeed(),
         no_color=look == "none",
         preferences=Preferences(None, ascii=look == "ascii"),
@@ -43,7 +42,7 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
 @pytest.mark.parametrize("size", [(40, 12), (23, 7), (10, 3), (1, 1)])
 async def test_dialogs_fit_terminals_of_every_size(key: str, size: tuple[int, int]) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     app.guard_seconds = 0.0, 0.0
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
@@ -60,19 +59,19 @@ async def test_dialogs_fit_terminals_of_every_size(key: str, size: tuple[int, in
 @pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])
 async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[str, ...]) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("colon", *keys)
         await pilot.pause()
-        assert app.dashboard.playhead.paused
+        assert app.front.dashboard.playhead.paused
 
 
 @pytest.mark.parametrize("key", DIALOGS)
 async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
     widths: list[int] = []
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
 
     def note(message: Message) -> None:
         if isinstance(message, Resize) and app.screen.is_modal:

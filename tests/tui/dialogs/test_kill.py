@@ -13,14 +13,13 @@ import psutil
 import pytest
 from textual.events import Key
 
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.link import FrameLimiter
 from tests.actions.kill.family import Family
 from tests.factories import make_host
 from tests.holders import sleep_as
 from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
-from tests.tui.stage import CaptureDriver, HandFeed, process_of
+from tests.tui.stage import CaptureDriver, HandFeed, host_app, process_of
 from tests.waiting import LIMIT_SECONDS, child_named, child_of, until
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
@@ -224,7 +223,7 @@ async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) ->
 
 async def test_keys_do_not_answer_what_has_not_reached_the_terminal(victim: Any) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     app.guard_seconds = 0.0, 0.0
     async with app.run_test(headless=False, size=(120, 36)) as pilot:
         on = Stage(app, pilot, feed)
@@ -411,14 +410,14 @@ async def test_without_a_process_there_is_no_question() -> None:
 async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
     async with stage() as on:
         on.feed.give(host_of(process_for(victim.pid)))
-        on.app.dashboard.read_only = True
+        on.app.front.dashboard.read_only = True
         for key in ("K", "T", "I", "f9"):
             await on.pilot.press(key)
         assert not on.app.screen.is_modal
 
 
 def test_the_screen_does_not_load_what_can_signal_before_it_is_asked() -> None:
-    rooms = "'gpudash.actions.kill', 'gpudash.tui.actions.kill'"
+    rooms = "'gpudash.actions.kill', 'gpudash.tui.kill'"
     loaded = f"[m for m in sys.modules if m.startswith(({rooms}))]"
     code = f"import sys, gpudash.tui.app; print({loaded})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,13 +26,14 @@ builtins.open = io.open = without_proc(open)
 for name in ("open", "stat", "lstat", "listdir", "scandir", "readlink", "access"):
     setattr(os, name, without_proc(getattr(os, name)))
 
-from gpudash.tui.fleet.app import FleetApp
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from tests.fleet.many import HandFleetFeed, fleet, some_hosts
 
 async def main():
     feed = HandFleetFeed()
-    app = FleetApp(feed, FleetModel())
+    app = GpudashApp(MapPage(FleetModel(feed)))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(fleet(some_hosts(40)))
         for key in ("1", "2", "3", "4", "5", "6", "1"):

@@ -30,7 +30,7 @@ from tests.factories import (
     make_process_device,
     make_snapshot,
 )
-from tests.tui.stage import HandFeed, screen_lines, text_of
+from tests.tui.stage import HandFeed, host_app, screen_lines, text_of
 
 chart.load()
 
@@ -65,7 +65,7 @@ def place_of(app: GpudashApp, text: str) -> tuple[int, int]:
 
 async def test_shows_the_gpu_of_the_selected_process() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     share = make_process_device(index=2)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied(processes=(make_process(devices=(share,)),)))
@@ -83,7 +83,7 @@ async def test_shows_the_gpu_of_the_selected_process() -> None:
 
 async def test_lines_in_view_are_shown_also_where_the_keys_fill_the_footer() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d")
@@ -95,7 +95,7 @@ async def test_lines_in_view_are_shown_also_where_the_keys_fill_the_footer() -> 
 
 async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(140, 40)) as pilot:
         feed.give(varied())
         await pilot.press("d", "x")
@@ -113,7 +113,7 @@ async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
 
 async def test_keys_turn_to_other_gpus_and_around() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied(3))
         await pilot.press("d", "right")
@@ -127,7 +127,7 @@ async def test_keys_turn_to_other_gpus_and_around() -> None:
 
 async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(varied())
         await pilot.press("d")
@@ -145,7 +145,7 @@ async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
 
 async def test_click_finds_the_metric_also_when_scrolled() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d", "j", "j", "j", "j", "j")
@@ -160,7 +160,7 @@ async def test_click_finds_the_metric_also_when_scrolled() -> None:
 )
 async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     fault = Fault(source="nvml", message=clean("fell off the bus"))
     gone = make_device(state=state, fault=fault if state == "lost" else None)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -172,7 +172,7 @@ async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
 
 async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         first = varied(3)
         feed.give(first)
@@ -207,7 +207,7 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
     )
     holder = make_process(devices=(make_process_device(uuid="MIG-1"),))
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 40)) as pilot:
         feed.give(make_snapshot(1, devices=(parent, part), processes=(holder,)))
         await pilot.press("d")
@@ -225,7 +225,7 @@ async def test_a_rate_that_is_not_read_is_not_missing_on_the_device() -> None:
     known = make_device(pcie_link_width=16, pcie_tx_bytes_per_second=None)
     for device, word in ((known, "unread"), (replace(known, state="lost"), "")):
         feed = HandFeed()
-        app = GpudashApp(feed)
+        app = host_app(feed)
         async with app.run_test(size=(200, 60)) as pilot:
             feed.give(make_snapshot(1, devices=(device,)))
             await pilot.press("d")
@@ -237,7 +237,7 @@ async def test_a_rate_that_is_not_read_is_not_missing_on_the_device() -> None:
 async def test_hostile_names_are_harmless() -> None:
     hostile = clean("\x1b]0;owned\x07[/x]\u202e")
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     process = make_process(command_line=(hostile,), username=hostile)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(make_snapshot(1, devices=(make_device(name=hostile),), processes=(process,)))
@@ -250,7 +250,7 @@ async def test_hostile_names_are_harmless() -> None:
 @pytest.mark.parametrize("keys", [(), ("a", "z"), ("x",)])
 async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(200, 60)) as pilot:
         feed.give(varied(64))
         await pilot.press("d", *keys)
@@ -268,7 +268,7 @@ async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
 
 async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         first = varied()
         feed.give(first)
@@ -311,7 +311,7 @@ def test_each_group_that_a_device_has_is_named() -> None:
 
 async def test_metric_is_cycled_and_chosen_by_name() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d", "tab")
@@ -325,7 +325,7 @@ async def test_metric_is_cycled_and_chosen_by_name() -> None:
 
 async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),)))
         await pilot.press("d", "l", *"power", "enter")
@@ -335,7 +335,7 @@ async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
 
 async def test_range_and_zoom() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d")
@@ -350,7 +350,7 @@ async def test_range_and_zoom() -> None:
 
 async def test_numbers_tell_the_past_of_the_chart() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         first = make_snapshot(1, devices=(make_device(gpu_utilization_percent=20),))
         feed.give(first)
@@ -364,7 +364,7 @@ async def test_numbers_tell_the_past_of_the_chart() -> None:
 
 async def test_pause_keeps_the_chart_where_it_was() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         first = varied(1)
         feed.give(first)
@@ -381,7 +381,7 @@ async def test_pause_keeps_the_chart_where_it_was() -> None:
 
 async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed, no_color=True)
+    app = host_app(feed, no_color=True)
     shares = (make_process_device(index=0), make_process_device(index=3))
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(varied(processes=(make_process(devices=shares),), topology=None))
@@ -404,7 +404,7 @@ async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
 
 async def test_large_chart_takes_the_screen() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d", "z")
@@ -419,7 +419,7 @@ async def test_large_chart_takes_the_screen() -> None:
 
 async def test_of_many_gpus_the_highest_are_compared() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     devices = tuple(make_device(index=n, gpu_utilization_percent=n) for n in range(64))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(make_snapshot(64, devices=devices, topology=None))
@@ -481,7 +481,7 @@ async def test_charts_are_drawn_once_plotext_is_loaded(
     if missing:
         monkeypatch.setitem(sys.modules, "plotext", None)
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(varied())
         await pilot.press("d")

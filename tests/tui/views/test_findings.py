@@ -21,7 +21,7 @@ from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.findings import FindingCursor, FindingsView
 from gpudash.tui.views.process import ProcessView
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
-from tests.tui.stage import HandFeed, screen_lines
+from tests.tui.stage import HandFeed, host_app, screen_lines
 
 
 def trapped(**first: Any) -> Snapshot:
@@ -49,7 +49,7 @@ async def shown(
     snapshot: Snapshot, size: tuple[int, int] = (80, 24), **settings: Any
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(**settings))
+    app = host_app(feed, preferences=Preferences(**settings))
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot)
         for _ in range(100):

@@ -19,7 +19,7 @@ from tests.factories import (
     make_snapshot,
     make_topology,
 )
-from tests.tui.stage import HandFeed, screen_lines
+from tests.tui.stage import HandFeed, host_app, screen_lines
 
 
 @asynccontextmanager
@@ -28,7 +28,7 @@ async def links(
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
     """The view over a snapshot."""
     feed = HandFeed()
-    app = GpudashApp(feed, **options)
+    app = host_app(feed, **options)
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot)
         await pilot.press("m")

@@ -27,7 +27,16 @@ from tests import waiting
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, process_of, screen_lines, selected
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    Terminal,
+    host_app,
+    listing_of,
+    process_of,
+    screen_lines,
+    selected,
+)
 
 Holders = Callable[..., list[Holder]]
 
@@ -67,7 +76,7 @@ async def view(
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
     """The view of the first of the processes."""
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=driver)
+    app = host_app(feed, driver_class=driver)
     async with app.run_test(headless=driver is None, size=size) as pilot:
         feed.give(host_of(*processes, **overrides))
         await pilot.press(key)
@@ -152,7 +161,7 @@ async def test_the_footer_offers_to_kill_it_unless_nothing_may_be_sent(job: int)
         await until(app, pilot, "Kill this process?")
         await pilot.press("escape")
     feed = HandFeed()
-    app = GpudashApp(feed, preferences=Preferences(read_only=True))
+    app = host_app(feed, preferences=Preferences(read_only=True))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(host_of(process_of(0)))
         await pilot.press("enter")
@@ -192,11 +201,11 @@ async def test_exited_process_stays_and_says_since_when(holders: Holders) -> Non
     (holder,) = holders(1)
     now = 50.0
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         feed.give(host_of(shown(holder.pid), process_of(31)))
-        row = next(row for row in app.dashboard.listing.rows if row.process.pid == holder.pid)
-        app.push_screen(ProcessView(app.dashboard, row, clock=lambda: now))
+        row = next(row for row in listing_of(app).rows if row.process.pid == holder.pid)
+        app.push_screen(ProcessView(app.front.dashboard, row, clock=lambda: now))
         await until(app, pilot, " variables")
         holder.end()
         feed.give(host_of(process_of(31)))
@@ -228,11 +237,11 @@ async def test_end_of_one_that_had_left_its_gpu_is_when_it_ended(holders: Holder
         app.screen.post_message(ProcessView.Inspected(inspect(process, snapshot)))
 
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         feed.give(snapshot)
-        (row,) = app.dashboard.listing.rows
-        app.push_screen(ProcessView(app.dashboard, row, clock=lambda: now))
+        (row,) = listing_of(app).rows
+        app.push_screen(ProcessView(app.front.dashboard, row, clock=lambda: now))
         assert "K kill" in await until(app, pilot, "ENVIRONMENT")
         feed.give(host_of())
         assert "K kill" not in await until(app, pilot, "LEFT THE GPU")
@@ -263,7 +272,7 @@ async def test_it_left_when_the_last_sample_had_it(job: int) -> None:
         return host_of(*processes, host=host)
 
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         feed.give(sampled(0, shown(job)))
         await pilot.press("enter")
@@ -298,7 +307,7 @@ async def test_nothing_is_signalled_once_the_process_is_gone(job: int) -> None:
 async def test_process_stays_selected_while_the_list_changes(job: int) -> None:
     others = [process_of(number) for number in range(30, 35)]
     async with view(shown(job), *others) as (app, pilot, feed):
-        app.dashboard.listing.move_to(3)
+        listing_of(app).move_to(3)
         feed.give(host_of(*others, shown(job)))
         await pilot.pause()
         assert selected(app) == job
@@ -306,7 +315,7 @@ async def test_process_stays_selected_while_the_list_changes(job: int) -> None:
 
 async def test_the_past_before_its_first_moment_is_said_to_be_without_it(job: int) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         for number, processes in enumerate([(), (shown(job),)]):
             host = make_host(hostname=HERE.hostname, uptime_seconds=1000.0 + number)

@@ -27,7 +27,7 @@ from tests.factories import (
     make_snapshot,
 )
 from tests.tui.dashboards import THEME
-from tests.tui.stage import HandFeed, screen_lines
+from tests.tui.stage import HandFeed, host_app, listing_of, screen_lines
 
 
 def held(pid: int, owner: str | None, gib: int, *, gpu: int = 0, sm: int = 50) -> Process:
@@ -54,7 +54,7 @@ async def users(
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
     """The view over processes on four GPUs."""
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot(*processes))
         await pilot.press("u")
@@ -81,7 +81,7 @@ def names(app: GpudashApp) -> list[str]:
 
 
 def filter_in_force(app: GpudashApp) -> str:
-    return str(app.dashboard.listing.filter)
+    return str(listing_of(app).filter)
 
 
 async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
@@ -134,7 +134,7 @@ async def test_enter_shows_only_the_processes_of_the_user() -> None:
         await pilot.press("down", "enter")
         await pilot.pause()
         assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in app.dashboard.listing.rows} == {2, 3}
+        assert {row.process.pid for row in listing_of(app).rows} == {2, 3}
 
 
 async def test_click_on_a_user_does_so_too() -> None:
@@ -142,7 +142,7 @@ async def test_click_on_a_user_does_so_too() -> None:
         await pilot.click("#body", offset=(3, 3))
         await pilot.pause()
         assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in app.dashboard.listing.rows} == {4}
+        assert {row.process.pid for row in listing_of(app).rows} == {4}
 
 
 async def test_click_on_the_total_or_below_chooses_nobody() -> None:
@@ -157,7 +157,7 @@ async def test_strange_name_filters_exactly_its_own_processes(owner: str) -> Non
     async with users(held(1, owner, 40), held(2, "b", 10)) as (app, pilot, _):
         await pilot.press("enter")
         await pilot.pause()
-        assert [row.process.pid for row in app.dashboard.listing.rows] == [1]
+        assert [row.process.pid for row in listing_of(app).rows] == [1]
 
 
 @pytest.mark.parametrize("owner", [None, "", "x" * 1500])
@@ -182,7 +182,7 @@ async def test_an_idle_time_is_the_one_of_the_list_of_processes() -> None:
         feed.give(diagnosis.examine(later))
         await pilot.pause()
         assert "2h00m" in screen_lines(app)[2]
-        (row,) = app.dashboard.listing.everything
+        (row,) = listing_of(app).everything
         assert row.process.idle_seconds == 7200
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from gpudash.tui.actions.views import view_class
 from gpudash.tui.bindings import bindings
+from gpudash.tui.host import view_class
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.views.view import View
 

@@ -24,6 +24,7 @@ from gpudash.tui.draw.chart import drawn
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.keymap import DEVICE_KEYS, Key
+from gpudash.tui.page import put_above
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.device.chart import Charting, Time, legend, title
 from gpudash.tui.views.device.details import (
@@ -38,7 +39,7 @@ from gpudash.tui.views.device.details import (
     shares_of,
     sheet,
 )
-from gpudash.tui.views.view import View, put_above
+from gpudash.tui.views.view import View
 
 _MAX_FAULT_LINES = 3
 

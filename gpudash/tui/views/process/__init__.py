@@ -14,7 +14,7 @@ from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
-from gpudash.tui.bindings import bindings, shown_key, signalling_keys
+from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import PROCESS_KEYS, Key
@@ -107,7 +107,7 @@ class ProcessView(View):
     ) -> None:
         """`section` is `tree` or `environment` to begin there."""
         super().__init__(dashboard)
-        self.keys += signalling_keys(dashboard.keys)
+        self.keys += tuple(key for key in dashboard.keys if key.signals)
         self._row = row
         self._section = section
         """The section that is kept at the top until the view is scrolled."""

@@ -11,19 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from gpudash.actions.kill.audit import AuditTrail
 from gpudash.actions.kill.report import Report, describe
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal
-from gpudash.tui.actions.processes import NONE_SELECTED
 from gpudash.tui.dialogs.kill import Answer, KillScreen
-from gpudash.tui.views.view import View, put_above
-
-if TYPE_CHECKING:
-    from gpudash.tui.app import GpudashApp
+from gpudash.tui.host import NONE_SELECTED, HostPage
+from gpudash.tui.page import put_above
 
 _POLL_SECONDS = 0.1
 _AUDIT_SECONDS = 1.0
@@ -35,29 +32,28 @@ _FOLLOW_SECONDS = 30.0
 _Result = TypeVar("_Result")
 
 
-def ask(app: GpudashApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
-    """Ask whether to signal the tagged processes, or the selected one where none is tagged.
-
-    Over another view, which shows no tags, it is the selected one.
-    """
-    listing = app.dashboard.listing
-    rows = [] if isinstance(app.screen, View) else listing.tagged_rows
-    if not rows and listing.selected is not None:
-        listing.hold()
-        rows = [listing.selected]
+def ask(page: HostPage, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
+    """Ask whether to signal the tagged processes, or the selected one where none is tagged."""
+    rows = page.chosen_rows
     if not rows:
-        app.show_message(NONE_SELECTED)
+        page.show_message(NONE_SELECTED)
         return
-    selection = KillSelection(rows, app.dashboard.snapshot)
+    selection = KillSelection(rows, page.dashboard.snapshot)
     selection.find_trees_in_thread()
-    _Flow(app, selection, timeouts).ask(find_signal(signal_name))
+    _Flow(page, selection, timeouts).ask(find_signal(signal_name))
 
 
 class _Flow:
     """One selection, from the question to the result."""
 
-    def __init__(self, app: GpudashApp, selection: KillSelection, timeouts: Timeouts) -> None:
-        self._app, self._selection, self._timeouts = app, selection, timeouts
+    def __init__(self, page: HostPage, selection: KillSelection, timeouts: Timeouts) -> None:
+        # The page may be closed before there is a result.
+        self._app, self._dashboard = page.app, page.dashboard
+        self._selection, self._timeouts = selection, timeouts
+
+    def _show(self, message: str, *, stays: bool = False) -> None:
+        self._dashboard.status_message.show(message, stays=stays)
+        self._app.outdated = True
 
     def ask(
         self, signal: Signal, *, result: str = "", offer: str = "", with_tree: bool = False
@@ -67,8 +63,8 @@ class _Flow:
         dialog = KillScreen(
             self._selection,
             signal,
-            self._app.dashboard.theme,
-            latest=lambda: self._app.dashboard.snapshot,
+            self._dashboard.theme,
+            latest=lambda: self._dashboard.snapshot,
             guard_seconds=unasked if offer else asked,
             offer=offer,
             with_tree=with_tree,
@@ -78,17 +74,17 @@ class _Flow:
 
     def _answered(self, result: str, answer: Answer | None) -> None:
         if answer is not None:
-            self._app.show_message("")
+            self._show("")
             self._app.run_worker(self._carry_out(answer))
             return
         ended = bool(self._selection.targets) and not self._selection.living
         self._selection.close()
-        self._app.show_message("ended by itself; nothing was sent" if ended else result)
+        self._show("ended by itself; nothing was sent" if ended else result)
 
     async def _carry_out(self, answer: Answer) -> None:
         """Signal, wait, and offer SIGKILL to those that ignored it or keep memory in use."""
         app, selection, trail = self._app, self._selection, AuditTrail()
-        history, loop = app.dashboard.history, asyncio.get_running_loop()
+        history, loop = self._dashboard.history, asyncio.get_running_loop()
         kill = Kill(
             selection.requests(with_tree=answer.with_tree),
             answer.signal,
@@ -100,7 +96,7 @@ class _Flow:
         kill.send()
 
         def progress(text: str) -> None:
-            loop.call_soon_threadsafe(partial(app.show_message, text, stays=True))
+            loop.call_soon_threadsafe(partial(self._show, text, stays=True))
 
         def wait() -> tuple[Report, Sequence[str]]:
             report = kill.wait(before, latest=lambda: history.latest, progress=progress)
@@ -111,7 +107,7 @@ class _Flow:
         # Left while it waits, the program ends before the thread: the selection stays open for it.
         report, errors = await _in_thread(wait)
         result = _text(report, errors)
-        app.show_message(result)
+        self._show(result)
         if not report.heads:
             await self._follow(report, errors, result)
             selection.close()
@@ -128,7 +124,7 @@ class _Flow:
 
     async def _follow(self, report: Report, errors: Sequence[str], result: str) -> None:
         """Correct the result for a while, as long as it is shown."""
-        dashboard = self._app.dashboard
+        dashboard = self._dashboard
         deadline, seen = time.monotonic() + _FOLLOW_SECONDS, dashboard.history.latest
         while dashboard.message == result and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_SECONDS)
@@ -138,7 +134,7 @@ class _Flow:
             text = _text(report, errors)
             if text != result and dashboard.message == result:
                 result = text
-                self._app.show_message(result)
+                self._show(result)
 
 
 def _text(report: Report, errors: Sequence[str]) -> str:

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from gpudash.tui.draw.picture import robust
 
 if TYPE_CHECKING:
-    from gpudash.tui.base import BaseApp
+    from gpudash.tui.app import GpudashApp
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_FILES = 1000
 """Names that are tried in a folder for the pictures of one second."""
 
 
-def save_screen(app: BaseApp) -> None:
+def save_screen(app: GpudashApp) -> None:
     """Save what is shown to a file named after the host and the time of the sample.
 
     It goes to the working directory, or home where that takes no file; the result is a message.
     """
-    what, taken_at = app.pictured()
+    what, taken_at = app.front.pictured()
     name = _NOT_IN_NAMES.sub("-", what).strip(".-")
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
 from gpudash.feed.protocol import RemoteHost
 from gpudash.model.errors import GpudashError
-from gpudash.tui.actions.processes import NONE_SELECTED
-from gpudash.tui.views.view import View
-
-if TYPE_CHECKING:
-    from gpudash.analysis.table import ProcessRow
-    from gpudash.tui.app import GpudashApp
+from gpudash.tui.host import NONE_SELECTED, HostPage
 
 _NOT_FOUND, _NO_SSH = 127, 255
 _RESULTS = {
@@ -27,7 +21,7 @@ _RESULTS = {
 
 
 def kill_there(
-    app: GpudashApp,
+    page: HostPage,
     host: RemoteHost,
     signal_name: str,
     call: Callable[[Sequence[str]], int] = subprocess.call,
@@ -36,30 +30,27 @@ def kill_there(
 
     Each is named by its PID and start time, so that a PID that was reused is not hit.
     """
-    listing = app.dashboard.listing
-    rows: Sequence[ProcessRow] = () if isinstance(app.screen, View) else listing.tagged_rows
-    if not rows and listing.selected is not None:
-        rows = [listing.selected]
+    rows = page.chosen_rows
     names = [
         f"{row.process.pid}:{row.process.start_ticks}" for row in rows if row.process.start_ticks
     ]
     if not rows:
-        app.show_message(NONE_SELECTED)
+        page.show_message(NONE_SELECTED)
         return
     if len(names) < len(rows):
-        app.show_message(f"{host.name} does not report when a process started: nothing was sent")
+        page.show_message(f"{host.name} does not report when a process started: nothing was sent")
         return
     try:
         command = host.run(["kill", "-s", signal_name, *names])
-        with app.suspend():
+        with page.app.suspend():
             print(f"gpudash: {host.name}", flush=True)
             status = call(command)
     except SuspendNotSupported:
-        app.show_message("this terminal cannot be lent to ssh: nothing was sent")
+        page.show_message("this terminal cannot be lent to ssh: nothing was sent")
         return
     except (OSError, GpudashError) as error:
-        app.show_message(f"ssh {host.name}: {error}; nothing was sent")
+        page.show_message(f"ssh {host.name}: {error}; nothing was sent")
         return
     text = _RESULTS.get(status, f"gpudash kill on {{host}} ended with status {status}")
-    app.forget_frame()
-    app.show_message(text.format(host=host.name))
+    page.app.forget_frame()
+    page.show_message(text.format(host=host.name))

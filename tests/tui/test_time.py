@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording
-from gpudash.tui.actions.time import times
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.host import times
 from tests.feed.recording.lines import START, line, write
 from tests.tui.kill_stage import Stage
-from tests.tui.stage import HandFeed, text_of
+from tests.tui.stage import HandFeed, host_app, text_of
 
 
 @asynccontextmanager
@@ -24,7 +24,7 @@ async def replayed(path: Path) -> AsyncIterator[tuple[GpudashApp, Pilot[int], St
     playback = Playback(recording, recording.first)
     playback.start()
     playback.pause()
-    app = GpudashApp(playback)
+    app = host_app(playback)
     async with app.run_test(size=(100, 30)) as pilot:
         stage = Stage(app, pilot, HandFeed())
         await stage.until(lambda: "PAUSED" in text_of(app))
@@ -51,7 +51,7 @@ async def test_a_typed_time_is_gone_to_though_no_list_has_it(
         assert f"{moment:%H:%M:%S}" in text_of(app)
         await pilot.press("enter")
         wanted = START + timedelta(seconds=second)
-        await stage.until(lambda: app.dashboard.snapshot.taken_at == wanted)
+        await stage.until(lambda: app.front.dashboard.snapshot.taken_at == wanted)
 
 
 async def test_a_typed_time_that_the_list_has_is_there_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
 from tests.tui.kill_stage import Start, host_of, process_for, stage
-from tests.tui.stage import process_of
+from tests.tui.stage import listing_of, process_of
 from tests.waiting import LIMIT_SECONDS
 
 DEAF = (
@@ -58,7 +58,7 @@ async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(vi
         await on.pilot.press("y")
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(LIMIT_SECONDS)
-        await on.until(lambda: on.app.dashboard.message == ended)
+        await on.until(lambda: on.app.front.dashboard.message == ended)
 
 
 async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_before(
@@ -73,7 +73,7 @@ async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_
         on.app.show_message("")
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
-        assert on.app.dashboard.message == ""
+        assert on.app.front.dashboard.message == ""
 
 
 async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
@@ -87,7 +87,7 @@ async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
         await on.reports(f"killed {victim.pid} (alice); waiting")
         on.feed.give(host_of(process))
         on.feed.give(host_of())
-        await on.until(lambda: not on.app.dashboard.message)
+        await on.until(lambda: not on.app.front.dashboard.message)
 
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) -> None:
@@ -132,7 +132,7 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(start: St
         await on.pilot.press("h")
         await on.until(lambda: on.app.screen.is_modal and type(on.app.screen) is not KillScreen)
         timeouts.is_released.set()
-        await on.until(lambda: "ignored SIGTERM" in on.app.dashboard.message)
+        await on.until(lambda: "ignored SIGTERM" in on.app.front.dashboard.message)
         await on.pilot.pause(0.3)
         assert not isinstance(on.app.screen, KillScreen)
         await on.pilot.press("escape")
@@ -201,7 +201,7 @@ async def test_tagged_processes_are_one_question(start: Start) -> None:
     async with stage() as on:
         processes = [process_for(each.pid) for each in (one, two, spared)]
         on.feed.give(host_of(*processes))
-        on.app.dashboard.listing.tagged = {each.key for each in processes[:2]}
+        listing_of(on.app).tagged = {each.key for each in processes[:2]}
         await on.pilot.press("K")
         await on.asked()
         await on.shows("Kill these 2 processes?", "frees     4.0 GiB on GPU 0-1")
@@ -218,7 +218,7 @@ async def test_one_refused_of_several_is_named_and_spares_no_other(start: Start)
     async with stage() as on:
         init = process_of(1, pid=1)
         on.feed.give(host_of(process_for(one.pid), init))
-        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
         await on.pilot.press("K")
         await on.asked()
         await on.shows("1 of 2 cannot be signalled: PID 1 is init")
@@ -230,7 +230,7 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid)))
-        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
         await on.pilot.press("K")
         await on.asked()
         one.kill()
@@ -251,7 +251,7 @@ async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
-        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
         await on.pilot.press("K")
         await on.asked()
         one.kill()
@@ -266,7 +266,7 @@ async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
-        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
         await on.pilot.press("K")
         await on.asked()
         assert "on GPU -" not in on.text
@@ -299,7 +299,7 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
                 host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
             )
             await on.pilot.press("home")
-            assert on.app.dashboard.listing.select(shown(family.pid).key)
+            assert listing_of(on.app).select(shown(family.pid).key)
             await on.pilot.press("K")
             await on.asked()
             await on.shows("1, with 3.0 GiB on GPU 1: they stay", "frees     2.0 GiB on GPU 0-1")

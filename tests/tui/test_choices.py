@@ -1,7 +1,6 @@
 import pytest
 
-from gpudash.tui.actions.choices import palette_entries
-from gpudash.tui.app import GpudashApp
+from gpudash.tui.app import palette_entries
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ranked
 from gpudash.tui.keymap import OVERVIEW_KEYS
@@ -9,6 +8,8 @@ from gpudash.tui.views.view import View
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
+    host_app,
+    listing_of,
     screen_lines,
     text_of,
 )
@@ -39,22 +40,22 @@ def test_actions_are_found_by_the_words_people_know_them_by(typed: str, first: s
 
 async def test_the_palette_calls_any_action() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("colon", *"freeze", "enter")
         await pilot.pause()
-        assert app.dashboard.playhead.paused
+        assert app.front.dashboard.playhead.paused
         await pilot.press("ctrl+p", *"zzzz")
         await pilot.pause()
         assert "no matches" in text_of(app)
         await pilot.press("enter", "escape")
-        assert app.dashboard.playhead.paused
+        assert app.front.dashboard.playhead.paused
 
 
 async def test_the_palette_lists_every_action_of_the_overview() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 70)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("colon")
@@ -69,7 +70,7 @@ async def test_the_palette_lists_every_action_of_the_overview() -> None:
 
 async def test_the_palette_of_a_view_has_its_actions() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press("m")
@@ -82,19 +83,19 @@ async def test_the_palette_of_a_view_has_its_actions() -> None:
 
 async def test_a_letter_twice_orders_a_tree_as_once() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         for letter, descending in (("f", True), ("f", True), ("F", False), ("F", False)):
             await pilot.press("o", letter)
             await pilot.pause()
-            assert app.dashboard.listing.sort_key == "tree"
-            assert app.dashboard.listing.leading == ("gpu_memory", descending)
+            assert listing_of(app).sort_key == "tree"
+            assert listing_of(app).leading == ("gpu_memory", descending)
 
 
 async def test_marks_on_gpus_count_behind_the_list() -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(140, 30)) as pilot:
         feed.give(busy_snapshot(devices=64))
         await pilot.press("tab", "end", "g", "home", "down")

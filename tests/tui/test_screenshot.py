@@ -8,11 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from gpudash.tui import status
-from gpudash.tui.actions.screenshot import save
-from gpudash.tui.app import GpudashApp
+from gpudash.tui.screenshot import save
 from tests.factories import make_host
 from tests.tui.kill_stage import Stage
-from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot, screen_lines
+from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot, host_app, screen_lines
 
 
 def text_in(path: Path) -> str:
@@ -23,15 +22,17 @@ def text_in(path: Path) -> str:
 async def test_a_key_saves_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     feed = HandFeed()
-    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app = host_app(feed, driver_class=CaptureDriver)
     async with app.run_test(headless=False, size=(100, 30)) as pilot:
         feed.give(busy_snapshot(processes=1, host=make_host(hostname="../h\u00f6st")))
         await pilot.pause()
         feed.give(busy_snapshot(host=make_host(hostname="../h\u00f6st"), processes=5))
         await pilot.press("j", "S", "S")
         await Stage(app, pilot, feed).until(lambda: len(os.listdir(tmp_path)) == 2)
-        await Stage(app, pilot, feed).until(lambda: "saved the screen" in app.dashboard.message)
-        assert str(tmp_path) in app.dashboard.message
+        await Stage(app, pilot, feed).until(
+            lambda: "saved the screen" in app.front.dashboard.message
+        )
+        assert str(tmp_path) in app.front.dashboard.message
     first, second = sorted(tmp_path.iterdir(), key=lambda path: len(path.name))
     assert first.name.startswith("gpudash-h-st-")
     assert second.stem == f"{first.stem}-2"
@@ -45,13 +46,13 @@ async def test_a_picture_needs_no_net_and_each_word_has_its_place(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(processes=5))
         await pilot.pause()
         lines = screen_lines(app)
         await pilot.press("S")
-        await Stage(app, pilot, feed).until(lambda: "saved" in app.dashboard.message)
+        await Stage(app, pilot, feed).until(lambda: "saved" in app.front.dashboard.message)
     (path,) = tmp_path.iterdir()
     assert "url(http" not in path.read_text()
     words = [
@@ -71,7 +72,7 @@ async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(status, "SECONDS", 0.05)
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()

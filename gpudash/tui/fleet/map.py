@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 
 from gpudash.fleet.summary import HostRow
+from gpudash.model.fleet import ChartRequest, FleetSnapshot
 from gpudash.model.text import cut, width
-from gpudash.tui.bindings import shown_key
+from gpudash.model.wire import Received
+from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
+from gpudash.tui.keymap import FLEET_KEYS, MAP_KEYS
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN, Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
@@ -25,10 +32,28 @@ _WIDE = 160
 """Cells in which two lines stand side by side."""
 
 
-class ClusterPage:
-    """The heat map with what is around it."""
+class _Plan(NamedTuple):
+    """How the lines of the page are shared out."""
 
-    def __init__(self) -> None:
+    has_findings: bool
+    room: int
+    """Lines for the map."""
+    above: int
+    """Blank lines above the map's title."""
+    rest: int
+    """Lines below the map."""
+    has_chart: bool
+
+
+class MapPage(FleetPage):
+    """The heat map with what is around it, the first page of many hosts."""
+
+    KEYS = MAP_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(MAP_KEYS)
+    NAME = "cluster"
+
+    def __init__(self, model: FleetModel) -> None:
+        super().__init__(model)
         self._arrangement = Arrangement("a host", ())
         self._arranged_for: object = None
         self._painter = Painter(PAINTINGS[0], (), PLAIN)
@@ -39,27 +64,69 @@ class ClusterPage:
         self._findings_top = 0
         self._shown_findings = 0
 
-    def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+    def apply(self, preferences: Preferences) -> None:
+        """Take the user's settings."""
+        is_recorded = self.feed.player is not None
+        preferences.put_in_force(self.model, FLEET_KEYS, recorded=is_recorded)
+
+    def on_mount(self) -> None:
+        """Start to listen to the feed."""
+        self.model.catch_up()
+        self.feed.attach(asyncio.get_running_loop(), self._receive, self._feed_changed)
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        self.feed.stop()
+
+    def _receive(self, received: Sequence[Received[FleetSnapshot]], _after_jump: bool) -> None:
+        """Take what the feed brings; while time stands still only its charts are shown.
+
+        While a host is in front only the last is taken, once that is left.
+        """
+        if isinstance(self.app.front, FleetPage):
+            for each in received:
+                if self.model.receive(each.snapshot, each.line):
+                    self.app.outdated = True
+
+    def _feed_changed(self) -> None:
+        if isinstance(self.app.front, FleetPage):
+            self.tick()
+            self.app.outdated = True
+
+    def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
+        """Return the chart of all GPUs where the map leaves room for it."""
+        return self.model.chart_of_all() if self._plan(cells, height).has_chart else ()
+
+    def _plan(self, cells: int, height: int) -> _Plan:
+        """Arrange the map, and share out what it leaves."""
+        top = 1 if cells >= _WIDE else 2
+        room = height - top - 2 - _MAX_FINDINGS
+        has_findings = room >= _MIN_MAP
+        if not has_findings:
+            room = height - top - 2
+        self._arrange(cells - 2, max(0, room))
+        drawn = len(self._arrangement.lines)
+        above = min(1, (room - drawn) // 2)
+        rest = room - drawn - above
+        # A line above the chart and one below.
+        return _Plan(has_findings, room, above, rest, bool(drawn) and rest >= _MIN_CHART + 2)
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return everything, the map in what the rest leaves."""
+        model, plan = self.model, self._plan(cells, height)
         top = _who_and_where(model, theme, cells)
         key = shown_key(model.keys, "fleet.findings")
         findings = worst(model.findings, theme, cells, _MAX_FINDINGS, key)
-        room = height - len(top) - 2 - _MAX_FINDINGS
-        if room < _MIN_MAP:
-            findings, room = [], height - len(top) - 2
-        self._arrange(model, cells - 2, max(0, room))
+        if not plan.has_findings:
+            findings = []
         selected = model.selected_host
         index = _index_of(selected, model)
-        drawn = self._map(model, index, theme)
-        left = room - len(drawn)
-        above = min(1, left // 2)
-        self._map_top = len(top) + above + 1
-        title, unexplained = self._title(model, theme, cells)
+        drawn = self._map(index, theme)
+        self._map_top = len(top) + plan.above + 1
+        title, unexplained = self._title(theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
-        rest = left - above
-        # A line above it and one below.
-        model.has_room = bool(drawn) and rest >= _MIN_CHART + 2
-        chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if model.has_room else []
+        rest = plan.rest
+        chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]
         # Lines that would be empty show more findings; one below the map and one below the chart.
@@ -67,46 +134,58 @@ class ClusterPage:
         if findings and spare > 0:
             findings = worst(model.findings, theme, cells, _MAX_FINDINGS + spare, key)
             del below[rest - max(0, len(findings) - _MAX_FINDINGS) :]
-        lines = [*top, *[[]] * above, title, *drawn, *below, host]
+        lines = [*top, *[[]] * plan.above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
 
-    def position(self, _model: FleetModel) -> str:
-        """Return nothing: the map shows all hosts."""
-        return ""
-
-    def move(self, model: FleetModel, rows: int) -> None:
+    def move(self, rows: int) -> None:
         """Move the cursor by lines of the map."""
-        self._go(model, 0, rows)
+        self._go(0, rows)
 
-    def aside(self, model: FleetModel, cells: int) -> None:
-        """Move the cursor to a neighbour."""
-        self._go(model, cells, 0)
+    def turned(self, lines: int) -> None:
+        """Move the cursor by the wheel, by one line of the map."""
+        super().turned(1 if lines > 0 else -1)
 
-    def page(self, model: FleetModel, pages: int) -> None:
+    def move_pages(self, pages: int) -> None:
         """Move the cursor far up or down."""
-        self._go(model, 0, pages * max(1, len(self._arrangement.lines) // 2))
+        self._go(0, pages * max(1, len(self._arrangement.lines) // 2))
 
-    def clicked(self, model: FleetModel, x: int, y: int) -> bool:
-        """Put the cursor on a host; return whether it was there."""
+    def clicked(self, x: int, y: int) -> bool:
+        """Put the cursor on a host, or show a finding; return whether it was on the host."""
+        finding = y - self._findings_top
+        if 0 <= finding < self._shown_findings:
+            self.action_open_page("findings")
+            self.model.finding = finding
+            return False
         cell = self._arrangement.cell_at(x - 1, y - self._map_top)
         if cell is None:
             return False
-        before = model.cursor
-        self._put(model, cell)
-        return model.cursor == before
+        before = self.model.cursor
+        self._put(cell)
+        return self.model.cursor == before
 
-    def finding_at(self, y: int) -> int | None:
-        """Return which finding a line shows, None for none."""
-        index = y - self._findings_top
-        return index if 0 <= index < self._shown_findings else None
+    def action_enter(self) -> None:
+        """Go into the host under the cursor."""
+        if self.model.selected_host is not None:
+            self.enter(self.model.selected_host.host)
 
-    def _go(self, model: FleetModel, across: int, down: int) -> None:
-        cell = self._arrangement.beside(_index_of(model.selected_host, model), across, down)
+    def action_aside(self, cells: int) -> None:
+        """Move the cursor to a neighbour."""
+        self._go(cells, 0)
+
+    def action_paint(self, step: int) -> None:
+        """Paint the map by the next or the previous value."""
+        index = PAINTINGS.index(self.model.painting) + step
+        self.model.painting = PAINTINGS[index % len(PAINTINGS)]
+
+    def _go(self, across: int, down: int) -> None:
+        index = _index_of(self.model.selected_host, self.model)
+        cell = self._arrangement.beside(index, across, down)
         if cell is not None:
-            self._put(model, cell)
+            self._put(cell)
 
-    def _put(self, model: FleetModel, cell: Cell) -> None:
+    def _put(self, cell: Cell) -> None:
+        model = self.model
         rows = [model.rows[n] for n in cell.hosts if n < len(model.rows)]
         if rows:
             model.cursor = max(rows, key=lambda row: row.severity).host.key
@@ -116,14 +195,16 @@ class ClusterPage:
         cells = (cell.hosts for _, _, cell in self._arrangement.spots())
         return next((len(hosts) - 1 for hosts in cells if index in hosts), 0)
 
-    def _arrange(self, model: FleetModel, cells: int, height: int) -> None:
+    def _arrange(self, cells: int, height: int) -> None:
+        model = self.model
         shape = tuple([(row.title, row.host.group, row.gpus + row.missing) for row in model.rows])
         if self._arranged_for != (shape, cells, height):
             self._arranged_for = shape, cells, height
             self._arrangement = arrange(model.rows, cells, height)
 
-    def _map(self, model: FleetModel, index: int, theme: Theme) -> list[Line]:
+    def _map(self, index: int, theme: Theme) -> list[Line]:
         """Return the lines of the map with the host under the cursor marked."""
+        model = self.model
         key = model.revision, model.painting, id(self._arrangement), id(theme)
         if self._painted_for != key:
             self._painted_for = key
@@ -149,11 +230,12 @@ class ClusterPage:
             x = piece.x + len(piece.cells)
         return joined(line)
 
-    def _title(self, model: FleetModel, theme: Theme, cells: int) -> tuple[Line, Line]:
+    def _title(self, theme: Theme, cells: int) -> tuple[Line, Line]:
         """Return what is painted, how, and what the letters mean; then the letters left over.
 
         Where hosts are left without a map, the first says so.
         """
+        model = self.model
         if model.rows and not self._arrangement.lines:
             key = shown_key(model.keys, "fleet.hosts")
             text = f" no room for the map; {key} lists the hosts"

@@ -24,48 +24,67 @@ from gpudash.model.fleet import (
 from gpudash.model.snapshot import Evidence, Finding
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
-from gpudash.tui.fleet.app import FleetApp
+from gpudash.tui.app import GpudashApp
 from gpudash.tui.fleet.filtering import moment_of
+from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
+from gpudash.tui.overview import Overview
 from gpudash.tui.preferences import Preferences
 from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_hosts
-from tests.tui.stage import ended, screen_lines, text_of
+from tests.tui.stage import HandFeed, busy_snapshot, ended, screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
 PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
+def fleet_app(feed: HandFleetFeed, *model: Any, **options: Any) -> GpudashApp:
+    """The app whose first page is the map of many hosts."""
+    return GpudashApp(MapPage(FleetModel(feed, *model)), **options)
+
+
 @asynccontextmanager
 async def shown(
     snapshot: FleetSnapshot,
     size: tuple[int, int] = (80, 24),
-    model: FleetModel | None = None,
+    page: str = "cluster",
     **settings: Any,
-) -> AsyncIterator[tuple[FleetApp, Pilot[int]]]:
-    """The screen with a snapshot on it."""
+) -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
+    """A page with a snapshot on it."""
     feed = HandFleetFeed()
-    app = FleetApp(feed, model or FleetModel(), preferences=Preferences(None, **settings))
+    app = fleet_app(feed, preferences=Preferences(None, **settings))
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot)
+        await pilot.press(str(1 + PAGES.index(page)))
         await pilot.pause()
         yield app, pilot
+
+
+@asynccontextmanager
+async def entering(
+    snapshot: FleetSnapshot,
+) -> AsyncIterator[tuple[GpudashApp, Pilot[int], HandFleetFeed, HandFeed]]:
+    """Many hosts, of which one may be entered, with both feeds."""
+    feed, inner = HandFleetFeed(), HandFeed()
+    app = fleet_app(feed, lambda _host, _interval: inner, lambda _host: True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(snapshot)
+        await pilot.pause()
+        yield app, pilot, feed, inner
 
 
 @pytest.mark.parametrize(("key", "page"), list(zip("123456", PAGES, strict=True)))
 async def test_each_page_has_its_digit(key: str, page: str) -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press(key)
-        assert app.dashboard.page == page
+        assert page == app.front.NAME
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("page", PAGES)
 async def test_no_value_is_cut(page: str, size: tuple[int, int]) -> None:
-    model = FleetModel()
-    model.page = page
-    async with shown(fleet(some_hosts(1000)), size, model) as (app, _pilot):
+    async with shown(fleet(some_hosts(1000)), size, page) as (app, _pilot):
         lines = screen_lines(app)
     assert all(len(line) == size[0] for line in lines)
     # The list of hosts that are free is the one that may go on.
@@ -122,7 +141,7 @@ async def test_a_source_that_fails_is_shown_on_every_page_whatever_the_filter() 
             await pilot.press(key)
             assert "401 Unauthorized" in text_of(app)
         await pilot.press("slash", *"nothing-fits", "enter")
-        assert not app.dashboard.rows
+        assert not app.front.model.rows
         assert "401 Unauthorized" in text_of(app)
 
 
@@ -151,12 +170,12 @@ async def test_a_table_that_is_sorted_anew_shows_its_top_unless_a_row_was_chosen
 async def test_arrows_move_over_the_map_and_enter_shows_the_gpus_of_the_host() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("right", "right")
-        assert app.dashboard.cursor == (None, "gpu0002")
+        assert app.front.model.cursor == (None, "gpu0002")
         await pilot.press("enter")
-        assert (app.dashboard.page, app.dashboard.host) == ("gpus", (None, "gpu0002"))
+        assert app.front.host == (None, "gpu0002")
         assert "no ssh" in text_of(app)
         await pilot.press("escape")
-        assert app.dashboard.page == "cluster"
+        assert app.front.NAME == "cluster"
 
 
 async def test_a_click_selects_a_host_and_a_second_opens_it() -> None:
@@ -165,45 +184,69 @@ async def test_a_click_selects_a_host_and_a_second_opens_it() -> None:
         y = next(n for n, line in enumerate(lines) if "gpu0003 " in line)
         x = lines[y].index("gpu0003 ") + 9
         await pilot.click(offset=(x, y))
-        assert app.dashboard.cursor == (None, "gpu0003")
+        assert app.front.model.cursor == (None, "gpu0003")
         await pilot.click(offset=(x, y))
-        assert app.dashboard.host == (None, "gpu0003")
+        assert app.front.host == (None, "gpu0003")
 
 
-async def test_a_host_that_may_be_entered_ends_the_app() -> None:
-    model = FleetModel(may_enter=lambda _host: True)
-    async with shown(fleet(some_hosts(40)), model=model) as (app, pilot):
+@pytest.mark.parametrize("key", ["escape", "q", "ctrl+c"])
+async def test_a_host_is_entered_and_left_for_the_page_it_was_entered_from(key: str) -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, feed, inner):
         await pilot.press("2", "enter")
-        assert app.entered is not None
-        assert app.return_code == 0
-    # The user who comes back finds the screen as it was.
-    async with shown(fleet(some_hosts(40)), model=model) as (app, _pilot):
-        assert app.dashboard.page == "hosts"
-        assert app.dashboard.hosts.rows
+        inner.give(busy_snapshot())
+        await pilot.pause()
+        assert "node7" in screen_lines(app)[0]
+        # The outer feed goes on, and what it brings is there at the end.
+        feed.give(fleet(some_hosts(3), seconds=10))
+        await pilot.pause()
+        assert "node7" in screen_lines(app)[0]
+        await pilot.press(key)
+        await pilot.pause()
+        assert (app.front.NAME, app.return_code, inner.stopped) == ("hosts", None, True)
+        assert app.front.model.totals.hosts == 3
+        assert not feed.stopped
+
+
+async def test_a_host_that_gives_nothing_is_left_for_what_is_known_of_it() -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
+        inner.state = FeedState.STARTING
+        await pilot.press("enter")
+        assert isinstance(app.front, Overview)
+        inner.exit_status, inner.error = 255, "Connection refused"
+        inner.change(FeedState.RESTARTING)
+        await pilot.pause()
+        assert app.front.host == (None, "gpu0000")
+        assert "gpu0000: Connection refused" in text_of(app)
+        assert app.is_running
+
+
+async def test_the_views_of_a_host_close_with_it() -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
+        await pilot.press("enter")
+        inner.give(busy_snapshot())
+        await pilot.press("d", "ctrl+c")
+        await pilot.pause()
+        assert app.front.NAME == "cluster"
 
 
 async def test_a_host_is_entered_as_it_was_while_the_past_is_shown() -> None:
-    model = FleetModel(may_enter=lambda _host: True)
-    async with shown(fleet(some_hosts(40)), model=model) as (app, pilot):
-        feed = app.feed
-        assert isinstance(feed, HandFleetFeed)
+    async with entering(fleet(some_hosts(40))) as (app, pilot, feed, _inner):
         feed.give(fleet(some_hosts(40), seconds=10))
         await pilot.press("left_square_bracket", "2", "enter")
-        assert app.entered is None
-        assert (app.dashboard.page, app.dashboard.host) == ("gpus", (None, "gpu0009"))
+        assert app.front.host == (None, "gpu0009")
         assert "no ssh" not in text_of(app)
 
 
 async def test_a_key_asks_to_connect_again_where_ssh_failed() -> None:
     ssh = FleetSource(kind="ssh", name=SafeText("gpu0000"))
     async with shown(fleet((host(0, state="auth"),), sources=(ssh,))) as (app, pilot):
-        assert isinstance(app.feed, HandFleetFeed)
+        assert isinstance(app.front.feed, HandFleetFeed)
         await pilot.press("R", "2", "R")
-        assert app.feed.asked[-1].retries == 2
+        assert app.front.feed.asked[-1].retries == 2
     async with shown(fleet(some_hosts(3))) as (app, pilot):
-        assert isinstance(app.feed, HandFleetFeed)
+        assert isinstance(app.front.feed, HandFleetFeed)
         await pilot.press("R")
-        assert not any(asked.retries for asked in app.feed.asked)
+        assert not any(asked.retries for asked in app.front.feed.asked)
 
 
 async def test_the_page_of_a_host_begins_with_what_is_wrong_with_it() -> None:
@@ -224,7 +267,7 @@ async def test_the_worst_host_comes_first() -> None:
     hosts = (host(0), host(1, "busy", "lost"), host(2, state="down"), host(3, "held-idle"))
     async with shown(fleet(hosts)) as (app, pilot):
         await pilot.press("2")
-        ranked = [row.host.name for row in app.dashboard.ranked_hosts().rows]
+        ranked = [row.host.name for row in app.front.model.ranked_hosts().rows]
     assert ranked[0] == "gpu0002"
     assert ranked[-1] == "gpu0000"
 
@@ -233,10 +276,10 @@ async def test_c_goes_through_all_that_can_be_painted() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         seen = []
         for _ in PAINTINGS:
-            seen.append(app.dashboard.painting)
+            seen.append(app.front.model.painting)
             await pilot.press("c")
         assert tuple(seen) == PAINTINGS
-        assert app.dashboard.painting is PAINTINGS[0]
+        assert app.front.model.painting is PAINTINGS[0]
 
 
 async def test_the_filter_recounts_and_escape_drops_it() -> None:
@@ -244,37 +287,37 @@ async def test_the_filter_recounts_and_escape_drops_it() -> None:
         await pilot.press("slash", *"gpu0003")
         assert "8 of 320 GPUs on 1 host " in text_of(app)
         await pilot.press("enter")
-        assert (app.dashboard.totals.hosts, app.dashboard.totals.gpus) == (1, 8)
-        assert app.dashboard.everything.hosts == 40
+        assert (app.front.model.totals.hosts, app.front.model.totals.gpus) == (1, 8)
+        assert app.front.model.everything.hosts == 40
         await pilot.press("escape")
-        assert app.dashboard.totals.hosts == 40
+        assert app.front.model.totals.hosts == 40
 
 
 async def test_time_can_be_stepped_back_and_the_present_goes_on_meanwhile() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         feed.give(fleet(some_hosts(4), seconds=10))
         await pilot.press("left_square_bracket")
-        assert (app.dashboard.time.moment, app.dashboard.totals.hosts) == (INSTANT, 3)
+        assert (app.front.model.time.moment, app.front.model.totals.hosts) == (INSTANT, 3)
         assert "AGO" in screen_lines(app)[0]
         feed.give(fleet(some_hosts(5), seconds=20))
-        assert app.dashboard.totals.hosts == 3
+        assert app.front.model.totals.hosts == 3
         await pilot.press("escape")
-        assert (app.dashboard.time.moment, app.dashboard.totals.hosts) == (None, 5)
+        assert (app.front.model.time.moment, app.front.model.totals.hosts) == (None, 5)
 
 
 async def test_a_collector_that_is_silent_makes_it_stale() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
-        assert isinstance(app.feed, HandFleetFeed)
-        app.feed.change(FeedState.STALE, 42.0)
+        assert isinstance(app.front.feed, HandFleetFeed)
+        app.front.feed.change(FeedState.STALE, 42.0)
         await pilot.pause()
         assert "STALE 42s" in screen_lines(app)[0]
 
 
 async def test_a_collector_that_ends_at_once_ends_the_screen_with_its_words() -> None:
     feed = HandFleetFeed()
-    app = FleetApp(feed, FleetModel())
+    app = fleet_app(feed)
     async with app.run_test():
         feed.error, feed.exit_status = "no such host", 3
         feed.change(FeedState.RESTARTING)
@@ -324,7 +367,7 @@ async def test_help_names_every_key_of_this_screen() -> None:
     async with shown(fleet(some_hosts(3)), (140, 70)) as (app, pilot):
         await pilot.press("h")
         text = text_of(app)
-        assert all(key.help.split(" (")[0][:20] in text for key in app.dashboard.keys)
+        assert all(key.help.split(" (")[0][:20] in text for key in app.front.model.keys)
 
 
 async def test_help_speaks_of_what_this_screen_has() -> None:
@@ -339,7 +382,7 @@ async def test_mistakes_in_the_settings_are_said_and_listed(tmp_path: Path) -> N
     file = tmp_path / "config.toml"
     file.write_text("intervall = 2\ntheme = 'purple'\n")
     feed = HandFleetFeed()
-    app = FleetApp(feed, FleetModel(), preferences=Preferences(str(file)))
+    app = fleet_app(feed, preferences=Preferences(str(file)))
     async with app.run_test(size=(100, 24)) as pilot:
         feed.give(fleet(some_hosts(3)))
         await pilot.pause()
@@ -353,14 +396,14 @@ async def test_mistakes_in_the_settings_are_said_and_listed(tmp_path: Path) -> N
 async def test_the_palette_carries_out_an_action_of_this_screen() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("colon", *"list the jobs", "enter")
-        assert app.dashboard.page == "jobs"
+        assert app.front.NAME == "jobs"
 
 
 async def test_the_theme_can_be_chosen() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
-        before = app.dashboard.theme
+        before = app.front.model.theme
         await pilot.press("f2", "down", "enter")
-        assert app.dashboard.theme is not before
+        assert app.front.model.theme is not before
 
 
 async def test_a_picture_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +411,7 @@ async def test_a_picture_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("S")
         end = asyncio.get_running_loop().time() + 20
-        while "saved" not in app.dashboard.message and asyncio.get_running_loop().time() < end:
+        while "saved" not in app.front.model.message and asyncio.get_running_loop().time() < end:
             await pilot.pause(0.01)
     assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
 
@@ -391,7 +434,7 @@ def answer_to(asked: ChartRequest, seconds: float, **fields: Any) -> FleetChart:
 async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> None:
     hosts = some_hosts(3)
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "home", "enter", "minus", "tab")
         (asked,) = feed.asked[-1].charts
@@ -412,7 +455,7 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
 async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_its_end() -> None:
     hosts = some_hosts(3)
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "home", "enter", "p", "tab")
         assert "asking" in text_of(app)
@@ -434,7 +477,7 @@ async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_
 async def test_a_host_is_not_charted_by_the_answer_for_another(known: bool) -> None:
     hosts = (host(1, cluster="east"), host(1, cluster="west"), host(2, cluster="west"))
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "home", "enter")
         (asked,) = feed.asked[-1].charts
@@ -450,7 +493,7 @@ async def test_a_host_is_not_charted_by_the_answer_for_another(known: bool) -> N
 async def test_a_host_is_charted_by_the_one_of_two_servers_that_knows_it() -> None:
     hosts = some_hosts(1)
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "enter")
         (asked,) = feed.asked[-1].charts
@@ -464,7 +507,7 @@ async def test_a_host_is_charted_by_the_one_of_two_servers_that_knows_it() -> No
 async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which() -> None:
     one = host(0, *["busy"] * 16, expected_devices=16)
     async with shown(fleet((one,)), (120, 50)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("2", "enter", "home")
         (asked,) = feed.asked[-1].charts
@@ -481,7 +524,7 @@ async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which()
 
 async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
-        feed, model = app.feed, app.dashboard
+        feed, model = app.front.feed, app.front.model
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("at", *"-2h", "enter")
         wanted = INSTANT - timedelta(hours=2)
@@ -564,8 +607,8 @@ def test_a_time_is_that_of_the_local_calendar(
 async def test_the_prompt_refuses_a_time_that_cannot_be_shown(text: str) -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("at", *text, "enter")
-        assert app.moment_prompt.is_open
-        assert app.moment_prompt.error is not None
+        assert app.front.moment_prompt.is_open
+        assert app.front.moment_prompt.error is not None
 
 
 @pytest.mark.parametrize(
@@ -581,8 +624,8 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
     )
     async with shown(fleet(some_hosts(40), findings=(finding,))) as (app, pilot):
         await pilot.press(page, "enter")
-        assert (app.dashboard.page, app.dashboard.filter_text) == ("gpus", filtered)
-        assert 0 < app.dashboard.totals.gpus < 320
+        assert (app.front.NAME, app.front.model.filter_text) == ("gpus", filtered)
+        assert 0 < app.front.model.totals.gpus < 320
 
 
 def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
@@ -590,7 +633,7 @@ def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
         Finding(rule=rule, level="warn", sentence=SafeText(rule), hosts=(SafeText("gpu0000"),))
         for rule in "abc"
     ]
-    model = FleetModel()
+    model = FleetModel(HandFleetFeed())
     model.receive(fleet(some_hosts(1), findings=tuple(found[1:])), b"")
     model.finding = 1
     model.receive(fleet(some_hosts(1), findings=tuple(found), seconds=10), b"")
@@ -604,7 +647,7 @@ def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
 async def test_a_finding_about_one_host_leads_to_its_gpus() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("w", "enter")
-        assert app.dashboard.host == (None, "gpu0008")
+        assert app.front.host == (None, "gpu0008")
 
 
 @pytest.mark.parametrize("cells", [20, 40, 80, 120])
@@ -625,10 +668,10 @@ async def test_hosts_of_a_finding_that_no_filter_can_name_are_counted() -> None:
     async with shown(fleet(some_hosts(60), findings=(found,))) as (app, pilot):
         await pilot.press("6", "enter")
         assert "20 hosts left out" in text_of(app)
-        assert app.dashboard.totals.hosts == 40
+        assert app.front.model.totals.hosts == 40
         await pilot.press("escape", "escape", "slash", *"rack:r03", "enter", "6", "enter")
         assert "left out" not in text_of(app)
-        assert app.dashboard.totals.hosts == 20
+        assert app.front.model.totals.hosts == 20
 
 
 def finding_about(number: int) -> Finding:
@@ -646,9 +689,9 @@ async def test_a_click_beside_the_findings_is_on_none() -> None:
             # The line of sums, those between and below the findings, the last above the footer.
             for y in (1, last - 1, last + 4, 22):
                 await pilot.click(offset=(3, y))
-                assert (app.dashboard.page, app.dashboard.finding) == ("findings", number)
+                assert (app.front.NAME, app.front.model.finding) == ("findings", number)
             await pilot.click(offset=(3, last))
-            assert app.dashboard.finding == 1
+            assert app.front.model.finding == 1
 
 
 async def test_a_click_where_there_were_findings_is_on_none() -> None:
@@ -656,7 +699,7 @@ async def test_a_click_where_there_were_findings_is_on_none() -> None:
         app,
         pilot,
     ):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         await pilot.press("6")
         feed.give(fleet(some_hosts(3), seconds=10, findings=()))
@@ -664,23 +707,23 @@ async def test_a_click_where_there_were_findings_is_on_none() -> None:
         await pilot.click(offset=(3, 5))
         feed.give(fleet(some_hosts(3), seconds=20, findings=(finding_about(0),)))
         await pilot.pause()
-        assert (app.dashboard.page, app.dashboard.finding) == ("findings", 0)
+        assert (app.front.NAME, app.front.model.finding) == ("findings", 0)
 
 
 async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("slash", *"gpu0003 idle>x")
-        assert app.prompt.error is not None
-        assert app.dashboard.totals.hosts == 1
+        assert app.front.prompt.error is not None
+        assert app.front.model.totals.hosts == 1
         await pilot.press("enter")
-        assert app.prompt.is_open
+        assert app.front.prompt.is_open
         await pilot.press("escape")
-        assert (app.prompt.is_open, app.dashboard.totals.hosts) == (False, 40)
+        assert (app.front.prompt.is_open, app.front.model.totals.hosts) == (False, 40)
 
 
 async def test_pause_before_the_first_snapshot_holds_nothing_up() -> None:
     feed = HandFleetFeed()
-    app = FleetApp(feed, FleetModel(), preferences=Preferences(None))
+    app = fleet_app(feed, preferences=Preferences(None))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("p", "left_square_bracket")
         feed.give(fleet(some_hosts(2)))
@@ -700,12 +743,10 @@ async def test_the_key_that_pauses_is_named_by_what_it_does_next() -> None:
 
 @pytest.mark.parametrize("page", ["hosts", "gpus", "findings"])
 async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: str) -> None:
-    model = FleetModel()
-    model.page = page
     found = tuple(
         Finding(rule=f"r{n}", level="warn", sentence=SafeText("is wrong")) for n in range(1000)
     )
-    async with shown(fleet(some_hosts(1000), findings=found), model=model) as (app, pilot):
+    async with shown(fleet(some_hosts(1000), findings=found), page=page) as (app, pilot):
         count = "8,000" if page == "gpus" else "1,000"
         line = screen_lines(app)[1].rstrip()
         assert line.endswith(f" of {count}")
@@ -825,18 +866,18 @@ async def test_the_map_names_the_cluster_of_hosts_that_share_a_name() -> None:
         assert "west is idle" not in text_of(app)
         # Alone it has no need of its cluster, and the finding names it as it did.
         await pilot.press("escape")
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         feed.give(fleet(hosts[1:], findings=(found,), seconds=10))
         await pilot.pause()
         assert "west is idle" in text_of(app)
         await pilot.press("escape", "escape", "6", "enter")
-        assert app.dashboard.host == ("west", "gpu0001")
+        assert app.front.host == ("west", "gpu0001")
 
 
 async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room() -> None:
     async with shown(fleet(some_hosts(40)), (200, 60)) as (app, pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         (asked,) = feed.asked[-1].charts
         assert (asked.hosts, asked.by_device, asked.metric) == ((), False, METRICS[0])
@@ -856,7 +897,7 @@ async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room()
 async def test_the_mean_of_one_of_two_servers_is_not_charted_as_that_of_all() -> None:
     sources = tuple(FleetSource(kind="prometheus", name=SafeText(name)) for name in ("a", "b"))
     async with shown(fleet(some_hosts(40), sources=sources), (200, 60)) as (app, _pilot):
-        feed = app.feed
+        feed = app.front.feed
         assert isinstance(feed, HandFleetFeed)
         assert not feed.asked or feed.asked[-1].charts == ()
         assert "mean of all GPUs" not in text_of(app)

@@ -1,1 +1,0 @@
-"""What the keys and the mouse do, a topic a module; `GpudashApp` joins them."""

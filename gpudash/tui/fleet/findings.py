@@ -1,0 +1,102 @@
+"""The page of what is wrong on many hosts."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+
+from gpudash.fleet.summary import brief, names_of
+from gpudash.model.units import counted
+from gpudash.tui.draw.findings import whole
+from gpudash.tui.draw.line import Line
+from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.page import FleetPage
+from gpudash.tui.fleet.tables import position
+from gpudash.tui.theme import Theme
+
+_IN_SENTENCE = 3
+"""Hosts that the sentence of a finding names."""
+_MAX_NAMED = 40
+"""Hosts that a filter names."""
+
+
+class FindingsPage(FleetPage):
+    """Findings one below the other, the worst first, a cursor on one."""
+
+    NAME = "findings"
+
+    def __init__(self, model: FleetModel) -> None:
+        super().__init__(model)
+        self._first = self._end = 0
+        """The lines in view."""
+        self._starts: list[int] = []
+        """The line of each finding, as they were drawn."""
+        self._page = 1
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the findings in view, the one under the cursor whole."""
+        model = self.model
+        self._starts = []
+        if not model.findings:
+            return [[], [Segment(" Nothing is wrong", theme.dim)]]
+        lines: list[Line] = []
+        for number, finding in enumerate(model.findings):
+            where = f"on {brief(finding.hosts, 6)}" if len(finding.hosts) > _IN_SENTENCE else ""
+            under_cursor = number == model.finding
+            self._starts.append(len(lines))
+            lines += [*whole(finding, theme, cells, under_cursor=under_cursor, where=where), []]
+        start = self._starts[model.finding]
+        end = (
+            self._starts[model.finding + 1] if model.finding + 1 < len(self._starts) else len(lines)
+        )
+        self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
+        self._page = max(1, height // max(1, len(lines) // len(self._starts)))
+        # The last line is the empty one below the last finding.
+        self._end = min(self._first + height, len(lines) - 1)
+        return lines[self._first : self._end]
+
+    @property
+    def position(self) -> str:
+        """Which findings are in view, empty where all are: `1-3 of 11`."""
+        seen = [n for n, start in enumerate(self._starts) if self._first <= start < self._end]
+        return position(seen[0], len(seen), len(self.model.findings)) if seen else ""
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by findings."""
+        model = self.model
+        model.finding = max(0, min(model.finding + rows, len(model.findings) - 1))
+
+    def move_pages(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        self.move(pages * self._page)
+
+    def clicked(self, _x: int, y: int) -> bool:
+        """Put the cursor on a finding; return whether it was there."""
+        line = y + self._first
+        found = [n for n, start in enumerate(self._starts) if start <= line]
+        is_blank = line + 1 in self._starts
+        if not found or is_blank or not self._first <= line < self._end:
+            return False
+        before, self.model.finding = self.model.finding, found[-1]
+        return self.model.finding == before
+
+    def action_enter(self) -> None:
+        """Go into the host of the finding under the cursor, or show the GPUs of its hosts."""
+        model = self.model
+        if not model.findings:
+            return
+        hosts = model.findings[model.finding].hosts
+        if not hosts:
+            self.show_message("this is about all hosts")
+        elif len(hosts) == 1:
+            self.enter_named(hosts[0])
+        else:
+            self._narrow_to(frozenset(hosts))
+
+    def _narrow_to(self, concerned: frozenset[str]) -> None:
+        hosts = (row.host for row in self.model.rows)
+        found = [host.name for host in hosts if concerned.intersection(names_of(host))]
+        names = list(dict.fromkeys(found))
+        self.narrow("host", ",".join(names[:_MAX_NAMED]))
+        if len(names) > _MAX_NAMED:
+            left_out = counted(len(names) - _MAX_NAMED, "host")
+            self.show_message(f"{left_out} left out: a filter names {_MAX_NAMED} at most")

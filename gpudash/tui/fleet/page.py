@@ -1,0 +1,354 @@
+"""What the pages of many hosts share: the lines around each, time, the filter, the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from importlib import import_module
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.events import Click
+from textual.screen import Screen
+
+from gpudash.analysis.filter.words import quoted
+from gpudash.feed.protocol import FeedState
+from gpudash.fleet.summary import names_of
+from gpudash.fleet.where import TERMS
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.fleet import ChartRequest, FleetHost
+from gpudash.tui.bindings import bindings, keys_while_stopped
+from gpudash.tui.draw import chart
+from gpudash.tui.draw.line import Line
+from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, apply
+from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
+from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.timeline import EMPTY
+from gpudash.tui.keymap import FLEET_PAGE_KEYS, SCREEN_KEYS, Key
+from gpudash.tui.overview import Overview
+from gpudash.tui.page import Page, put_above
+from gpudash.tui.status import is_stopped, pace_text, state_marks
+from gpudash.tui.theme import Theme, faded
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
+from gpudash.tui.widgets.lines import Wheel
+
+PAGES = {
+    "cluster": "map.MapPage",
+    "hosts": "tables.HostsPage",
+    "gpus": "tables.GpusPage",
+    "users": "tables.UsersPage",
+    "jobs": "tables.JobsPage",
+    "findings": "findings.FindingsPage",
+}
+"""Each page by the name that its key has, with its module and class."""
+
+_CHART_ACTIONS = frozenset({"zoom", "metric"})
+_ANYTHING = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
+
+
+class FleetPage(Wheel, Page):
+    """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
+
+    BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    """The keys of this page beside those of all."""
+    NAME: ClassVar[str] = ""
+    """What the key that opens it calls it."""
+
+    def __init__(self, model: FleetModel) -> None:
+        super().__init__(model)
+        self.model = model
+        self.feed = model.feed
+        self.prompt = FilterPrompt(FilteredGpus(model))
+        self.moment_prompt = FilterPrompt(SoughtMoment(model), sign=" @ ", id="moment")
+        self._above = 0
+        """Lines of the body above those of the page."""
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self.top
+        yield self.body
+        yield self.prompt
+        yield self.moment_prompt
+        yield self.bottom
+
+    # What a page is
+
+    def lines(self, theme: Theme, cells: int, height: int) -> Sequence[Line]:
+        """Return the lines, at most as many as there is room for."""
+        raise NotImplementedError
+
+    def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
+        """Return which charts it shows in a body of this size, for the collector to be asked."""
+        return ()
+
+    @property
+    def position(self) -> str:
+        """Which rows are in view, empty where all are."""
+        return ""
+
+    def move(self, rows: int) -> None:
+        """Move the cursor."""
+        raise NotImplementedError
+
+    def move_pages(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        raise NotImplementedError
+
+    def clicked(self, x: int, y: int) -> bool:
+        """Put the cursor on a cell of the page; return whether it was there."""
+        raise NotImplementedError
+
+    def action_enter(self) -> None:
+        """Go into what is under the cursor."""
+        raise NotImplementedError
+
+    # What the app asks of the page in front
+
+    @property
+    def is_aging(self) -> bool:
+        """Whether the age of what is shown is on screen."""
+        return self.feed.state is not FeedState.LIVE
+
+    def tick(self) -> None:
+        """Leave if there will never be a snapshot."""
+        feed = self.feed
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            self.app.give_up(feed.error, feed.exit_status or ExitStatus.FAILURE)
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return that it is a cluster, and when it was so."""
+        return "cluster", self.model.snapshot.taken_at
+
+    @property
+    def listed_keys(self) -> tuple[Key, ...]:
+        """The keys of many hosts."""
+        return self.model.keys
+
+    def help(self) -> Screen[Any]:
+        """Return the dialog that lists all keys of many hosts."""
+        from gpudash.tui.dialogs.text import HelpScreen
+
+        model = self.model
+        return HelpScreen(model.theme, model.keys, terms=TERMS, searched="host, rack, user, job")
+
+    def on_screen_resume(self) -> None:
+        """Show what arrived while a host was in front."""
+        self.model.catch_up()
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Draw everything; what is the same as before costs nothing to send."""
+        cells, height = self.body.size
+        if not cells or not self.is_current:
+            return
+        lines = self._framed(cells, height)
+        self._ask()
+        mark = self.model.time.mark or " ".join(state_marks(self.feed))
+        top = header(self.model, mark, pace_text(self.feed), cells)
+        self.show(top, lines, self.keys_in_force, self._notice)
+        for prompt in self._prompts:
+            if prompt.is_open:
+                prompt.draw()
+
+    def _framed(self, cells: int, height: int) -> list[Line]:
+        """Return the lines of the page with the sums above and what fails below."""
+        model = self.model
+        if model.snapshot is EMPTY:
+            return []
+        is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
+        theme = faded(model.theme) if is_old and model.time.moment is None else model.theme
+        filtered, below = filter_line(model, theme, cells), source_lines(model, theme, cells)
+        self._above = 1 + len(filtered)
+        room = max(0, height - self._above - len(below))
+        model.charts = self.charts(cells, room)
+        page = self.lines(theme, cells, room)[:room]
+        sums = fleet_line(model.totals, theme, cells, position=self.position)
+        return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
+
+    def _ask(self) -> None:
+        """Send the collector what the screen needs, if that has changed."""
+        if self.model.ask() and self.model.charts and not chart.is_loaded():
+            self.run_worker(self.load_charts())
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys that work on this page, as the footer names them."""
+        model = self.model
+        is_still = model.time.moment is not None or is_stopped(self.feed)
+        ids = _ANYTHING | {key.id for key in self.KEYS}
+        return tuple(
+            key
+            for key in (keys_while_stopped(model.keys) if is_still else model.keys)
+            if key.id in ids
+            and key.action != f"open_page('{self.NAME}')"
+            and key.action.partition("(")[0] not in self._refused
+        )
+
+    @property
+    def _refused(self) -> frozenset[str]:
+        """The actions without effect where no source has a past, or none is asked by ssh."""
+        refused = frozenset() if self.model.charts else _CHART_ACTIONS
+        has_ssh = any(source.kind == "ssh" for source in self.model.snapshot.sources)
+        return refused if has_ssh and self.feed.collector is not None else refused | {"retry"}
+
+    @property
+    def _notice(self) -> str:
+        """The text of the last line: the result of an action, or an error."""
+        if text := self.model.message:
+            return text
+        if self.feed.error is not None:
+            return self.feed.error
+        if self.feed.player is not None:
+            return self.feed.player.message
+        return "asking hosts" if self.model.snapshot is EMPTY else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what has no effect here."""
+        return action not in self._refused and super().check_action(action, parameters)
+
+    # Time
+
+    def action_pause(self) -> None:
+        """Freeze the screen, or show the present again."""
+        self.model.toggle()
+
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or later sample."""
+        self.model.step(samples)
+
+    def action_seek(self) -> None:
+        """Open the prompt for a time."""
+        self.moment_prompt.open()
+
+    def action_zoom(self, step: int) -> None:
+        """Chart a longer (1) or a shorter (-1) time."""
+        self.model.chart = self.model.chart.zoomed(step)
+
+    def action_metric(self, step: int) -> None:
+        """Chart the next or the previous metric."""
+        self.model.chart = self.model.chart.next_metric(step)
+
+    # Other pages
+
+    def action_open_page(self, name: str) -> None:
+        """Show a page in place of this one."""
+        if name == self.NAME:
+            return
+        self.app.close_above_root()
+        page = page_class(name)
+        if not isinstance(self.app.front, page):
+            put_above(self.app, page(self.model))
+
+    def action_go_back(self) -> None:
+        """Go back to the present; from there to the page before, and to no filter."""
+        model = self.model
+        if model.time.moment is not None:
+            model.go_live()
+        elif not self.is_root:
+            self.dismiss(None)
+        elif model.is_filtered:
+            model.filter_by("", None)
+
+    def action_retry(self) -> None:
+        """Connect at once where ssh failed, also to hosts that refused the login."""
+        self.model.retries += 1
+        self.show_message("connecting again")
+
+    def enter(self, host: FleetHost) -> None:
+        """Show the overview of a host, or its GPUs where ssh does not lead there.
+
+        The overview shows the present: in the past its GPUs are those of that time.
+        """
+        model = self.model
+        if model.time.moment is not None or not model.may_enter(host):
+            self.show_gpus_of(host)
+            return
+        try:
+            feed = model.open_host(host, self.app.preferences.current.interval)
+        except UsageError as error:
+            self._explain(host, str(error))
+            return
+        feed.start()
+
+        def closed(failure: str | None) -> None:
+            if failure is not None:
+                self._explain(host, f"{host.name}: {failure.removeprefix('gpudash: ')}")
+
+        self.app.open_feed(Overview(feed, is_entered=True), closed)
+
+    def _explain(self, host: FleetHost, message: str) -> None:
+        """Show what is known of a host, and why it has no overview."""
+        self.show_gpus_of(host)
+        self.show_message(message)
+
+    def show_gpus_of(self, host: FleetHost) -> None:
+        """Show what is known of the GPUs of a host."""
+        from gpudash.tui.fleet.tables import HostGpusPage
+
+        put_above(self.app, HostGpusPage(self.model, host.key))
+
+    def enter_named(self, name: str) -> None:
+        """Show the overview of the host of a name."""
+        found = [row.host for row in self.model.rows if name in names_of(row.host)]
+        if found:
+            self.enter(found[0])
+
+    def narrow(self, term: str, value: str) -> None:
+        """Show the GPUs alone on which a term of the filter has exactly this value."""
+        apply(self.model, f"{term}={quoted(value)}")
+        self.action_open_page("gpus")
+
+    # The filter
+
+    @property
+    def _prompts(self) -> tuple[FilterPrompt, ...]:
+        return self.prompt, self.moment_prompt
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        self.prompt.open()
+
+    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
+        """Show what fits so far."""
+        self.app.outdated = True
+
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the prompt its lines, or the page its own back."""
+        self.bottom.set_class(any(each.is_open for each in self._prompts), "-covered")
+        self.call_after_refresh(self.app.redraw)
+
+    # The cursor
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self.move(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        self.move_pages(pages)
+
+    def action_move_to(self, index: int) -> None:
+        """Move the cursor to the first row (0) or the last (-1)."""
+        self.move(1_000_000 if index else -1_000_000)
+
+    def on_click(self, event: Click) -> None:
+        """Put the cursor there, or open what it was on already."""
+        region = self.body.region
+        if region.contains(event.screen_x, event.screen_y):
+            if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self._above):
+                self.action_enter()
+            self.app.outdated = True
+
+    def turned(self, lines: int) -> None:
+        """Move the cursor by the wheel."""
+        self.move(lines)
+        self.app.outdated = True
+
+
+def page_class(name: str) -> type[FleetPage]:
+    """Return the class of a page, whose module is imported only now."""
+    module, _, kind = PAGES[name].partition(".")
+    found: type[FleetPage] = getattr(import_module(f"gpudash.tui.fleet.{module}"), kind)
+    return found

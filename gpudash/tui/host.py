@@ -1,0 +1,298 @@
+"""What every page of one host can do: time, the driver, other pages, the selected process."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any, ClassVar
+
+from textual.screen import Screen
+
+from gpudash.analysis.filter import parse
+from gpudash.analysis.labels import command
+from gpudash.analysis.table import ProcessRow
+from gpudash.feed.protocol import FeedState
+from gpudash.model.errors import ExitStatus, FilterError
+from gpudash.model.state import is_suspended_on_purpose
+from gpudash.model.units import ABSENT
+from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
+from gpudash.tui.page import Page, put_above
+from gpudash.tui.preferences import next_interval
+
+NONE_SELECTED = "no process is selected"
+
+
+class HostPage(Page):
+    """A page over the snapshots of one host."""
+
+    BINDINGS: ClassVar[list[Any]] = bindings(HOST_KEYS)
+
+    def __init__(self, dashboard: DashboardModel) -> None:
+        super().__init__(dashboard)
+        self.dashboard = dashboard
+        self.feed = dashboard.feed
+
+    # What the app asks of the page in front
+
+    @property
+    def is_aging(self) -> bool:
+        """Whether the age of what is shown is on screen."""
+        return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
+
+    def tick(self) -> None:
+        """Show what came before the first snapshot, or leave if there will never be one."""
+        feed = self.feed
+        self.dashboard.preview()
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            self.app.give_up(feed.error, feed.exit_status or ExitStatus.FAILURE)
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return the host, and when the sample was taken."""
+        snapshot = self.dashboard.snapshot
+        return snapshot.host.hostname or "", snapshot.taken_at
+
+    @property
+    def listed_keys(self) -> tuple[Key, ...]:
+        """The keys of the overview."""
+        return self.dashboard.keys
+
+    def help(self) -> Screen[Any]:
+        """Return the dialog that lists all keys of one host."""
+        from gpudash.tui.dialogs.text import HelpScreen
+
+        return HelpScreen(self.dashboard.theme, self.dashboard.in_force(KEYS))
+
+    @property
+    def may_signal(self) -> bool:
+        """Whether it shows the process that is selected in the overview, which a signal hits."""
+        return False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what concerns a process that is not shown."""
+        if action in SELECTION_ACTIONS and not self.may_signal:
+            return False
+        return super().check_action(action, parameters)
+
+    # Time
+
+    def action_pause(self) -> None:
+        """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
+        player, dashboard = self.feed.player, self.dashboard
+        if player is None:
+            dashboard.pause(not dashboard.playhead.paused)
+        elif dashboard.playhead.moment is None:
+            player.toggle()
+        else:
+            player.play_from(dashboard.snapshot.taken_at)
+
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or later sample, of a recording out of the file where it is not known."""
+        player, dashboard = self.feed.player, self.dashboard
+        if player is not None:
+            player.pause()
+            shown, moments = dashboard.playhead.moment, dashboard.history.moments
+            index = moments.index(shown) if shown in moments else len(moments) - 1
+            if index + samples < 0 or (shown is None and samples > 0):
+                player.step(samples, dashboard.snapshot.taken_at)
+                return
+        dashboard.step(samples)
+
+    def action_interval(self, step: int) -> None:
+        """Sample more rarely (1) or more often (-1), or play faster or slower, from now on."""
+        feed, player, collector = self.feed, self.feed.player, self.feed.collector
+        if player is not None:
+            player.change_speed(step)
+        if collector is None:
+            return
+        seconds = next_interval(feed.interval, step)
+        if seconds == feed.interval:
+            beyond = "longer" if step > 0 else "shorter"
+            self.show_message(f"{seconds:g} s: this key sets no {beyond} interval")
+            return
+        collector.change_interval(seconds)
+        self.app.preferences.try_out(interval=seconds)
+        self.show_message(f"a sample every {seconds:g} s")
+
+    def action_seek(self) -> None:
+        """Choose another time of a recording: of a list that typing narrows down, or any typed."""
+        player = self.feed.player
+        if player is None:
+            self.show_message("only a recording can be taken to another time")
+            return
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                player.seek(datetime.fromisoformat(value))
+
+        def understood(typed: str) -> Choice | None:
+            moment = player.moment(typed)
+            return None if moment is None else time_choice(moment.astimezone())
+
+        choices = times(*player.extent)
+        now = self.dashboard.snapshot.taken_at
+        before = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
+        dialog = ChooseScreen(
+            "Time",
+            choices,
+            self.dashboard.theme,
+            current=before[-1] if before else "",
+            understood=understood,
+            hint="type a time, or +1h from the start, -30s from the end",
+        )
+        put_above(self.app, dialog, chosen)
+
+    # The driver
+
+    def action_release(self) -> None:
+        """Release the GPUs, so that a reset or a change of MIG mode can proceed; or resume."""
+        collector = self.feed.collector
+        if collector is None:
+            self.show_message("this is a recording: it holds no GPU to release")
+        elif self.feed.state is FeedState.RELEASED:
+            collector.resume()
+        else:
+            collector.release()
+
+    def action_wake(self) -> None:
+        """Read GPUs again that are left alone so that they can fall asleep."""
+        collector, latest = self.feed.collector, self.feed.latest
+        if collector is None:
+            self.show_message("this is a recording: it has no GPU to read")
+        elif latest is None or not any(map(is_suspended_on_purpose, latest.devices)):
+            self.show_message("no GPU is known to be left alone on battery")
+        else:
+            collector.resume()
+
+    # Other pages, each of which is imported when it is first opened
+
+    def open_above(self, page: HostPage) -> None:
+        """Show a page above this one; of each kind there is one at most."""
+        app = self.app
+        while any(type(each) is type(page) for each in app.screen_stack):
+            app.pop_screen()
+        put_above(app, page)
+
+    def action_view(self, name: str) -> None:
+        """Open a page by the name of its module, such as `users`."""
+        self.open_above(view_class(name)(self.dashboard))
+
+    def action_open(self) -> None:
+        """Show what is under the cursor of the overview."""
+        if self.dashboard.devices.focused:
+            self.action_view("device")
+        else:
+            self.action_view_process()
+
+    def action_view_process(self, section: str = "") -> None:
+        """Show the selected process, from its `tree` or its `environment` on."""
+        row = self.dashboard.listing.selected
+        if row is None:
+            self.show_message(NONE_SELECTED)
+            return
+        from gpudash.tui.views.process import ProcessView
+
+        self.dashboard.listing.hold()
+        self.open_above(ProcessView(self.dashboard, row, section=section))
+
+    def filter_by(self, text: str) -> None:
+        """Show the processes that fit a filter, in the overview."""
+        try:
+            wanted = parse(text)
+        except FilterError as error:
+            self.show_message(str(error))
+            return
+        self.app.close_above_root()
+        self.dashboard.listing.filter_by(wanted)
+        self.dashboard.message = ""
+        self.app.outdated = True
+
+    # The selected process
+
+    def action_copy_pid(self) -> None:
+        """Copy the PID of the selected process."""
+        row = self.dashboard.listing.selected
+        self._copy("PID", str(row.process.pid) if row else "")
+
+    def action_copy_command(self) -> None:
+        """Copy the command line of the selected process as a shell would take it."""
+        row = self.dashboard.listing.selected
+        text = command(row.process) if row and row.process.command_line else ""
+        self._copy("command line", text)
+
+    def _copy(self, what: str, text: str) -> None:
+        if self.dashboard.listing.selected is None:
+            self.show_message(NONE_SELECTED)
+        elif not text or text == ABSENT:
+            self.show_message(f"there is no {what} to copy")
+        else:
+            self.app.copy_to_clipboard(text)
+            self.show_message(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
+
+    def action_kill(self, signal_name: str) -> None:
+        """Ask whether to signal what is tagged, or else what is selected."""
+        if self.dashboard.recorded:
+            self.show_message("this is a recording: none of its processes can be signalled")
+        elif self.dashboard.read_only:
+            self.show_message("read-only: nothing is sent")
+        elif self.dashboard.devices.focused:
+            self.explain_focus()
+        elif self.feed.remote is not None:
+            from gpudash.tui.remote import kill_there
+
+            kill_there(self, self.feed.remote, signal_name)
+        else:
+            # A read-only screen must not even load what can signal.
+            from gpudash.tui.kill import ask
+
+            ask(self, signal_name)
+
+    def explain_focus(self) -> None:
+        """Show which key leads from the GPUs to the processes."""
+        key = shown_key(self.dashboard.keys, "move.turn")
+        self.show_message(f"{key} goes back to the processes, to choose which")
+
+    @property
+    def chosen_rows(self) -> list[ProcessRow]:
+        """What a signal is for: what is tagged, else what is selected; none where nothing is."""
+        listing = self.dashboard.listing
+        rows = listing.tagged_rows if self.is_root else []
+        if not rows and listing.selected is not None:
+            listing.hold()
+            rows = [listing.selected]
+        return rows
+
+
+def view_class(name: str) -> type[HostPage]:
+    """Return the class of a page by the name of its module, which is imported only now."""
+    module = import_module(f"gpudash.tui.views.{name}")
+    found: type[HostPage] = getattr(module, f"{name.capitalize()}View")
+    return found
+
+
+_STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
+_MAX_CHOICES = 400
+
+
+def times(first: datetime, last: datetime) -> list[Choice]:
+    """Return the times between two that a list can hold, at round numbers of local time.
+
+    No second is there twice: the first and the last time stand for theirs, which may be one.
+    """
+    seconds = (last - first).total_seconds()
+    step = next((each for each in _STEPS_SECONDS if seconds / each < _MAX_CHOICES), 86400)
+    start, end = first.astimezone(), last.replace(microsecond=0)
+    day = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    number = int((start - day).total_seconds() // step) + 1
+    found = [start] if start < end else []
+    while (moment := day + timedelta(seconds=number * step)) < end:
+        found.append(moment)
+        number += 1
+    return [time_choice(each) for each in [*found, last.astimezone()]]
+
+
+def time_choice(moment: datetime) -> Choice:
+    """Return the entry of an instant, which is in local time."""
+    return Choice(moment.isoformat(), f"{moment:%H:%M:%S}", f"{moment:%Y-%m-%d}")

@@ -1,0 +1,422 @@
+"""The overview of a host: its GPUs and processes, the first page over its feed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.health.changes import FindingChanges
+from gpudash.analysis.history.metrics import device_metrics
+from gpudash.feed.protocol import SnapshotFeed
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
+from gpudash.tui.bindings import bindings
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.device_list import DeviceList
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.draw.main_charts import charted_fields
+from gpudash.tui.host import NONE_SELECTED, HostPage
+from gpudash.tui.keymap import LIST_KEYS
+from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
+from gpudash.tui.page import put_above
+from gpudash.tui.panels import DashboardPanels
+from gpudash.tui.preferences import Preferences
+from gpudash.tui.theme import PLAIN
+from gpudash.tui.widgets.filter_prompt import FilteredProcesses, FilterPrompt
+from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
+
+_OF_PANELS = frozenset({"toggle_panel", "choose_metric"})
+"""Actions whose effect is not seen while one part has all the room."""
+_COMMAND_STEP, _END = 8, 1 << 20
+_ALL = "all"
+_BY_LETTER = {
+    "g": "gpu_memory",
+    "s": "utilization",
+    "b": "memory_bandwidth",
+    "c": "cpu",
+    "m": "resident_memory",
+    "t": "time",
+    "i": "idle",
+    "u": "user",
+    "p": "pid",
+    "n": "gpus",
+    "f": "tree",
+}
+"""The columns by letters, those of nvitop behind its `o`."""
+
+
+class Overview(HostPage):
+    """Panels over a feed, drawn when something changed."""
+
+    DEFAULT_CSS = """
+    Overview > #processes { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[Any]] = bindings(LIST_KEYS)
+
+    def __init__(self, feed: SnapshotFeed, *, is_entered: bool = False) -> None:
+        """`is_entered` is whether Esc, with nothing left to clear, leads back to many hosts."""
+        super().__init__(DashboardModel(feed, PLAIN))
+        self.is_entered = is_entered
+        self._critical = FindingChanges("critical")
+        self._heights = (0, 1)
+        self.panels = DashboardPanels(self.dashboard)
+        self._devices = DevicePanel(self.dashboard)
+        self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
+        self.prompt = FilterPrompt(FilteredProcesses(self.dashboard))
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self.top
+        yield self._devices
+        yield self._processes
+        yield self.prompt
+        yield self.bottom
+
+    def apply(self, preferences: Preferences) -> None:
+        """Take the user's settings."""
+        preferences.arrange(self.dashboard)
+        self.panels.process_table.choose(preferences.current.columns)
+
+    def on_mount(self) -> None:
+        """Start to listen to the feed."""
+        self._lay_out()
+        self.dashboard.begin()
+        self._fit_panels()
+        self.feed.attach(asyncio.get_running_loop(), self._receive, self._feed_changed)
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        self.feed.stop()
+
+    # The feed
+
+    def _receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
+        """Take what the feed brings; while a live screen is paused it is only kept for later."""
+        if self.feed.player is not None:
+            self.dashboard.replay(received, after_jump)
+            self.app.outdated = True
+            return
+        if self.app.preferences.current.bell:
+            for sample in received:
+                self._ring(sample.snapshot)
+        if self.dashboard.receive(received[-1].snapshot, received[-1].line):
+            self.app.outdated = True
+
+    def _ring(self, snapshot: Snapshot) -> None:
+        """Ring the terminal for critical findings that appear, also while it is paused."""
+        for change in self._critical.update(snapshot):
+            if change.event == "appeared":
+                self.app.ring(f"gpudash: {snapshot.host.hostname}: {change.finding.sentence}")
+
+    def _feed_changed(self) -> None:
+        """Show a change of a recording at once, as its snapshots do not age."""
+        self.tick()
+        if self.feed.player is not None or self.is_aging:
+            self.app.outdated = True
+
+    # Drawing
+
+    def on_resize(self) -> None:
+        """Lay the panels out for the new size."""
+        self._lay_out()
+        self.app.outdated = True
+
+    def _lay_out(self) -> None:
+        """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
+        cells, height = self.size
+        covered = self.prompt.lines - 1 if self.prompt.is_open else 0
+        self.dashboard.resize(cells, max(1, height - covered))
+        self.bottom.set_class(self.prompt.is_open, "-covered")
+
+    def draw(self) -> None:
+        """Draw the panels; lines that are the same as before cost nothing."""
+        if self._fit_panels():
+            self.call_after_refresh(self.app.redraw)
+            return
+        if not self.top.size or not self.is_current:
+            # Not laid out yet: `on_ready` draws.
+            return
+        panels, theme = self.panels.draw(), self.dashboard.theme
+        self.top.show(panels.header, theme.header)
+        self._devices.show(panels.devices, theme.base)
+        self._processes.show(panels.processes, theme.base)
+        self.bottom.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
+        self.bottom.show(panels.footer, theme.label)
+        if self.prompt.is_open:
+            self.prompt.draw()
+        self.app.start_display()
+
+    def _fit_panels(self) -> bool:
+        """Give the panels the heights of what they show; return whether that is a change."""
+        heights = self.dashboard.layout.upper, len(self.panels.footer())
+        if self._heights == heights:
+            return False
+        self._heights = heights
+        self._devices.styles.height, self.bottom.styles.height = heights
+        return True
+
+    # Focus and cursor
+
+    @property
+    def may_signal(self) -> bool:
+        """It shows the process that is selected."""
+        return True
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what would not be seen."""
+        if self.dashboard.enlarged and action in _OF_PANELS:
+            return False
+        return super().check_action(action, parameters)
+
+    def action_turn(self) -> None:
+        """Give the focus to the devices, or back to the processes."""
+        self.dashboard.toggle_focus()
+
+    def action_enlarge(self) -> None:
+        """Give the part in focus all the room, or share it out again."""
+        self.dashboard.enlarged = not self.dashboard.enlarged
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self.dashboard.move(rows)
+        self.prompt.follow_cursor()
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        focused = self.dashboard.devices.focused
+        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
+
+    def action_move_to(self, index: int) -> None:
+        """Move the cursor to the first row (0) or the last (-1)."""
+        dashboard = self.dashboard
+        part = dashboard.devices if dashboard.devices.focused else dashboard.listing
+        self.action_move(len(part.rows) if index else -len(part.rows))
+
+    def action_scroll_command(self, steps: int) -> None:
+        """Show later or earlier parts of the command lines; move between columns of devices."""
+        layout = self.dashboard.layout
+        if self.dashboard.devices.focused and layout.across > 1:
+            self.action_move(steps * layout.device_lines)
+        else:
+            self.panels.scroll_command(steps * _COMMAND_STEP)
+
+    def action_scroll_command_to(self, end: int) -> None:
+        """Show the beginning of the command lines (0), or the end of the longest (-1)."""
+        self.panels.scroll_command(_END if end else -_END)
+
+    def action_tag(self) -> None:
+        """Tag the selected process, or take its tag back, and go on to the next."""
+        listing = self.dashboard.listing
+        if self.dashboard.devices.focused:
+            self.explain_focus()
+            return
+        listing.tag()
+        listing.move(1)
+        if not listing.rows:
+            self.show_message(NONE_SELECTED)
+
+    def action_clear(self) -> None:
+        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
+        if not self.dashboard.clear() and self.is_entered:
+            self.app.action_leave()
+
+    # The filter
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        self.prompt.open()
+
+    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
+        """Show what fits so far."""
+        self.app.outdated = True
+
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the prompt its lines, or the panels theirs back."""
+        self._lay_out()
+        self.call_after_refresh(self.app.redraw)
+
+    # The order
+
+    def action_sort(self, step: int) -> None:
+        """Sort by a neighbour of the column in force."""
+        self.dashboard.listing.sort_beside(self.panels.process_table.sortable, step)
+        self._try_out_order()
+
+    def action_reverse(self) -> None:
+        """Turn the order around."""
+        self.sort_by(self.dashboard.listing.sort_key)
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; the column in force turns around."""
+        self.dashboard.listing.sort_by(key)
+        self._try_out_order()
+
+    def _try_out_order(self) -> None:
+        listing = self.dashboard.listing
+        reverse = listing.descending is not starts_largest(listing.sort_key)
+        self.app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
+
+    def action_choose_sort(self) -> None:
+        """Choose the column to sort by from all, those that have no room on screen too."""
+        current = self.dashboard.listing.sort_key
+
+        def chosen(key: str | None) -> None:
+            if key is not None and key != self.dashboard.listing.sort_key:
+                self.sort_by(key)
+                self.app.prefer(sort=key, reverse=self.app.preferences.current.reverse)
+
+        choices = [
+            Choice(
+                column.key,
+                column.key.replace("_", " "),
+                column.header,
+                column.key == current,
+                _term_names(column.key),
+            )
+            for column in PROCESS_ORDERS
+        ]
+        self._choose("Sort by", choices, chosen, current=current)
+
+    def action_choose_order(self) -> None:
+        """Choose the column to sort by with a letter, a capital for the opposite direction."""
+        listing = self.dashboard.listing
+        headers = {column.key: column.header for column in PROCESS_ORDERS}
+
+        def chosen(letter: str | None) -> None:
+            if letter is None:
+                return
+            key = _BY_LETTER[letter.lower()]
+            if key != listing.sort_key:
+                self.sort_by(key)
+            # In a tree that of the siblings.
+            column, descending = listing.leading
+            if descending is not (starts_largest(column) is letter.islower()):
+                self.action_reverse()
+
+        choices = [
+            Choice(letter, f"{letter}  {headers[key]}", "", key == listing.sort_key)
+            for letter, key in _BY_LETTER.items()
+        ]
+        current = next((each.value for each in choices if each.marked), "")
+        title = "Sort by letter, a capital reverses"
+        self._choose(title, choices, chosen, current=current, by_letter=True)
+
+    # What is shown
+
+    def _choose(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        chosen: Callable[[str | None], object] = lambda _value: None,
+        **options: Any,
+    ) -> None:
+        put_above(self.app, ChooseScreen(title, choices, self.dashboard.theme, **options), chosen)
+
+    def action_choose_metric(self) -> None:
+        """Choose the metric that the charts show of all GPUs."""
+        dashboard = self.dashboard
+        fields = charted_fields(dashboard.snapshot.devices)
+        current = dashboard.metric or device_metrics()[0]
+
+        def chosen(name: str | None) -> None:
+            dashboard.metric = name or dashboard.metric
+
+        choices = [Choice(each.name, each.label, marked=each.name == current) for each in fields]
+        self._choose("Chart", choices, chosen, current=current)
+
+    def action_choose_columns(self) -> None:
+        """Choose the columns of the processes with the space bar; none is as good as all."""
+        every = tuple(column.key for column in PROCESS_COLUMNS)
+        preferences = self.app.preferences
+
+        def choices() -> list[Choice]:
+            shown = preferences.current.columns or every
+            return [
+                Choice(column.key, column.key.replace("_", " "), column.header, column.key in shown)
+                for column in PROCESS_COLUMNS
+            ]
+
+        def toggled(key: str) -> list[Choice]:
+            shown = preferences.current.columns or every
+            if key in shown:
+                shown = tuple(each for each in shown if each != key)
+            else:
+                # In its usual order, as far as the others are in theirs.
+                index = sum(every.index(each) < every.index(key) for each in shown)
+                shown = (*shown[:index], key, *shown[index:])
+            self.app.prefer(columns=() if shown == every else shown)
+            self.panels.process_table.choose(preferences.current.columns)
+            return choices()
+
+        self._choose("Columns", choices(), toggled=toggled, marks_only=True)
+
+    def action_choose_devices(self) -> None:
+        """Choose one GPU from a list, or some with the space bar: then the marks count."""
+        dashboard = self.dashboard
+
+        def choices() -> list[Choice]:
+            hidden = dashboard.devices.hidden
+            gpus = [
+                Choice(str(device.index), f"GPU {device.index}", str(device.name or ""), shown)
+                for device in dashboard.snapshot.devices
+                if not device.is_mig
+                for shown in (device.index not in hidden,)
+            ]
+            return [Choice(_ALL, "all", "", not hidden), *gpus]
+
+        def toggled(value: str) -> list[Choice]:
+            if value == _ALL:
+                dashboard.hide_devices(DeviceList.show_all)
+            else:
+                self.action_toggle_device(int(value))
+            self.app.outdated = True
+            return choices()
+
+        def chosen(value: str | None) -> None:
+            if value == _ALL:
+                dashboard.hide_devices(DeviceList.show_all)
+            elif value is not None:
+                dashboard.hide_devices(lambda devices: devices.only(int(value)))
+
+        self._choose("Show only GPU", choices(), chosen, toggled=toggled)
+
+    def action_toggle_device(self, index: int) -> None:
+        """Hide a GPU, or show it again."""
+        if index not in self.dashboard.devices.indices:
+            self.show_message(f"there is no GPU {index}")
+            return
+        self.dashboard.hide_devices(lambda devices: devices.toggle(index))
+
+    def action_toggle_panel(self, panel: str) -> None:
+        """Hide a panel, or show it again."""
+        self.dashboard.toggle_panel(panel)
+        self.app.preferences.try_out(hidden_panels=tuple(sorted(self.dashboard.hidden)))
+
+    # The mouse
+
+    def on_panel_changed(self, _message: Panel.Changed) -> None:
+        """Draw what a click or the wheel led to."""
+        self.show_message("")
+
+    async def on_panel_opened(self, _message: Panel.Opened) -> None:
+        """Open what was clicked twice."""
+        await self.app.run_action("open", default_namespace=self)
+
+    async def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
+        """Show what is wrong."""
+        await self.app.run_action("view('findings')", default_namespace=self)
+
+    def on_process_panel_heading_clicked(self, message: ProcessPanel.HeadingClicked) -> None:
+        """Sort by the column."""
+        self.sort_by(message.key)
+        self.show_message("")
+
+
+def _term_names(key: str) -> str:
+    """Return what the filter's term for a column is called: `mem` is GPU memory there, too."""
+    return next((" ".join(term.names) for term in TERMS if key in term.names), "")

@@ -1,0 +1,185 @@
+"""A page: a whole screen over a feed, with a header, a body of lines, keys and a footer.
+
+Pages lie one above the other: a cluster, one of its hosts, a GPU of that. Each has its keys and
+does what they do; the app draws the one in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+from textual.app import App, ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.screen import Screen, ScreenResultType
+
+from gpudash.tui.draw import chart
+from gpudash.tui.draw.header import footer
+from gpudash.tui.draw.line import Line
+from gpudash.tui.keymap import Key
+from gpudash.tui.status import StatusMessage
+from gpudash.tui.terminal import TerminalApp
+from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.edit import Edit
+from gpudash.tui.widgets.lines import Footer, Lines
+
+if TYPE_CHECKING:
+    from gpudash.tui.app import GpudashApp
+    from gpudash.tui.preferences import Preferences
+
+WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
+"""The actions of keys that no text needs."""
+
+
+class Shown(Protocol):
+    """What is shown of a feed, as far as every page needs it."""
+
+    theme: Theme
+    status_message: StatusMessage
+    keys: tuple[Key, ...]
+    in_force: Callable[[Iterable[Key]], tuple[Key, ...]]
+
+
+class Closing(Screen[ScreenResultType]):
+    """Closes while it is in front only: Textual would close whatever is, with its answer."""
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Go away with a result; once it has gone, or lies below another, do nothing."""
+        if not self.is_active:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+
+def put_above(
+    app: App[Any],
+    screen: Screen[ScreenResultType],
+    answered: Callable[[ScreenResultType | None], Any] = lambda _result: None,
+) -> bool:
+    """Put a screen in front; return False, and leave it, if there is one of its kind already.
+
+    What its answer changes is drawn when it has gone.
+    """
+    if any(type(each) is type(screen) for each in app.screen_stack):
+        return False
+
+    def closed(result: ScreenResultType | None) -> Any:
+        awaited = answered(result)
+        if isinstance(app, TerminalApp):
+            app.outdated = True
+        return awaited
+
+    app.push_screen(screen, closed)
+    return True
+
+
+class Page(Closing[str], inherit_bindings=False):
+    """A whole screen about one thing. Closed with a text, it says why it could not stay."""
+
+    DEFAULT_CSS = """
+    Page { layout: vertical; overflow: hidden; }
+    Page > #body { height: 1fr; }
+    Page > Footer.-covered { display: none; }
+    """
+    AUTO_FOCUS = None
+    BINDINGS: ClassVar[list[Any]] = []
+    is_root = False
+    """Whether it is the first page over its feed."""
+
+    def __init__(self, shown: Shown) -> None:
+        super().__init__()
+        self.shown = shown
+        self._footer_lines = 1
+        """Lines of the footer, more than one for a long message."""
+        self.top, self.body = Lines(id="header"), Lines(id="body")
+        self.bottom = Footer(id="footer")
+
+    @property
+    def app(self) -> GpudashApp:  # type: ignore[override]
+        """The app."""
+        return cast("GpudashApp", super().app)
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self.top
+        yield self.body
+        yield self.bottom
+
+    def apply(self, preferences: Preferences) -> None:
+        """Take the user's settings, as the first page of a feed."""
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Draw the present state; what is the same as before costs nothing to send."""
+        raise NotImplementedError
+
+    def show(self, top: Line, lines: Sequence[Line], keys: Sequence[Key], notice: str) -> None:
+        """Show the header, the body, and the keys or a notice, which may take several lines."""
+        theme = self.shown.theme
+        bottom = footer(keys, notice, theme, self.body.size.width)
+        if self._footer_lines != len(bottom):
+            self.bottom.styles.height = self._footer_lines = len(bottom)
+            self.call_after_refresh(self.app.redraw)
+            return
+        self.top.show([top], theme.header)
+        self.body.show(lines, theme.base)
+        self.bottom.take_keys(keys, notice)
+        self.bottom.show(bottom, theme.label)
+        self.app.start_display()
+
+    async def load_charts(self) -> None:
+        """Load what draws charts without keeping a key waiting, then draw them."""
+        if not chart.is_loaded():
+            await asyncio.to_thread(chart.load)
+            self.app.outdated = True
+
+    def on_screen_resume(self) -> None:
+        """Draw when it is first shown or uncovered."""
+        self.call_after_refresh(self.app.redraw)
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self.call_after_refresh(self.app.redraw)
+
+    # What the app asks of the page in front
+
+    @property
+    def is_aging(self) -> bool:
+        """Whether the age of what is shown is on screen, while no snapshot may come."""
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """Keep ages true while no snapshot does."""
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return what a saved picture is named after: the host or the like, and when it was so."""
+        raise NotImplementedError
+
+    @property
+    def listed_keys(self) -> tuple[Key, ...]:
+        """The keys of this page, for the palette and help."""
+        raise NotImplementedError
+
+    def help(self) -> Screen[Any]:
+        """Return the dialog that lists all keys that work."""
+        raise NotImplementedError
+
+    # Actions
+
+    def show_message(self, message: str, *, stays: bool = False) -> None:
+        """Show what an action led to in the footer, for some seconds unless it `stays`."""
+        self.shown.status_message.show(message, stays=stays)
+        self.app.outdated = True
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse all below another screen, and while something is typed what the text needs."""
+        if not self.is_active or (isinstance(self.focused, Edit) and action not in WHILE_TYPING):
+            return False
+        return super().check_action(action, parameters)
+
+    async def on_footer_pressed(self, message: Footer.Pressed) -> None:
+        """Do what the key that was clicked does here."""
+        message.stop()
+        await self.app.run_action(message.action, default_namespace=self)
