@@ -245,7 +245,7 @@ def _ask_to_kill(terminal: Terminal) -> str:
     return terminal.wait_for("Kill this process?")
 
 
-@pytest.mark.parametrize("moment", ["textual.screen:Screen", "textual.widget:Widget"])
+@pytest.mark.parametrize("moment", ["gpudash.tui.overview:Overview", "textual.widget:Widget"])
 def test_ends_quietly_when_it_is_given_to_while_it_starts(fakenvml: Path, moment: str) -> None:
     argv = [sys.executable, "-c", TOLD_WHILE_IT_STARTS, moment]
     with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
