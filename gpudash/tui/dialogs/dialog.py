@@ -75,7 +75,8 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
 
     def on_click(self, event: Click) -> None:
         """Close by a click beside the dialog."""
-        if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+        # The terminal may have become smaller since: there may be no widget there any more.
+        if not any(each.region.contains_point(event.screen_offset) for each in self.children):
             self.dismiss(None)
 
     def action_cancel(self) -> None:

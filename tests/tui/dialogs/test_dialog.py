@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import Resize
+from textual.events import Click, Resize
 from textual.message import Message
 
 from gpudash.tui.preferences import Preferences
@@ -84,3 +84,19 @@ async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
         (box,) = app.screen.children
         assert widths
         assert all(width <= box.region.width for width in widths if width != 200)
+
+
+@pytest.mark.parametrize("key", DIALOGS)
+async def test_a_click_that_meets_a_resize_ends_nothing(key: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    app.guard_seconds = 0.0, 0.0
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(key)
+        await pilot.pause()
+        await pilot.resize_terminal(40, 12)
+        # On its way through the widgets of the dialog while the terminal became smaller.
+        app.screen.post_message(Click(None, 110, 35, 0, 0, 1, False, False, False))
+        await pilot.pause()
+        assert not app.screen.is_modal
