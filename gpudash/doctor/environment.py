@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -157,7 +158,7 @@ def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
 
 def installation_checks(mistakes: Sequence[str]) -> list[Check]:
     """Return the checks of the packages, and of the settings with the given mistakes."""
-    return [_packages(), *_impostor(), *_settings(mistakes)]
+    return [_packages(), *_bytecode(), *_impostor(), *_settings(mistakes)]
 
 
 def _packages() -> Check:
@@ -168,6 +169,26 @@ def _packages() -> Check:
         advice = "install it again: pip install --force-reinstall gpudash"
         return failed("gpudash", f"{__version__} is installed without {', '.join(missing)}", advice)
     return passed("gpudash", f"{__version__}, Python {python}, {', '.join(found)}")
+
+
+def _bytecode() -> list[Check]:
+    """Check for modules without bytecode: Python has just imported them and could write none."""
+    specs = [
+        module.__spec__
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "gpudash" and module.__spec__ is not None
+    ]
+    missing = [spec for spec in specs if spec.cached and not os.path.exists(spec.cached)]
+    if not missing:
+        return []
+    # With the packages beside it, which were installed in the same way.
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    command = shlex.join([sys.executable, "-m", "compileall", "-q", folder])
+    finding = (
+        f"missing for {len(missing)} of {counted(len(specs), 'module')}: each start compiles them "
+        "again, and takes two to three times the CPU"
+    )
+    return [warned("bytecode", finding, f"as the owner of its folder: {clean(command)}")]
 
 
 def _impostor() -> list[Check]:

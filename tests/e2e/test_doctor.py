@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import gpudash as package
 from tests.e2e.faults import BEYOND
 from tests.e2e.run import GPUDASH, gpudash, no_library
 from tests.e2e.terminal import Terminal
@@ -58,6 +63,24 @@ def test_no_library(tmp_path: Path) -> None:
     found = verdicts(run.document)
     assert found["driver"] == "FAIL"
     assert found["gpudash"] == "PASS"
+
+
+def test_missing_bytecode_comes_with_a_remedy_that_ends_it(tmp_path: Path) -> None:
+    source = os.path.dirname(package.__file__)
+    shutil.copytree(source, tmp_path / "gpudash", ignore=shutil.ignore_patterns("__pycache__"))
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def remedies() -> list[str]:
+        argv = [*GPUDASH, "doctor", "--json"]
+        run = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True)
+        checks = [check for check in json.loads(run.stdout) if check["topic"] == "bytecode"]
+        assert {check["verdict"] for check in checks} <= {"WARN"}
+        return [check["advice"] for check in checks]
+
+    (advice,) = remedies()
+    _, _, command = advice.partition(": ")
+    subprocess.run(shlex.split(command), check=True)
+    assert remedies() == []
 
 
 def test_a_hung_driver_holds_nobody(fakenvml: Path) -> None:
