@@ -22,8 +22,8 @@ from gpudash.model.snapshot import SCHEMA, Snapshot
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
 _LINE = re.compile(rb"[^\n]+")
-_MAX_UNREADABLE_LINES, _MAX_UNREADABLE_CHUNKS = 64, 8
-"""How many lines or chunks in a row may hold no sample: a crash leaves one torn line."""
+_MAX_UNREADABLE_LINES = 64
+"""How many in a row may be no samples: a crash leaves one torn line."""
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """How a compressed file begins, whatever its name."""
@@ -38,7 +38,7 @@ class Chunks(Protocol):
 
     count: int
     max_empty: int
-    """How many in a row may hold no line of a recording."""
+    """How many in a row may hold no sample."""
     is_damaged: bool = False
     """Whether lines of what was read so far are lost to damage."""
 
@@ -163,7 +163,7 @@ class Recording:
         self.path = path
         self._chunks = chunks(path)
         self._kept: dict[int, list[Sample]] = {}
-        self._unreadable_chunks = self._empty_chunks = 0
+        self._empty_chunks = 0
         first = next(self._forward(0), None)
         if first is None:
             raise WireError(f"{path}: {self._why_empty()}")
@@ -246,16 +246,8 @@ class Recording:
             if stamp is not None:
                 schema = stamp.fleet if match[0].startswith(FLEET_START) else stamp.schema
                 found.append(Sample(number, row, stamp.taken_at, schema, match[0]))
-        if found:
-            self._unreadable_chunks = self._empty_chunks = 0
-        elif data:
-            self._unreadable_chunks += 1
-        else:
-            self._empty_chunks += 1
-        if (
-            self._unreadable_chunks > _MAX_UNREADABLE_CHUNKS
-            or self._empty_chunks > self._chunks.max_empty
-        ):
+        self._empty_chunks = 0 if found else self._empty_chunks + 1
+        if self._empty_chunks > self._chunks.max_empty:
             raise WireError(f"{self.path}: several MiB in a row hold no sample: {_HINT}")
         return found
 

@@ -35,9 +35,12 @@ class Writer:
         self.bytes = 0
         """Bytes written, in all files."""
         self._max_bytes, self._keep = max_bytes, keep
-        self._compressor = _compressor() if path.endswith(SUFFIX) else None
-        self._trial: Compressor | None = None
-        self._in_frame = self._size = 0
+        self._size = 0
+        self._compressor: Compressor | None = None
+        if path.endswith(SUFFIX):
+            from gpudash.feed.recording.zstd import Compressor
+
+            self._compressor = Compressor()
         if max_bytes is not None:
             for number in range(1, keep + 1):
                 _has_recording(f"{path}.{number}")
@@ -48,9 +51,9 @@ class Writer:
     def write(self, line: bytes) -> None:
         """Add a line, whole or not at all; raises OutputError, after which nothing is added."""
         data = line + b"\n"
-        if self._size and not self._fits(data):
+        if self._size and not self._has_room(data):
             self._begin_next()
-        packed = data if self._compressor is None else self._packed(self._compressor, data)
+        packed = data if self._compressor is None else self._compressor.compress(data)
         if not os.fstat(self._descriptor).st_nlink:
             raise OutputError(f"{self.path}: the file was removed: the recording is lost")
         self._append(packed)
@@ -83,8 +86,8 @@ class Writer:
             if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 os.unlink(self.path)
 
-    def _fits(self, data: bytes) -> bool:
-        """Whether there is room for it; near the limit it is compressed on trial."""
+    def _has_room(self, data: bytes) -> bool:
+        """Whether the file may take it; near the limit it is compressed on trial."""
         if self._max_bytes is None:
             return True
         room = self._max_bytes - self._size
@@ -93,22 +96,13 @@ class Writer:
         room -= _MAX_OVERHEAD
         if len(data) + (len(data) >> 8) <= room:
             return True
+        from gpudash.system.zstd import pack
+
         # Behind lines that are like it, it does not become larger than alone.
-        self._trial = self._trial or _compressor()
-        return len(self._trial.compress(data)) + len(self._trial.end()) <= room
-
-    def _packed(self, compressor: Compressor, data: bytes) -> bytes:
-        from gpudash.feed.recording.zstd import FRAME_BYTES
-
-        ended = b""
-        if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:
-            ended, self._in_frame = compressor.end(), 0
-        self._in_frame += len(data)
-        return ended + compressor.compress(data)
+        return len(pack(data)) <= room
 
     def _end_frame(self) -> None:
-        if self._compressor is not None and self._in_frame:
-            self._in_frame = 0
+        if self._compressor is not None:
             self._append(self._compressor.end())
 
     def _append(self, data: bytes) -> None:
@@ -122,7 +116,7 @@ class Writer:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
             # The open frame has data that the file has not: its end would not fit.
-            self._in_frame = 0
+            self._compressor = None
             raise _failed(self.path, error) from None
         self._size += len(data)
         self.bytes += len(data)
@@ -145,12 +139,6 @@ class Writer:
 def _failed(path: str, error: OSError) -> OutputError:
     """Return the error for a file that cannot be written."""
     return OutputError(f"{path}: {error.strerror}: the recording ends here")
-
-
-def _compressor() -> Compressor:
-    from gpudash.feed.recording.zstd import Compressor
-
-    return Compressor()
 
 
 def _create(path: str) -> int:

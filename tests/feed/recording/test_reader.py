@@ -13,6 +13,7 @@ from gpudash.feed.recording.reader import Chunks, PlainChunks, Recording, open_c
 from gpudash.feed.recording.samples import after, open_recorded
 from gpudash.model import fleet, wire
 from gpudash.model.errors import UsageError, WireError
+from tests.factories import gpu_uuid
 from tests.feed.recording.lines import START, line, second, write
 from tests.strategies import snapshots
 
@@ -45,9 +46,11 @@ def test_a_disk_that_fails_is_one_line() -> None:
         Recording("node7", lambda _path: Failing())
 
 
-def test_a_file_that_is_nearly_a_hole_is_given_up_early(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [b"", b"\x28\xb5\x2f\xfd\x04\x58"], ids=["lines", "zstd"])
+def test_a_file_that_is_nearly_a_hole_is_given_up_early(tmp_path: Path, start: bytes) -> None:
     hole = tmp_path / "hole"
     with hole.open("wb") as file:
+        file.write(start)
         file.truncate(1 << 40)
     with pytest.raises(WireError, match="not a recording"):
         Recording(str(hole))
@@ -94,6 +97,14 @@ def test_pieces_of_any_size_hold_every_line_once(tmp_path: Path, size: int) -> N
         *(each.line for each in recording.before(recording.last)),
     ] == taken[::-1]
     assert recording.at(START + timedelta(seconds=3.5)).line == taken[3]
+
+
+def test_a_recording_of_the_first_schema_still_replays() -> None:
+    recording = Recording(str(Path(__file__).with_name("schema-1.jsonl.zst")))
+    assert times(recording) == [0, 1, 2]
+    last = recording.last.snapshot()
+    assert (last.host.uptime_seconds, last.devices[0].uuid) == (1002, gpu_uuid(0))
+    assert recording.note == recording.last.note == ""
 
 
 def test_samples_before_and_after_one(path: Path) -> None:
@@ -199,13 +210,11 @@ def test_a_newer_schema_that_cannot_be_read_says_what_to_do(path: Path) -> None:
 
 
 def test_a_frame_that_unpacks_beyond_all_measure_is_refused(tmp_path: Path) -> None:
-    from gpudash.feed.recording.zstd import Compressor, decompress
-
-    bomb = Compressor()
-    packed = b"".join(bomb.compress(b" " * (1 << 20)) for _ in range(8)) + bomb.end()
-    assert len(packed) < 10_000
+    path = tmp_path / "host.jsonl.zst"
+    path.write_bytes(frame(b" " * (69 << 20)))
+    assert path.stat().st_size < 10_000
     with pytest.raises(WireError, match="unzstd"):
-        decompress(packed, 4 << 20)
+        Recording(str(path))
 
 
 def frame(data: bytes) -> bytes:
