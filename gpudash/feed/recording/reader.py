@@ -51,8 +51,8 @@ class PlainChunks(Chunks):
     """A file of lines in pieces of a megabyte; its descriptor is closed with it."""
 
     def __init__(self, descriptor: int, chunk_bytes: int = _PLAIN_BYTES) -> None:
-        self._descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
+        self._file = os.fdopen(descriptor, "rb", closefd=False)
         self._bytes = chunk_bytes
         self._size = os.fstat(descriptor).st_size
         self.count = -(-self._size // chunk_bytes)
@@ -60,30 +60,16 @@ class PlainChunks(Chunks):
 
     def read(self, number: int) -> bytes:
         """Return the lines that begin in a piece; none where one longer than it goes on."""
-        start, end = number * self._bytes, min((number + 1) * self._bytes, self._size)
-        # The byte before shows whether a line begins with the piece.
-        data = os.pread(self._descriptor, end - max(start - 1, 0), max(start - 1, 0))
+        file, start = self._file, number * self._bytes
+        end = min(start + self._bytes, self._size)
+        file.seek(max(start - 1, 0))
         if start:
-            _, newline, data = data.partition(b"\n")
-            if not newline or not data:
-                return b""
-        if not data.endswith(b"\n"):
-            data += self._rest(end)
+            # The byte before the piece shows whether a line begins with it.
+            file.readline(self._bytes + 1)
+        data = file.read(max(end - file.tell(), 0))
+        if data and not data.endswith(b"\n"):
+            data += file.readline(min(FLEET_LINE_LIMIT, self._size - end))
         return data
-
-    def _rest(self, position: int) -> bytes:
-        """Return the line's end behind `position`."""
-        found: list[bytes] = []
-        size = 0
-        while position < self._size and size <= FLEET_LINE_LIMIT:
-            piece = os.pread(self._descriptor, min(self._bytes, self._size - position), position)
-            line, newline, _ = piece.partition(b"\n")
-            found.append(line)
-            if newline or not piece:
-                break
-            position += len(piece)
-            size += len(piece)
-        return b"".join(found)
 
 
 def open_chunks(path: str) -> Chunks:
