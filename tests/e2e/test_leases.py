@@ -296,7 +296,7 @@ def test_a_lock_on_the_folder_holds_up_none(environ: dict[str, str]) -> None:
 
 
 def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, str]) -> None:
-    rules = RULES._replace(pass_by=0, keep=3600)
+    rules = RULES._replace(bound=0)
     holder = start(environ, "run", "-n", "4", *HOLD)
     _line(holder)
     big = _waiting(environ, "-n", "8", rules=rules)
@@ -313,7 +313,7 @@ def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, 
 
 
 def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_path: Path) -> None:
-    rules = RULES._replace(pass_by=1, keep=30)
+    rules = RULES._replace(bound=1)
     stop = tmp_path / "stop"
     job = f"while ! test -e {stop}; do {{}} -n 4 --wait --for 0 -- sleep 0.3 || exit; done"
     loop = job.format(shlex.join(with_rules(rules)))

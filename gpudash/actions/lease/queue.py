@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 from zlib import crc32
@@ -94,27 +94,16 @@ class Waiting:
 class Rules(NamedTuple):
     """How long what holds in the queue, in seconds."""
 
-    pass_by: float = 600.0
-    """For which others may take what the first in line cannot use yet."""
-    keep: float = 600.0
-    """For which what becomes free is then kept for the first in line; doubled each time."""
+    bound: float = 600.0
+    """After which all that a command could use is kept for it once it is first in line."""
     head_start: float = 10.0
-    """For which GPUs that became free are left to those who have waited longer."""
+    """For which GPUs that became free, and are enough, are left to those who have waited longer."""
     poll: float = 1.0
     """Between two readings of the locks, for the first in line."""
-    retry: float = 5.0
-    """Before others query the driver again without success; doubled each time."""
-    retry_max: float = 30.0
+    retry: float = 30.0
+    """Before others query the driver again where no lease has ended since."""
     blocked: float = 60.0
     """For which shared locks of others are waited for: they are no leases, and may never end."""
-
-    def keeps(self, waited_seconds: float) -> bool:
-        """Whether GPUs are kept now for the first in line."""
-        keep = self.keep
-        while waited_seconds >= self.pass_by + keep:
-            waited_seconds -= self.pass_by + keep
-            keep *= 2
-        return waited_seconds >= self.pass_by
 
 
 RULES = Rules()
@@ -155,19 +144,31 @@ def tickets(listed: Iterable[locks.Lock]) -> list[Ticket]:
 
 
 def kept(
-    devices: Sequence[Device], waiting: Iterable[Ticket], rules: Rules = RULES
+    devices: Sequence[Device],
+    ahead: Iterable[Ticket],
+    free_since: Mapping[int, float],
+    rules: Rules = RULES,
 ) -> dict[str, str]:
-    """Return why devices are kept for the first in line among those that wait, by UUID."""
-    first: dict[int, Ticket] = {}
-    for ticket in waiting:
-        for gpu in ticket.gpus:
-            first.setdefault(gpu, ticket)
-    found: dict[str, str] = {}
-    for device in devices:
-        longest = first.get(_number(device))
-        if longest is not None and device.uuid and rules.keeps(longest.waited_seconds()):
-            found[device.uuid] = f"kept for {longest}"
-    return found
+    """Return why devices are left to those ahead, by UUID.
+
+    `free_since` has the monotonic time of each GPU that is seen to be free, by number.
+    """
+    recent = time.monotonic() - rules.head_start
+    found: dict[int, Ticket] = {}
+    for ticket in ahead:
+        left = [gpu for gpu in map(gpu_number, devices) if gpu in ticket.gpus and gpu not in found]
+        free = [gpu for gpu in left if gpu in free_since]
+        # What has been free for longer may be what it cannot use.
+        free.sort(key=free_since.__getitem__, reverse=True)
+        if ticket.waited_seconds() >= rules.bound:
+            found.update(dict.fromkeys(left, ticket))
+        elif len(free) >= ticket.wanted and free_since[free[0]] > recent:
+            found.update(dict.fromkeys(free[: ticket.wanted], ticket))
+    return {
+        each.uuid: f"kept for {found[number]}"
+        for each in devices
+        if each.uuid and (number := gpu_number(each)) in found
+    }
 
 
 def kept_for_others(now: Snapshot, rules: Rules = RULES) -> dict[str, str]:
@@ -175,7 +176,7 @@ def kept_for_others(now: Snapshot, rules: Rules = RULES) -> dict[str, str]:
     own, table = own_leases(now), LeaseTable(time.monotonic)
     table.listed = locks.listed()
     devices = [each for each in now.devices if each.uuid not in own]
-    return {**kept(devices, tickets(table.listed), rules), **blocked(now, table)}
+    return {**kept(devices, tickets(table.listed), {}, rules), **blocked(now, table)}
 
 
 class Queue:
@@ -189,7 +190,7 @@ class Queue:
         self._own = own_leases(now)
         possible = possible_devices(now, request, os.environ)
         self._devices = [each for each in possible if lock_key(each) is not None]
-        gpus = frozenset(map(_number, self._devices))
+        gpus = frozenset(map(gpu_number, self._devices))
         self._ticket = Ticket(int(_now() * 1000), os.getpid(), request.count, gpus)
         self._table = LeaseTable(time.monotonic)
         self._free_since: dict[int, float] = {}
@@ -226,7 +227,7 @@ class Queue:
         leases = self._table.sample(self._devices, (), frozenset())
         self._now = replace(self._now, leases=leases)
         leased = {lease.uuid for lease in leases}
-        free = {_number(each) for each in self._devices if each.uuid not in leased}
+        free = {gpu_number(each) for each in self._devices if each.uuid not in leased}
         at = time.monotonic()
         self._free_since = {gpu: self._free_since.get(gpu, at) for gpu in free}
         self.ahead = [
@@ -239,8 +240,7 @@ class Queue:
             self._blocked_since = None
         elif self._blocked_since is None:
             self._blocked_since = at
-        found = {**self._offered(free, at), **kept(self._devices, self.ahead, self._rules)}
-        found |= locked
+        found = kept(self._devices, self.ahead, self._free_since, self._rules) | locked
         return {uuid: reason for uuid, reason in found.items() if uuid not in self._own}
 
     def shortage(self, taken: Mapping[str, str]) -> str:
@@ -259,23 +259,6 @@ class Queue:
         count = "1 has" if len(self.ahead) == 1 else f"{len(self.ahead)} have"
         return f"{text}; {count} waited longer, {self.ahead[0]} first"
 
-    def _offered(self, free: Collection[int], at: float) -> dict[str, str]:
-        """Return what became free a moment ago and is enough for one who has waited longer."""
-        served = [each for each in self.ahead if len(each.gpus.intersection(free)) >= each.wanted]
-        spare = len(self._ticket.gpus.intersection(free)) - sum(each.wanted for each in served)
-        if spare >= self._request.count:
-            return {}
-        found: dict[int, Ticket] = {}
-        for ticket in served:
-            usable = ticket.gpus.intersection(free)
-            if any(at - self._free_since[gpu] < self._rules.head_start for gpu in usable):
-                found.update((gpu, ticket) for gpu in usable if gpu not in found)
-        return {
-            each.uuid: f"offered to {found[_number(each)]}"
-            for each in self._devices
-            if each.uuid and _number(each) in found
-        }
-
 
 def lease_when_free(
     open_sampler: Callable[[], Sampler], request: GpuRequest, waiting: Waiting, rules: Rules = RULES
@@ -291,18 +274,16 @@ def lease_when_free(
             require_lock_files(sampler.samples[-1].devices)
             queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, rules)))
             found = _try(sampler, request, queue, waiting)
-        queried_at, pause = time.monotonic(), rules.retry
+        queried_at = time.monotonic()
         while not isinstance(found, Leased):
             if not waiting.within_deadline(found):
                 return None
             waiting.sleep(queue.pause_seconds)
             taken = queue.taken()
             shortage = queue.shortage(taken)
-            is_freed = queue.freed_at >= queried_at
             if shortage:
                 found = shortage
-            elif is_freed or time.monotonic() >= queried_at + pause:
-                pause = rules.retry if is_freed else min(2 * pause, rules.retry_max)
+            elif max(queue.freed_at, time.monotonic() - rules.retry) >= queried_at:
                 found = _query(open_sampler, request, queue, waiting)
                 queried_at = time.monotonic()
         return found
@@ -345,7 +326,7 @@ def _is_waiting(ticket: Ticket) -> bool:
     return stat.started_seconds <= ticket.arrival_ms / 1000 + _START_TOLERANCE_SECONDS
 
 
-def _number(device: Device) -> int:
+def gpu_number(device: Device) -> int:
     """Return a number that stands for a device in a range of locks."""
     return crc32((device.uuid or "").encode()) >> (32 - _GPU_BITS)
 

@@ -35,7 +35,10 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash run` takes."""
     add_request(parser)
-    text = "wait for them, in a queue with others; otherwise exit with 75 if too few are free"
+    text = (
+        "wait for them, first come, first served: after 10 minutes what becomes free is kept for "
+        "the first in line; otherwise exit with 75 if too few are free"
+    )
     parser.add_argument("--wait", action="store_true", help=text)
     text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
@@ -114,9 +117,8 @@ VERB = Verb(
     "run a command on free GPUs, leased until it ends: run -n 2 -- CMD",
     add_arguments,
     run,
-    "With --wait, commands that have waited longer come first, but leave no GPU idle that another "
-    "can use. After each 10 minutes of waiting, what becomes free is kept for the first in line, "
-    "for 10 minutes at first and then twice as long each time, so that many GPUs come together. "
+    "With --wait, no GPU stays idle that another command can use before the first in line has "
+    "waited for 10 minutes; what becomes free is then kept for it until it has enough. "
     "With --host it runs on the first host that has them, in its home folder; the lease is taken "
     "there, and where another was faster (75) the next host is tried. A command that itself exits "
     "with 75 is reported as 1.",

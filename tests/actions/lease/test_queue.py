@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gpudash.actions.lease.choose import require_possible
-from gpudash.actions.lease.queue import Rules, Waiting, tickets
+from gpudash.actions.lease.queue import Rules, Ticket, Waiting, gpu_number, kept, tickets
 from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.errors import GpudashError
 from gpudash.system import locks
@@ -97,10 +97,45 @@ def test_what_is_linked_nowhere_is_not_waited_for() -> None:
         require_possible(host, GpuRequest(count=5, linked=True), {})
 
 
-def test_what_is_kept_grows_and_is_always_passed_by_again() -> None:
-    rules = Rules(pass_by=10, keep=10)
-    kept = [second for second in range(0, 120, 5) if rules.keeps(second)]
-    assert kept == [10, 15, *range(30, 50, 5), *range(60, 100, 5), 110, 115]
+DEVICES = [make_device(index=index, uuid=gpu_uuid(index)) for index in range(4)]
+
+
+def waiting_for(count: int, *, seconds: float = 1.0, first: int = 0) -> Ticket:
+    """One that has waited so long for `count` of the GPUs from the `first` on."""
+    arrival = time.clock_gettime(time.CLOCK_BOOTTIME) - seconds
+    gpus = frozenset(map(gpu_number, DEVICES[first:]))
+    return Ticket(int(arrival * 1000), os.getpid(), count, gpus)
+
+
+def left_to(ahead: list[Ticket], **free_seconds: float) -> list[int]:
+    """The GPUs left to those ahead, where `gpu0` and so on have been free for so long."""
+    now = time.monotonic()
+    free_since = {gpu_number(DEVICES[int(gpu[3:])]): now - s for gpu, s in free_seconds.items()}
+    found = kept(DEVICES, ahead, free_since, Rules(bound=600, head_start=10))
+    return [index for index in range(4) if gpu_uuid(index) in found]
+
+
+def test_what_became_free_is_left_to_each_who_has_waited_longer() -> None:
+    first, second = waiting_for(1), waiting_for(2, first=1)
+    free = {"gpu0": 1.0, "gpu1": 1.0, "gpu2": 1.0, "gpu3": 1.0}
+    assert left_to([first], **free) == [0]
+    assert left_to([first, second], **free) == [0, 1, 2]
+    # A GPU that was free before is one that it could not use.
+    assert left_to([first], gpu0=300.0, gpu2=1.0) == [2]
+
+
+def test_nothing_is_left_to_one_that_cannot_use_it() -> None:
+    assert left_to([waiting_for(3)], gpu0=1.0, gpu1=1.0) == []
+    assert left_to([waiting_for(2, first=2)], gpu0=1.0, gpu3=1.0) == []
+    assert left_to([waiting_for(1)], gpu0=11.0, gpu1=300.0) == []
+
+
+def test_after_the_bound_all_that_it_could_use_is_kept_for_the_first_in_line() -> None:
+    assert left_to([waiting_for(3, seconds=599)], gpu1=300.0) == []
+    for seconds in (601, 6000, 600_000):
+        due = waiting_for(2, seconds=seconds, first=1)
+        assert left_to([due]) == left_to([due], gpu1=300.0) == [1, 2, 3]
+        assert left_to([due, waiting_for(1)], gpu0=1.0, gpu1=1.0) == [0, 1, 2, 3]
 
 
 TICKET = """
