@@ -309,8 +309,11 @@ def _try(sampler: Sampler, request: GpuRequest, queue: Queue, waiting: Waiting) 
             found = lease(sampler, request, taken)
         except CollectorError as error:
             return str(error)
-        if isinstance(found, Leased) or queue.ahead or queue.shortage(taken) or waiting.is_over:
+        if isinstance(found, Leased):
             return found
+        shortage = queue.shortage(taken)
+        if shortage or queue.ahead or waiting.is_over:
+            return shortage or found
         waiting.report(found)
         try:
             sampler.next_sample()
