@@ -52,6 +52,10 @@ OnRead = Callable[[list[DecodedSample]], None]
 class Playback:
     """Delivers the samples of a recording at the speed at which they were taken, or another."""
 
+    # What is shown is whole, true of its time, and of no host that can be reached.
+    state, age = FeedState.LIVE, 0.0
+    preview = collector = remote = None
+
     def __init__(
         self, recording: Recording, start: Sample, *, speed: float = 1.0, repeats: bool = False
     ) -> None:
@@ -89,10 +93,6 @@ class Playback:
         """Seconds between most of the last samples: a gap among them does not count."""
         return sorted(self._between)[(len(self._between) - 1) // 2]
 
-    @property
-    def preview(self) -> None:
-        """All samples of a recording are whole."""
-
     def poll(self, timeout_seconds: float = 0) -> Any:
         """Return the sample that is shown first."""
         return self.latest
@@ -114,24 +114,6 @@ class Playback:
         self._interrupt()
         self._loop = None
         self._jobs.put(None)
-
-    @property
-    def state(self) -> FeedState:
-        """Always live: what is shown is true of its time."""
-        return FeedState.LIVE
-
-    @property
-    def age(self) -> float:
-        """A recording does not age."""
-        return 0.0
-
-    @property
-    def collector(self) -> None:
-        """A recording has no collector."""
-
-    @property
-    def remote(self) -> None:
-        """What a recording shows is of no host that can be reached."""
 
     @property
     def player(self) -> Playback:
