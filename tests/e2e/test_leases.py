@@ -145,8 +145,7 @@ def test_the_next_one_starts_when_the_holder_is_killed(environ: dict[str, str]) 
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
     waiting = start(environ, "run", "--wait", *HOLD)
-    assert waiting.stderr is not None
-    assert "waiting" in waiting.stderr.readline()
+    assert "waiting" in _error(waiting)
     _end(holder)
     try:
         assert _line(waiting).startswith("GPU-")
@@ -267,6 +266,20 @@ def test_a_small_job_passes_a_big_one_that_cannot_start(environ: dict[str, str])
     _end(big)
 
 
+def test_first_come_first_served(environ: dict[str, str], tmp_path: Path) -> None:
+    holder = start(environ, "run", "-n", "8", *HOLD)
+    _line(holder)
+    rules, words = RULES._replace(head_start=600), ("--wait", "-n", "8", "--for", "0")
+    jobs: list[Popen[str]] = []
+    for name in "abc":
+        script = ("--", "sh", "-c", f"echo {name} >> {tmp_path}/log")
+        jobs.append(start_with(rules, environ, *words, *script))
+        assert "waiting" in _error(jobs[-1])
+    _end(holder)
+    assert [finish(job)[0] for job in jobs] == [0, 0, 0]
+    assert (tmp_path / "log").read_text() == "a\nb\nc\n"
+
+
 def test_one_that_is_stopped_holds_up_none(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
@@ -329,8 +342,7 @@ def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_p
 def _waiting(environ: dict[str, str], *words: str, rules: Rules = RULES) -> Popen[str]:
     """Start a command that waits in the queue by now; it prints its GPUs."""
     job = start_with(rules, environ, "--wait", *words, *HOLD)
-    assert job.stderr is not None
-    assert "waiting" in job.stderr.readline()
+    assert "waiting" in _error(job)
     return job
 
 
@@ -342,6 +354,11 @@ def _assert_served(environ: dict[str, str]) -> None:
 def _line(process: Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
+
+
+def _error(process: Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
 
 
 def _end(*processes: Popen[str]) -> None:
