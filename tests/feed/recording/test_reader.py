@@ -1,5 +1,6 @@
 import errno
 import os
+import random
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -135,8 +136,9 @@ def test_lines_that_are_no_samples_are_left_out(tmp_path: Path) -> None:
     assert times(Recording(str(path))) == [1, 2]
 
 
-def test_a_line_of_sixteen_mebibytes_is_read(path: Path) -> None:
-    long = b'{"x":"%s",' % (b"y" * (15 << 20)) + line(1)[1:]
+def test_a_line_of_fourteen_mebibytes_that_hardly_packs_is_read(path: Path) -> None:
+    noise = random.Random(7).randbytes(7 << 20).hex().encode()
+    long = b'{"x":"%s",' % noise + line(1)[1:]
     recording = Recording(str(write(path, [line(0), long, line(2)])))
     assert times(recording) == [0, 1, 2]
     assert recording.at(START + timedelta(seconds=1)).snapshot() == second(1)
@@ -244,15 +246,6 @@ def test_samples_among_many_empty_lines_are_found(path: Path) -> None:
     content = b"\n" * 5000 + line(1) + b"\n" * 5000 + line(2) + b"\n" * 5000
     path.write_bytes(frame(content) if path.suffix == ".zst" else content)
     assert times(Recording(str(path))) == [1, 2]
-
-
-def test_what_precedes_damage_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "host.zst", map(line, range(300)))
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2] + bytes(9) + whole[len(whole) // 2 + 9 :])
-    found = times(Recording(str(path)))
-    assert found == list(range(len(found)))
-    assert len(found) > 20
 
 
 def test_all_that_precedes_damage_is_read_and_the_damage_reported(tmp_path: Path) -> None:
