@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -275,7 +276,8 @@ class Playback:
 
     def _submit(self, read: Read, on_read: OnRead) -> None:
         """Read samples in the thread, and take them unless they are outdated."""
-        loop, turn = self._loop, self._turn
+        # A thread has none of the context in which an app draws.
+        loop, turn, context = self._loop, self._turn, copy_context()
         if loop is None:
             return
 
@@ -297,7 +299,7 @@ class Playback:
                 error = f"recording: {failure}"
             # The loop may have ended meanwhile.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(take, found, error)
+                loop.call_soon_threadsafe(take, found, error, context=context)
 
         self._jobs.put(job)
 

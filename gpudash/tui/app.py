@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -331,16 +332,22 @@ class GpudashApp(TerminalApp):
         Why it cannot be written is shown in any case.
         """
         self._saves.pause()
-        loop = asyncio.get_running_loop()
-
-        def report(text: str, stays: bool) -> None:
-            # After the loop has ended, `finish` reports what failed.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(partial(self.show_message, text, stays=stays))
-
+        show = in_loop(self.show_message)
         self.preferences.save(
-            partial(report, stays=True), partial(report, message, False) if message else None
+            partial(show, stays=True), partial(show, message) if message else None
         )
+
+
+def in_loop(call: Callable[..., object]) -> Callable[..., None]:
+    """Return a function that makes a call on this loop, from a thread that may outlive it."""
+    # In a thread's own context a timer, as that by which a message goes, knows no app.
+    loop, context = asyncio.get_running_loop(), copy_context()
+
+    def passed_on(*arguments: Any, **named: Any) -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(partial(call, *arguments, **named), context=context)
+
+    return passed_on
 
 
 class PaletteEntry(NamedTuple):

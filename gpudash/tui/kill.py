@@ -18,6 +18,7 @@ from gpudash.actions.kill.report import Report, describe
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal
+from gpudash.tui.app import in_loop
 from gpudash.tui.dialogs.kill import Answer, KillScreen
 from gpudash.tui.host import NONE_SELECTED, HostPage
 from gpudash.tui.page import put_above
@@ -84,7 +85,7 @@ class _Flow:
     async def _carry_out(self, answer: Answer) -> None:
         """Signal, wait, and offer SIGKILL to those that ignored it or keep memory in use."""
         app, selection, trail = self._app, self._selection, AuditTrail()
-        history, loop = self._dashboard.history, asyncio.get_running_loop()
+        history = self._dashboard.history
         kill = Kill(
             selection.requests(with_tree=answer.with_tree),
             answer.signal,
@@ -95,8 +96,7 @@ class _Flow:
         # Here, where leaving the program cannot come between stopping a tree and killing it.
         kill.send()
 
-        def progress(text: str) -> None:
-            loop.call_soon_threadsafe(partial(self._show, text, stays=True))
+        progress = partial(in_loop(self._show), stays=True)
 
         def wait() -> tuple[Report, Sequence[str]]:
             report = kill.wait(before, latest=lambda: history.latest, progress=progress)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import threading
-from contextlib import suppress
-from contextvars import copy_context
-from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
+from gpudash.tui.app import GpudashApp, in_loop
 from gpudash.tui.draw.picture import robust
-
-if TYPE_CHECKING:
-    from gpudash.tui.app import GpudashApp
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_FILES = 1000
@@ -32,16 +25,9 @@ def save_screen(app: GpudashApp) -> None:
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])
     picture = robust(app.export_screenshot(title=stem))
-    loop, context = asyncio.get_running_loop(), copy_context()
-
-    def write() -> None:
-        message = save(picture, stem)
-        # The program may have ended meanwhile.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(partial(app.show_message, message), context=context)
-
+    show = in_loop(app.show_message)
     # A daemon: a folder that does not answer must not keep the program from ending.
-    threading.Thread(target=write, daemon=True).start()
+    threading.Thread(target=lambda: show(save(picture, stem)), daemon=True).start()
 
 
 def save(picture: str, stem: str) -> str:

@@ -7,7 +7,9 @@ import pytest
 
 from gpudash.config.file import load
 from gpudash.config.settings import Settings
+from gpudash.tui import status
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
+from tests.tui.kill_stage import Stage
 from tests.tui.stage import HandFeed, busy_snapshot, host_app, listing_of, screen_lines
 
 WIDE = (140, 40)
@@ -99,6 +101,21 @@ async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> No
     assert preferences.is_saved
     assert load(str(path), choices())[0] == wanted
     assert (wanted.hidden_panels, wanted.interval) == (("host",), 2.0)
+
+
+async def test_what_was_saved_is_shown_for_a_while(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "SECONDS", 0.3)
+    feed = HandFeed()
+    app = host_app(feed, preferences=Preferences(str(path)))
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        on = Stage(app, pilot, feed)
+        keys = screen_lines(app)[-1]
+        await pilot.press("r", "f12")
+        await on.until(path.exists)
+        await on.until(lambda: screen_lines(app)[-1] == keys)
 
 
 async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -> None:

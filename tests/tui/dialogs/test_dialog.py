@@ -89,7 +89,7 @@ async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
 @pytest.mark.parametrize("key", DIALOGS)
 async def test_a_click_that_meets_a_resize_ends_nothing(key: str) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = host_app(feed)
     app.guard_seconds = 0.0, 0.0
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
