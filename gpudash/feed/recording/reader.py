@@ -150,6 +150,9 @@ class Recording:
         self._chunks = chunks(path)
         self._kept: dict[int, list[Sample]] = {}
         self._empty_chunks = 0
+        self._is_fleet: bool | None = None
+        """Whether the first sample is of many hosts: those of the other kind are left out."""
+        self._is_mixed = False
         first = next(self._forward(0), None)
         if first is None:
             raise WireError(f"{path}: {self._why_empty()}")
@@ -158,9 +161,13 @@ class Recording:
 
     @property
     def note(self) -> str:
-        """A warning that what was read so far is damaged, else empty."""
-        damage = "is damaged: samples behind the damage are missing"
-        return f"{self.path} {damage}" if self._chunks.is_damaged else ""
+        """A warning that samples of what was read so far are left out, else empty."""
+        if self._chunks.is_damaged:
+            return f"{self.path} is damaged: samples behind the damage are missing"
+        if self._is_mixed:
+            others = "one host" if self._is_fleet else "many hosts"
+            return f"{self.path} has samples of {others}, too, which are left out"
+        return ""
 
     @property
     def seconds(self) -> float:
@@ -229,8 +236,15 @@ class Recording:
             unreadable = 0 if stamp else unreadable + 1
             if unreadable > _MAX_UNREADABLE_LINES:
                 raise WireError(f"{self.path}: {unreadable} lines in a row are no samples: {_HINT}")
-            if stamp is not None:
-                schema = stamp.fleet if match[0].startswith(FLEET_START) else stamp.schema
+            if stamp is None:
+                continue
+            is_fleet = match[0].startswith(FLEET_START)
+            if self._is_fleet is None:
+                self._is_fleet = is_fleet
+            if is_fleet is not self._is_fleet:
+                self._is_mixed = True
+            else:
+                schema = stamp.fleet if is_fleet else stamp.schema
                 found.append(Sample(number, row, stamp.taken_at, schema, match[0]))
         self._empty_chunks = 0 if found else self._empty_chunks + 1
         if self._empty_chunks > self._chunks.max_empty:

@@ -145,11 +145,25 @@ def test_a_line_of_fourteen_mebibytes_that_hardly_packs_is_read(path: Path) -> N
 
 
 def test_a_line_of_many_hosts_may_be_longer(path: Path) -> None:
-    many = fleet.FleetSnapshot(taken_at=START + timedelta(seconds=1))
+    first, many, last = (
+        fleet.FleetSnapshot(taken_at=START + timedelta(seconds=each)) for each in range(3)
+    )
     long = fleet.encode(many)[:-1] + b',"x":"%s"}' % (b"y" * (60 << 20))
-    recording = Recording(str(write(path, [line(0), long, line(2)])))
+    recording = Recording(str(write(path, [fleet.encode(first), long, fleet.encode(last)])))
     assert times(recording) == [0, 1, 2]
     assert recording.at(many.taken_at).fleet() == many
+
+
+@pytest.mark.parametrize("is_fleet", [True, False])
+def test_lines_of_the_other_kind_are_left_out(path: Path, is_fleet: bool) -> None:
+    many = fleet.encode(fleet.FleetSnapshot(taken_at=START + timedelta(seconds=5)))
+    one = line(0)
+    write(path, [many, one] if is_fleet else [one, many])
+    recording = Recording(str(path))
+    assert recording.last == recording.first
+    assert recording.first.is_fleet is is_fleet
+    others = "one host" if is_fleet else "many hosts"
+    assert recording.note == f"{path} has samples of {others}, too, which are left out"
 
 
 def test_hostile_texts_are_cleaned(path: Path) -> None:
