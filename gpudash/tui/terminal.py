@@ -428,9 +428,12 @@ class TerminalApp(App[int]):
         A key may have been for another screen: one that waited in line, or that a widget did not
         want and Textual looks up among the bindings of the screen in front by then.
         """
-        is_input = isinstance(event, (InputEvent, Paste))
-        if not is_input or event.time >= getattr(self.screen, "obeys_from", -math.inf):
-            await super().on_event(event)
+        if isinstance(event, (InputEvent, Paste)):
+            # At its end an app has no screen left.
+            front = next(reversed(self.screen_stack), None)
+            if front is None or event.time < getattr(front, "obeys_from", -math.inf):
+                return
+        await super().on_event(event)
 
     async def _deliver(self) -> None:
         """Give away what waits, each to whom those before it have led.
