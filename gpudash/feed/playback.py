@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import (
@@ -23,10 +24,9 @@ from gpudash.feed.recording.samples import (
     before,
     elapsed,
     following,
-    parse_instant,
     with_past,
 )
-from gpudash.model.errors import GpudashError, UsageError, WireError
+from gpudash.model.errors import GpudashError, WireError
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 
@@ -122,15 +122,9 @@ class Playback:
         return self
 
     @property
-    def extent(self) -> tuple[datetime, datetime]:
+    def span(self) -> Span:
         """When the first and the last sample were taken."""
-        return self.recording.first.taken_at, self.recording.last.taken_at
-
-    def moment(self, text: str) -> datetime | None:
-        """Return the instant that a text names, as `--at` reads it; None for none in it."""
-        with suppress(UsageError):
-            return parse_instant(text, self.recording)
-        return None
+        return self.recording.span
 
     @property
     def is_stopped(self) -> bool:

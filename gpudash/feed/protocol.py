@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from gpudash.feed.instants import Span
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document, Received
 
@@ -132,11 +133,8 @@ class Player(Protocol):
         """Recorded seconds in one second."""
 
     @property
-    def extent(self) -> tuple[datetime, datetime]:
+    def span(self) -> Span:
         """When the first and the last sample were taken."""
-
-    def moment(self, text: str) -> datetime | None:
-        """Return the instant that a text names, as `--at` reads it; None for none in it."""
 
     @property
     def is_stopped(self) -> bool:

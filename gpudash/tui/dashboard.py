@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.model.wire import Received
@@ -133,6 +135,29 @@ class DashboardModel:
             self._catch_up()
         else:
             self.take(past)
+
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant; the last one is the present."""
+        past = self.playhead.go_to(self._instant(moment))
+        if past is None:
+            self._catch_up()
+        else:
+            self.take(past)
+
+    def _instant(self, moment: datetime) -> float:
+        """Return an instant on the history's clock."""
+        history = self.history
+        return history.now - (history.latest.taken_at - moment).total_seconds()
+
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown, None while there are none."""
+        if self.feed.player is not None:
+            return self.feed.player.span
+        moments, latest = self.history.moments, self.history.latest.taken_at
+        if not moments:
+            return None
+        return Span(latest - timedelta(seconds=self.history.now - moments[0]), latest)
 
     def take(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""

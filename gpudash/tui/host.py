@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,13 +11,13 @@ from textual.screen import Screen
 from gpudash.analysis.filter import parse
 from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
 from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
 from gpudash.tui.page import Page, put_above
 from gpudash.tui.preferences import next_interval
@@ -116,33 +116,17 @@ class HostPage(Page):
         self.app.preferences.try_out(interval=seconds)
         self.show_message(f"a sample every {seconds:g} s")
 
-    def action_seek(self) -> None:
-        """Choose another time of a recording: of a list that typing narrows down, or any typed."""
-        player = self.feed.player
-        if player is None:
-            self.show_message("only a recording can be taken to another time")
-            return
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown."""
+        return self.dashboard.span
 
-        def chosen(value: str | None) -> None:
-            if value is not None:
-                player.seek(datetime.fromisoformat(value))
-
-        def understood(typed: str) -> Choice | None:
-            moment = player.moment(typed)
-            return None if moment is None else time_choice(moment.astimezone())
-
-        choices = times(*player.extent)
-        now = self.dashboard.snapshot.taken_at
-        before = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
-        dialog = ChooseScreen(
-            "Time",
-            choices,
-            self.dashboard.theme,
-            current=before[-1] if before else "",
-            understood=understood,
-            hint="type a time, or +1h from the start, -30s from the end",
-        )
-        put_above(self.app, dialog, chosen)
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant."""
+        if self.feed.player is not None:
+            self.feed.player.seek(moment)
+        else:
+            self.dashboard.go_to(moment)
 
     # The driver
 
@@ -270,29 +254,3 @@ def view_class(name: str) -> type[HostPage]:
     module = import_module(f"gpudash.tui.views.{name}")
     found: type[HostPage] = getattr(module, f"{name.capitalize()}View")
     return found
-
-
-_STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
-_MAX_CHOICES = 400
-
-
-def times(first: datetime, last: datetime) -> list[Choice]:
-    """Return the times between two that a list can hold, at round numbers of local time.
-
-    No second is there twice: the first and the last time stand for theirs, which may be one.
-    """
-    seconds = (last - first).total_seconds()
-    step = next((each for each in _STEPS_SECONDS if seconds / each < _MAX_CHOICES), 86400)
-    start, end = first.astimezone(), last.replace(microsecond=0)
-    day = start.replace(hour=0, minute=0, second=0, microsecond=0)
-    number = int((start - day).total_seconds() // step) + 1
-    found = [start] if start < end else []
-    while (moment := day + timedelta(seconds=number * step)) < end:
-        found.append(moment)
-        number += 1
-    return [time_choice(each) for each in [*found, last.astimezone()]]
-
-
-def time_choice(moment: datetime) -> Choice:
-    """Return the entry of an instant, which is in local time."""
-    return Choice(moment.isoformat(), f"{moment:%H:%M:%S}", f"{moment:%Y-%m-%d}")

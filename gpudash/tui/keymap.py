@@ -139,9 +139,9 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "at",
         "@",
         "seek",
-        "go to another time of the recording",
-        "time",
-        only="recording",
+        "go to another time",
+        words="history past recording",
+        recorded_label="time",
     ),
     Key(
         "driver.release",
@@ -455,9 +455,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["time.forward"],
     _SHARED["time.back_far"],
     _SHARED["time.forward_far"],
-    _SHARED["time.seek"]._replace(
-        only="", help="go to another time", label="", recorded_label="time"
-    ),
+    _SHARED["time.seek"],
     *_under(
         "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),

@@ -15,6 +15,7 @@ from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.screen import Screen, ScreenResultType
 
+from gpudash.feed.instants import Span
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
@@ -167,6 +168,30 @@ class Page(Closing[str], inherit_bindings=False):
         raise NotImplementedError
 
     # Actions
+
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown, None while there are none."""
+        raise NotImplementedError
+
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant."""
+        raise NotImplementedError
+
+    def action_seek(self) -> None:
+        """Choose another time."""
+        from gpudash.tui.dialogs.moment import moment_dialog
+
+        if self.span is None:
+            self.show_message("there are no samples yet")
+            return
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                self.go_to(datetime.fromisoformat(value))
+
+        _, shown_at = self.pictured()
+        put_above(self.app, moment_dialog(self.span, shown_at, self.shown.theme), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show what an action led to in the footer, for some seconds unless it `stays`."""

@@ -29,10 +29,17 @@ class Playhead:
 
     def step(self, samples: int) -> Snapshot | None:
         """Return an earlier or later sample to be shown; None if that is the present."""
-        moments = self._history.moments
         now = self.view_time
         moment = self._history.step(self._history.now if now is None else now, samples)
-        if samples > 0 and moment >= moments[-1]:
+        return self._show(moment, is_live=samples > 0 and moment >= self._history.moments[-1])
+
+    def go_to(self, instant: float) -> Snapshot | None:
+        """Return the sample of an instant on the history's clock; None if that is the present."""
+        moment = self._history.step(instant, 0)
+        return self._show(moment, is_live=moment >= self._history.moments[-1])
+
+    def _show(self, moment: float, *, is_live: bool) -> Snapshot | None:
+        if is_live:
             self.go_live()
             return None
         self.paused, self.moment = True, moment

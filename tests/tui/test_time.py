@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.host import times
-from tests.feed.recording.lines import START, line, write
+from gpudash.tui.dialogs.moment import times
+from tests.feed.recording.lines import START, line, second, write
 from tests.tui.kill_stage import Stage
 from tests.tui.stage import HandFeed, host_app, text_of
 
@@ -64,7 +64,22 @@ async def test_a_typed_time_that_the_list_has_is_there_once(tmp_path: Path) -> N
 async def test_what_is_no_time_of_the_recording_finds_nothing(tmp_path: Path) -> None:
     async with replayed(tmp_path / "a") as (app, pilot, _):
         await pilot.press("at", *"+9h")
-        assert "no matches" in text_of(app)
+        first, last = START.astimezone(), START.astimezone() + timedelta(hours=3)
+        assert f"{first:%F %T} to" in text_of(app)
+        assert f"{last:%T}" in text_of(app)
+
+
+async def test_the_live_past_is_gone_to_by_the_same_key() -> None:
+    feed = HandFeed()
+    app = host_app(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        for number in range(5):
+            feed.give(second(10 * number))
+        await pilot.press("at", *"-20s", "enter")
+        assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=20)
+        assert "20s AGO" in text_of(app)
+        await pilot.press("escape")
+        assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=40)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from gpudash.cli.options import gpu_selectors, overrides
 from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show
+from gpudash.feed.instants import parse_instant
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording, Sample
-from gpudash.feed.recording.samples import parse_instant
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
@@ -78,7 +78,7 @@ def _encoded_again(sample: Sample, gpus: Sequence[str]) -> bytes:
 
 def _start(recording: Recording, at: str | None) -> Sample:
     """Return the sample of a time, the first without one; raises UsageError."""
-    return recording.first if at is None else recording.at(parse_instant(at, recording))
+    return recording.first if at is None else recording.at(parse_instant(at, recording.span))
 
 
 VERB = Verb(

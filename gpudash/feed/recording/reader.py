@@ -14,6 +14,7 @@ from typing import Annotated, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT, FLEET_START
+from gpudash.feed.instants import Span
 from gpudash.model import fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
@@ -170,9 +171,9 @@ class Recording:
         return ""
 
     @property
-    def seconds(self) -> float:
+    def span(self) -> Span:
         """From the first sample to the last."""
-        return (self.last.taken_at - self.first.taken_at).total_seconds()
+        return Span(self.first.taken_at, self.last.taken_at)
 
     def at(self, moment: datetime) -> Sample:
         """Return the last sample not after an instant, the first one if all are."""

@@ -1,88 +1,21 @@
-"""Samples of a recording around an instant, and the texts that name an instant."""
+"""Samples of a recording around an instant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, time, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
+from gpudash.feed.instants import parse_instant
 from gpudash.feed.recording.reader import Recording, Sample
-from gpudash.model import units
-from gpudash.model.errors import UsageError, WireError
+from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import clean
 from gpudash.model.wire import Document
 
-_FORMS = "write 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
-
-
-def parse_instant(text: str, recording: Recording) -> datetime:
-    """Return the instant that a text names in a recording.
-
-    A time of day is the first such one in it, in local time. Raises UsageError for a text that
-    is not a time, or one outside the recording.
-    """
-    start, end = recording.first.taken_at, recording.last.taken_at
-    if text[:1] in ("+", "-"):
-        span = units.parse_span(text[1:])
-        if span is None:
-            raise UsageError(f"{text!r} is not a time: {_FORMS}")
-        if span.value > recording.seconds:
-            raise UsageError(_outside(text, recording))
-        away = timedelta(seconds=span.value)
-        return start + away if text[0] == "+" else end - away
-    moment = _clock(text, start) or _date(text)
-    if moment is None:
-        raise UsageError(f"{text!r} is not a time: {_FORMS}")
-    # The second in which it began or ended names that sample.
-    if not start.replace(microsecond=0) <= moment <= end:
-        raise UsageError(_outside(text, recording))
-    return moment
-
-
-def _outside(text: str, recording: Recording) -> str:
-    """Return the message for a time outside a recording."""
-    return f"{clean(text)} is not in {recording.path}: it was recorded {_extent(recording)}"
-
-
-def _extent(recording: Recording) -> str:
-    """Return when a recording was made, in local time."""
-    start, end = recording.first.taken_at.astimezone(), recording.last.taken_at.astimezone()
-    until = f"{end:%T}" if end.date() == start.date() else f"{end:%F %T}"
-    return f"{start:%F %T} to {until}"
-
-
-def _clock(text: str, start: datetime) -> datetime | None:
-    """Return the first such time of day in a recording that starts at `start`."""
-    if ":" not in text or "-" in text or "T" in text:
-        return None
-    try:
-        wanted = time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
-    except ValueError:
-        return None
-    if wanted.tzinfo is not None:
-        return None
-    local = start.astimezone()
-    day = local.date() if wanted >= local.time().replace(microsecond=0) else _next_day(local)
-    return datetime.combine(day, wanted).astimezone()
-
-
-def _next_day(local: datetime) -> datetime:
-    return local + timedelta(days=1)
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        # Python 3.10 does not know the Z.
-        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-        return moment.astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 class DecodedSample(NamedTuple):
@@ -190,4 +123,4 @@ def open_recorded(path: str, at: str | None) -> RecordedSource:
 
 def sample_at(recording: Recording, at: str | None) -> Sample:
     """Return the last sample, or the one at a time in it; raises UsageError for another time."""
-    return recording.last if at is None else recording.at(parse_instant(at, recording))
+    return recording.last if at is None else recording.at(parse_instant(at, recording.span))

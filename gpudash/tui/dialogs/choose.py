@@ -15,7 +15,8 @@ from textual.style import Style
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpudash.model.text import cut, width
+from gpudash.model.errors import UsageError
+from gpudash.model.text import cut, fold, width
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, spread
 from gpudash.tui.theme import Theme
@@ -118,7 +119,7 @@ class ChooseScreen(Dialog["str | None"]):
     click changes one. `pointed` is called with each entry that the cursor comes to, and returns
     the theme from then on. With `by_letter` each value is a letter that chooses it at once, the
     capital of which is an answer, too. `understood` returns an entry for what is typed, which comes
-    first, or None.
+    first, or raises UsageError with what is shown where nothing else fits.
     """
 
     CSS = (
@@ -156,7 +157,7 @@ class ChooseScreen(Dialog["str | None"]):
         marks_only: bool = False,
         pointed: Callable[[str], Theme] | None = None,
         by_letter: bool = False,
-        understood: Callable[[str], Choice | None] | None = None,
+        understood: Callable[[str], Choice] | None = None,
         hint: str = "type to find",
     ) -> None:
         super().__init__(theme)
@@ -166,6 +167,7 @@ class ChooseScreen(Dialog["str | None"]):
         self._pointed_at = current
         self._marking = marks_only
         self._cells = _WIDTH
+        self._why_none = "no matches"
         self._edit = Edit(placeholder=hint, limit=80, without="" if toggled is None else " ")
         self._list = _List(markup=False)
         self._list.can_focus = False
@@ -238,10 +240,14 @@ class ChooseScreen(Dialog["str | None"]):
             self.dismiss(typed)
             return
         self._shown = ranked(self._all, typed)
-        meant = None if self._understood is None else self._understood(typed)
-        if meant is not None:
-            others = [each for each in self._shown if each[1:] != meant[1:]]
-            self._shown = [meant, *others]
+        if self._understood is not None and typed:
+            try:
+                meant = self._understood(typed)
+            except UsageError as error:
+                self._why_none = str(error)
+            else:
+                others = [each for each in self._shown if each[1:] != meant[1:]]
+                self._shown = [meant, *others]
         self._fill(0)
 
     def _fill(self, cursor: int) -> None:
@@ -250,9 +256,15 @@ class ChooseScreen(Dialog["str | None"]):
         options = [Option(content([row])) for row in rows]
         with self.prevent(OptionList.OptionHighlighted):
             self._list.clear_options()
-            self._list.add_options(options or [Option(Content("   no matches"), disabled=True)])
+            self._list.add_options(options or [self._nothing])
             self._list.highlighted = cursor if options else None
         self._describe()
+
+    @property
+    def _nothing(self) -> Option:
+        """What stands in an empty list: why."""
+        lines = fold(self._why_none, max(1, self._cells - 6))
+        return Option(Content("\n".join(f"   {line}" for line in lines)), disabled=True)
 
     def _point(self, cursor: int | None) -> None:
         """Call `pointed` when the cursor has come to another entry."""

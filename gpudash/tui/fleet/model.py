@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
@@ -178,13 +179,12 @@ class FleetModel:
             return
         self._show(self.time.step(samples, has_past=self.has_past) or self.snapshot)
 
-    def go_to(self, moment: datetime) -> bool:
-        """Show an instant, or the first that is known; return whether it can be known."""
+    def go_to(self, moment: datetime) -> None:
+        """Show an instant, or the first that is known."""
         if self.feed.player is not None:
             self.feed.player.seek(moment)
-            return moment >= self.feed.player.extent[0]
-        self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
-        return self.has_past or self.time.reaches(moment)
+        else:
+            self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
 
     def toggle(self) -> None:
         """Stay at what is shown, or go on."""
@@ -196,9 +196,13 @@ class FleetModel:
             self.time.moment = self.snapshot.taken_at
 
     @property
-    def newest_at(self) -> datetime:
-        """When the newest that there is was taken."""
-        return self.time.latest.taken_at if self.feed.player is None else self.feed.player.extent[1]
+    def span(self) -> Span | None:
+        """From when to when there are samples, None while there are none."""
+        if self.feed.player is not None:
+            return self.feed.player.span
+        if self.time.first_at is None:
+            return None
+        return Span(None if self.has_past else self.time.first_at, self.time.latest.taken_at)
 
     def go_live(self) -> None:
         """Show the present again."""

@@ -12,6 +12,7 @@ from textual.events import Click
 from textual.screen import Screen
 
 from gpudash.analysis.filter.words import quoted
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
@@ -20,7 +21,7 @@ from gpudash.model.fleet import ChartRequest, FleetHost
 from gpudash.tui.bindings import bindings, keys_while_stopped
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
-from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, apply
+from gpudash.tui.fleet.filtering import FilteredGpus, apply
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.timeline import EMPTY
@@ -60,7 +61,6 @@ class FleetPage(Wheel, Page):
         self.model = model
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
-        self.moment_prompt = FilterPrompt(SoughtMoment(model), sign=" @ ", id="moment")
         self._above = 0
         """Lines of the body above those of the page."""
 
@@ -69,7 +69,6 @@ class FleetPage(Wheel, Page):
         yield self.top
         yield self.body
         yield self.prompt
-        yield self.moment_prompt
         yield self.bottom
 
     # What a page is
@@ -148,9 +147,8 @@ class FleetPage(Wheel, Page):
         mark = self.model.time.mark or " ".join(state_marks(self.feed))
         top = header(self.model, mark, pace_text(self.feed), cells)
         self.show(top, lines, self.keys_in_force, self._notice)
-        for prompt in self._prompts:
-            if prompt.is_open:
-                prompt.draw()
+        if self.prompt.is_open:
+            self.prompt.draw()
 
     def _framed(self, cells: int, height: int) -> list[Line]:
         """Return the lines of the page with the sums above and what fails below."""
@@ -218,9 +216,14 @@ class FleetPage(Wheel, Page):
         """Show an earlier or later sample."""
         self.model.step(samples)
 
-    def action_seek(self) -> None:
-        """Open the prompt for a time."""
-        self.moment_prompt.open()
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown."""
+        return self.model.span
+
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant."""
+        self.model.go_to(moment)
 
     def action_zoom(self, step: int) -> None:
         """Chart a longer (1) or a shorter (-1) time."""
@@ -302,10 +305,6 @@ class FleetPage(Wheel, Page):
 
     # The filter
 
-    @property
-    def _prompts(self) -> tuple[FilterPrompt, ...]:
-        return self.prompt, self.moment_prompt
-
     def action_filter(self) -> None:
         """Open the prompt with the filter in force."""
         self.prompt.open()
@@ -316,7 +315,7 @@ class FleetPage(Wheel, Page):
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the page its own back."""
-        self.bottom.set_class(any(each.is_open for each in self._prompts), "-covered")
+        self.bottom.set_class(self.prompt.is_open, "-covered")
         self.call_after_refresh(self.app.redraw)
 
     # The cursor

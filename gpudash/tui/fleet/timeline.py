@@ -95,6 +95,11 @@ class Timeline:
             return None
         return self._at(0) if self._kept else None
 
+    @property
+    def first_at(self) -> datetime | None:
+        """When the oldest that is kept was taken, None while there is none."""
+        return self._kept[0].taken_at if self._kept else None
+
     def reaches(self, moment: datetime) -> bool:
         """Whether samples of that instant were kept."""
         return bool(self._kept) and moment >= self._kept[0].taken_at

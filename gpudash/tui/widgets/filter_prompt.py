@@ -183,9 +183,9 @@ class FilterPrompt(Vertical):
     error: var[FilterError | None] = var(None)
     """What is wrong with the filter."""
 
-    def __init__(self, filtered: Filtered, *, sign: str = _SIGN, id: str = "prompt") -> None:
-        super().__init__(id=id)
-        self._filtered, self._sign = filtered, sign
+    def __init__(self, filtered: Filtered) -> None:
+        super().__init__(id="prompt")
+        self._filtered = filtered
         self.edit = Edit(highlighter=_WrongWord(self))
         self._note, self._below = Static(markup=False), Static(markup=False)
         self._drawn: object = None
@@ -196,7 +196,7 @@ class FilterPrompt(Vertical):
 
     def compose(self) -> ComposeResult:
         """Stack the line that is typed on what could follow."""
-        yield Horizontal(Static(self._sign, id="sign", markup=False), self.edit, self._note)
+        yield Horizontal(Static(_SIGN, id="sign", markup=False), self.edit, self._note)
         yield self._below
 
     @property
@@ -266,7 +266,7 @@ class FilterPrompt(Vertical):
         """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
         theme, cells = self._filtered.theme, self.app.size.width
         note = f" {self._filtered.note} "
-        if cells - len(self._sign) - width(note) < _MIN_INPUT:
+        if cells - len(_SIGN) - width(note) < _MIN_INPUT:
             note = ""
         below = self._lines_below(theme, cells)
         drawn = note, below, theme
@@ -281,7 +281,7 @@ class FilterPrompt(Vertical):
 
     def _lines_below(self, theme: Theme, cells: int) -> list[Line]:
         if self.error is not None:
-            column = len(self._sign) - round(self.edit.scroll_offset.x)
+            column = len(_SIGN) - round(self.edit.scroll_offset.x)
             return complaint(self.edit.value, self.error, theme, cells, column)
         hint = self._filtered.hint
         if hint:

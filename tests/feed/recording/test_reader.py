@@ -75,7 +75,7 @@ def test_any_instant_is_found(path: Path) -> None:
         assert sample.snapshot() == second(wanted // 3 * 3)
     assert recording.at(START - timedelta(days=1)) == recording.first
     assert recording.at(START + timedelta(days=1)) == recording.last
-    assert recording.seconds == 897
+    assert recording.span == (START, START + timedelta(seconds=897))
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 4000, 1 << 20])

@@ -1,0 +1,83 @@
+"""The texts that name an instant, for --at and for the key that goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from gpudash.model import units
+from gpudash.model.errors import UsageError
+from gpudash.model.text import clean
+
+FORMS = "write 10:53, 11-21 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
+_YEARS = 9
+"""From this one back: there may be eight from one 29 February to the next."""
+
+
+class Span(NamedTuple):
+    """From when to when samples can be shown."""
+
+    first: datetime | None
+    """None where it is not known how far the past reaches."""
+    last: datetime
+
+    def __str__(self) -> str:
+        end = self.last.astimezone()
+        if self.first is None:
+            return f"up to {end:%F %T}"
+        start = self.first.astimezone()
+        return f"{start:%F %T} to {end:{'%T' if end.date() == start.date() else '%F %T'}}"
+
+
+def parse_instant(text: str, span: Span) -> datetime:
+    """Return the instant that a text names in a span, in local time.
+
+    Of times without a day or a year it is the last. Raises UsageError for a text that is no time,
+    or one outside the span.
+    """
+    text = text.strip()
+    moment = _parsed(text, span)
+    if moment is None:
+        raise UsageError(f"{text!r} is not a time: {FORMS}")
+    first = moment if span.first is None else span.first
+    # The second in which it began or ended names that sample.
+    if not first.replace(microsecond=0) <= moment <= span.last:
+        raise UsageError(f"{clean(text)} is outside of what is there: {span}")
+    return moment
+
+
+def _parsed(text: str, span: Span) -> datetime | None:
+    with suppress(OverflowError, ValueError, OSError):
+        start = {"+": span.first, "-": span.last}.get(text[:1])
+        if start is not None:
+            away = units.parse_span(text[1:])
+            if away is None:
+                return None
+            distance = timedelta(seconds=away.value)
+            return (start + distance if text[0] == "+" else start - distance).astimezone()
+        found = [moment for each in _meanings(text, span.last) if (moment := _dated(each))]
+        return next((each for each in found if each <= span.last), found[-1] if found else None)
+    return None
+
+
+def _meanings(text: str, last: datetime) -> Iterator[str]:
+    """Return what a time is with the day and with the year, each the latest first, or by itself."""
+    today = last.astimezone().date()
+    if ":" in text[:3]:
+        clock = text.zfill(5 if text.count(":") == 1 else 8)
+        if clock.replace(":", "").isdecimal():
+            yield from (f"{today - timedelta(days=days)} {clock}" for days in (0, 1))
+    elif text[:2].isdecimal() and text[2:3] == "-":
+        yield from (f"{today.year - years}-{text}" for years in range(_YEARS))
+    else:
+        # Python 3.10 does not know the Z.
+        yield text[:-1] + "+00:00" if text.endswith("Z") else text
+
+
+def _dated(text: str) -> datetime | None:
+    """Return a date with or without time and zone, None for anything else."""
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromisoformat(text).astimezone()
+    return None
