@@ -31,10 +31,11 @@ def until(condition: Callable[[], Value], about: Callable[[], object] = lambda: 
 def child_of(pid: int) -> int:
     """Wait until a process has one child, and return its PID."""
 
-    def children() -> list[int]:
-        return [each.pid for each in psutil.Process(pid).children()]
+    def only_child() -> list[int]:
+        found = [each.pid for each in psutil.Process(pid).children()]
+        return found if len(found) == 1 else []
 
-    (child,) = until(lambda: (found := children()) and len(found) == 1 and found)
+    (child,) = until(only_child)
     return child
 
 
