@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from _thread import start_new_thread
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from gpudash.cli.options import DEFAULT_TIMEOUT, collector_command
@@ -23,6 +24,8 @@ Gpus = int | str | Iterable[int | str] | None
 
 _WAIT_SECONDS = 1.0
 _WINDOW_SECONDS = 2.0
+_HANDLER_SECONDS = 0.1
+"""The longest that the handler of a signal has to wait."""
 
 
 def snapshot(
@@ -128,8 +131,7 @@ class _Child:
 
     def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
         self._command, self._environ = command, environ
-        self._thread = Thread(target=self._work, daemon=True)
-        self._lock = Lock()
+        self._lock, self._work_under_way = Lock(), Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._failure: OSError | None = None
         self._is_closed = False
@@ -137,8 +139,12 @@ class _Child:
 
     def run(self) -> None:
         """Start it and wait for its end; raises OSError when it cannot be started."""
-        self._thread.start()
-        self._thread.join()
+        self._work_under_way.acquire()
+        # A handler that raises within Thread.start() leaves a thread that cannot begin.
+        start_new_thread(self._work, ())
+        # That of a signal which came just before a wait began runs after it.
+        while not self._work_under_way.acquire(timeout=_HANDLER_SECONDS):
+            pass
         if self._failure is not None:
             raise self._failure
 
@@ -166,6 +172,8 @@ class _Child:
             self.status = self._process.returncode
         except OSError as error:
             self._failure = error
+        finally:
+            self._work_under_way.release()
 
 
 def _command(demo: str | None, gpus: Gpus) -> list[str]:
