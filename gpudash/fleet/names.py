@@ -45,12 +45,17 @@ Groups = Mapping[str, str]
 
 
 def expand(
-    specs: Iterable[str], *, files: Iterable[str] = (), groups: Groups | None = None
+    specs: Iterable[str],
+    *,
+    files: Iterable[str] = (),
+    groups: Groups | None = None,
+    command_seconds: float = _COMMAND_SECONDS,
 ) -> dict[str, str | None]:
     """Return each host once, in the order in which it is named, with the group it is named by.
 
     That is the @group or the partition, None for neither; a job's hosts have none. `!` before a
-    term takes its hosts away again, wherever it stands. Raises UsageError.
+    term takes its hosts away again, wherever it stands. Slurm and ClusterShell have
+    `command_seconds` for each answer. Raises UsageError.
     """
     terms = [term for spec in specs for term in _split(spec)]
     terms += [term for path in files for term in _read_terms(path)]
@@ -59,9 +64,9 @@ def expand(
     without: set[str] = set()
     for term in terms:
         if term.startswith("!"):
-            without.update(name for name, _ in _expand_term(term[1:], known, 0))
+            without.update(name for name, _ in _expand_term(term[1:], known, command_seconds))
             continue
-        for name, group in _expand_term(term, known, 0):
+        for name, group in _expand_term(term, known, command_seconds):
             if found.get(name) is None:
                 found[name] = group
             if len(found) > MAX_HOSTS:
@@ -93,15 +98,17 @@ def _split(spec: str) -> list[str]:
     return [term.strip() for term in _SEPARATOR.split(spec) if term.strip()]
 
 
-def _expand_term(term: str, groups: Groups, depth: int) -> Iterator[tuple[str, str | None]]:
+def _expand_term(
+    term: str, groups: Groups, seconds: float, depth: int = 0
+) -> Iterator[tuple[str, str | None]]:
     """Yield the hosts of one term with their group; those of a nested group have the outer one."""
     if term.startswith("@"):
         name = term[1:]
-        for spec in _group_terms(name, groups, depth):
-            for host, _ in _expand_term(spec, groups, depth + 1):
+        for spec in _group_terms(name, groups, seconds, depth):
+            for host, _ in _expand_term(spec, groups, seconds, depth + 1):
                 yield host, clean(name)
     elif term.startswith(SLURM):
-        yield from _slurm_hosts(term.removeprefix(SLURM))
+        yield from _slurm_hosts(term.removeprefix(SLURM), seconds)
     else:
         for name in _expand_brackets(term):
             yield check_host(name), None
@@ -145,7 +152,7 @@ def _invalid_range(term: str, part: str) -> UsageError:
     )
 
 
-def _group_terms(name: str, groups: Groups, depth: int) -> list[str]:
+def _group_terms(name: str, groups: Groups, seconds: float, depth: int) -> list[str]:
     """Return the terms of a group of the settings, else of ClusterShell's `nodeset`."""
     if depth >= _MAX_DEPTH:
         raise UsageError(f"group @{_shown(name)} contains itself: remove that from [fleet.groups]")
@@ -154,12 +161,12 @@ def _group_terms(name: str, groups: Groups, depth: int) -> list[str]:
     if not _GROUP.fullmatch(name):
         raise UsageError(f"invalid group {_shown('@' + name)}: expected @NAME")
     if depth == 0 and shutil.which("nodeset") is not None:
-        return _output(["nodeset", "-e", f"@{name}"], f"group @{name}").split()
+        return _output(["nodeset", "-e", f"@{name}"], f"group @{name}", seconds).split()
     hint = did_you_mean(name, groups) or "groups stand in the settings under [fleet.groups]"
     raise UsageError(f"unknown group @{clean(name, _SHOWN)}: {hint}")
 
 
-def _slurm_hosts(what: str) -> Iterator[tuple[str, str | None]]:
+def _slurm_hosts(what: str, seconds: float) -> Iterator[tuple[str, str | None]]:
     """Yield the nodes of our own job, of a job by its number, or of a partition."""
     group: str | None = None
     if not what:
@@ -170,11 +177,12 @@ def _slurm_hosts(what: str) -> Iterator[tuple[str, str | None]]:
                 "name a job or a partition, such as slurm:4242 or slurm:a100"
             )
     elif _JOB.fullmatch(what):
-        nodes = _output(["squeue", "--noheader", f"--jobs={what}", "--format=%N"], f"job {what}")
+        command = ["squeue", "--noheader", f"--jobs={what}", "--format=%N"]
+        nodes = _output(command, f"job {what}", seconds)
     elif _PARTITION.fullmatch(what):
         group = clean(what)
         command = ["sinfo", "--noheader", f"--partition={what}", "--format=%N"]
-        nodes = _output(command, f"partition {what}")
+        nodes = _output(command, f"partition {what}", seconds)
     else:
         raise UsageError(f"invalid {_shown(SLURM + what)}: expected slurm:PARTITION or slurm:JOBID")
     for line in nodes.splitlines():
@@ -189,7 +197,7 @@ def _slurm_hosts(what: str) -> Iterator[tuple[str, str | None]]:
             yield check_host(name), group
 
 
-def _output(argv: Sequence[str], about: str) -> str:
+def _output(argv: Sequence[str], about: str, seconds: float) -> str:
     """Return what a command prints; raises UsageError with its own message where it fails."""
     from gpudash.feed.collector import spawn
 
@@ -201,7 +209,7 @@ def _output(argv: Sequence[str], about: str) -> str:
     except OSError as error:
         raise failed(str(error.strerror)) from None
     try:
-        deadline = time.monotonic() + _COMMAND_SECONDS
+        deadline = time.monotonic() + seconds
         output, has_ended = bytearray(), False
         poll = select.poll()
         poll.register(process.descriptor, select.POLLIN)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpudash.fleet.names import MAX_HOSTS, check_host, expand
 from gpudash.model.errors import UsageError
+from tests.waiting import LIMIT_SECONDS
 
 
 def names(*specs: str, **more: object) -> list[str]:
@@ -167,18 +168,17 @@ def test_groups_that_are_not_in_the_settings_are_those_of_nodeset(programs: Path
 
 
 def test_what_slurm_prints_has_a_limit(programs: Path) -> None:
-    for line in ("gpu01\\n" * 1000, "x" * 4096):
+    for line in ("gpu01," * 1000 + "\\n", "x" * 4096):
         writer = f"import sys\nfor _ in range(20000): sys.stdout.write('{line}')"
         program(programs / "squeue", f'exec {sys.executable} -c "{writer}"')
         with pytest.raises(UsageError, match="job 1: squeue failed: more than 64 MiB"):
-            names("slurm:1")
+            names("slurm:1", command_seconds=LIMIT_SECONDS)
 
 
-def test_slurm_that_hangs_is_left_behind(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudash.fleet.names._COMMAND_SECONDS", 0.1)
+def test_slurm_that_hangs_is_left_behind(programs: Path) -> None:
     program(programs / "squeue", "echo gpu01; exec /bin/sleep 600")
     with pytest.raises(UsageError, match="job 1: squeue failed: no answer"):
-        names("slurm:1")
+        names("slurm:1", command_seconds=0.1)
 
 
 def test_the_last_line_may_have_no_end(programs: Path) -> None:

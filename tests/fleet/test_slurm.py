@@ -17,7 +17,7 @@ from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText
 from tests.feed.clock import Clock
-from tests.waiting import until
+from tests.waiting import LIMIT_SECONDS, until
 
 QUEUE = (
     b"1|1|games|(null)|gpu|RUNNING|1:02|2-00:00:00|gpu[01-02]|train-llm",
@@ -206,7 +206,7 @@ def test_answers_and_lines_have_a_limit() -> None:
         program = (
             f"import sys\nfor _ in range({(65 << 20) // size}): sys.stdout.buffer.write({text})"
         )
-        reading = worked(SlurmSource(commands(program)))
+        reading = worked(SlurmSource(commands(program), deadline=LIMIT_SECONDS))
         assert reading.report.state == "failed"
         assert "more than 64 MiB" in str(reading.report.message)
 
