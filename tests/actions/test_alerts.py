@@ -22,6 +22,14 @@ def observe(command: FindingCommand, *rules: str) -> None:
     command.observe(make_snapshot(1, findings=findings, host=make_host(hostname="node1")))
 
 
+def run(script: str, *rules: str) -> None:
+    """Run a command for each rule to its end, however long it takes."""
+    limit = waiting.LIMIT_SECONDS
+    command = FindingCommand(script, "warn", limit_seconds=limit, grace_seconds=limit)
+    observe(command, *rules)
+    command.close()
+
+
 def documents(path: Path) -> list[dict[str, Any]]:
     """Return the lines that are there as a whole."""
     whole = path.read_text().rpartition("\n")[0]
@@ -30,9 +38,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 def test_the_command_reads_the_finding(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    command = FindingCommand(f"cat >> {shlex.quote(str(path))}; echo >> {path}", "warn")
-    observe(command, "hot", "lost")
-    command.close()
+    run(f"cat >> {shlex.quote(str(path))}; echo >> {path}", "hot", "lost")
     found = documents(path)
     assert [each["finding"]["rule"] for each in found] == ["hot", "lost"]
     assert found[0]["event"] == "appeared"
@@ -45,9 +51,7 @@ def test_one_runs_at_a_time(tmp_path: Path) -> None:
     script = (
         f'mkdir {tmp_path}/lock && sleep 0.05 && rmdir {tmp_path}/lock && echo "{{}}" >> {path}'
     )
-    command = FindingCommand(script, "warn", grace_seconds=waiting.LIMIT_SECONDS)
-    observe(command, *(f"rule-{number}" for number in range(8)))
-    command.close()
+    run(script, *(f"rule-{number}" for number in range(8)))
     assert len(documents(path)) == 8
 
 
@@ -106,16 +110,12 @@ def test_a_command_that_hangs_or_floods_ends_with_gpudash(
 def test_what_it_prints_and_how_it_fails_goes_to_stderr(
     script: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = FindingCommand(script, "warn")
-    observe(command, "hot")
-    command.close()
+    run(script, "hot")
     captured = capfd.readouterr()
     assert words in captured.err
     assert captured.out == ""
 
 
 def test_a_command_that_reads_nothing_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
-    command = FindingCommand("true", "warn")
-    observe(command, "hot")
-    command.close()
+    run("true", "hot")
     assert capfd.readouterr().err == ""
