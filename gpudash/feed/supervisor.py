@@ -55,6 +55,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """For one that has closed its output to end."""
 
 
+LIMITS = Limits()
+
+
 class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
@@ -96,7 +99,7 @@ class Supervisor(Generic[D]):
         self._argv, self._forked = list(argv), forked
         self._decode, self._encode = decode, encode
         self._request = b""
-        self._limits = limits or Limits()
+        self._limits = limits or LIMITS
         self._clock = clock
         self._hung_factor, self._retry = 1, self._limits.retry
         self._process: CollectorProcess | None = None

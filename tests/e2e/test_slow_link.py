@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,16 +54,38 @@ VIEWS = {
 """What each shows in its first lines, and the overview does not."""
 
 
-def slow(library: Path, *, interval: float = INTERVAL, **kind: bool) -> SlowTerminal:
+STEADY = """
+import sys
+from gpudash import cli
+from gpudash.feed import supervisor
+from gpudash.tui import status
+supervisor.LIMITS = supervisor.Limits(stale=600, hung=600)
+status.SECONDS = 600
+cli.main(sys.argv[1:])
+"""
+"""The screen, on which neither a collector's silence nor the age of a message shows."""
+
+
+def slow(
+    library: Path,
+    *,
+    interval: float = INTERVAL,
+    program: Sequence[str] = GPUDASH,
+    **kind: bool,
+) -> SlowTerminal:
     """The screen of 64 GPUs in a window of 160x50."""
     env = environment(library, DEVICES=64)
-    return terminal_of(env, (160, 50), interval, **kind)
+    return terminal_of(env, (160, 50), interval, program, **kind)
 
 
 def terminal_of(
-    env: dict[str, str], size: tuple[int, int], interval: float, **kind: bool
+    env: dict[str, str],
+    size: tuple[int, int],
+    interval: float,
+    program: Sequence[str] = GPUDASH,
+    **kind: bool,
 ) -> SlowTerminal:
-    argv = [*GPUDASH, "--no-config", "--interval", str(interval)]
+    argv = [*program, "--no-config", "--interval", str(interval)]
     look = {"columns": size[0], "rows": size[1], "truecolor": True}
     return SlowTerminal(argv, env=env, bytes_per_second=LINK, **look, **kind)
 
@@ -148,7 +171,7 @@ def test_views_open_and_close_while_the_last_picture_is_still_sent(large: SlowTe
 def test_screen_is_what_it_would_be_if_it_were_sent_again(fakenvml: Path, seed: int) -> None:
     rng = random.Random(seed)
     keys = [*VIEWS, *"jjkzrpC>", *["escape"] * 4, "f2", "tab", "pagedown"]
-    with slow(fakenvml, interval=0.3) as terminal:
+    with slow(fakenvml, interval=0.3, program=(sys.executable, "-c", STEADY)) as terminal:
         terminal.wait_for("quit")
         for _ in range(25):
             terminal.send(rng.choice(keys))
