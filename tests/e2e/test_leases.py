@@ -284,7 +284,9 @@ def test_one_that_is_stopped_holds_up_none(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
     stopped = _waiting(environ, "-n", "8")
-    next_one = start(environ, "run", "--wait", "--timeout", "1s", "-n", "1", *HOLD)
+    # Its time is up by the time the driver answers.
+    slow = {**environ, "FAKENVML_INIT_MS": "1500"}
+    next_one = start(slow, "run", "--wait", "--timeout", "1s", "-n", "1", *HOLD)
     assert f"; 1 has waited longer, root (PID {stopped.pid}) first" in finish(next_one)[2]
     next_one = _waiting(environ, "-n", "1")
     stopped.send_signal(signal.SIGSTOP)
