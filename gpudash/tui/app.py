@@ -149,11 +149,19 @@ class GpudashApp(TerminalApp):
         """The first page of the feed that the page in front is over."""
         return next(each for each in reversed(self.pages) if each.is_root)
 
-    def close_above_root(self) -> None:
-        """Close all that lies above the first page of the feed in front."""
-        root = self._root
-        while self.screen is not root:
+    def close_above_root(self, *, but: int = 0) -> None:
+        """Close all that lies above the first page of the feed in front, but so many pages."""
+        kept = self.screen_stack.index(self._root) + 1 + but
+        while len(self.screen_stack) > kept:
             self.pop_screen()
+
+    def show_above_root(self, name: str) -> None:
+        """Show an installed page above the first one of its feed, in place of what is there."""
+        self.close_above_root(but=1)
+        if self.screen is self._root:
+            self.push_screen(name)
+        else:
+            self.switch_screen(name)
 
     # Drawing
 

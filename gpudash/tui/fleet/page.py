@@ -41,8 +41,9 @@ PAGES = {
     "jobs": "tables.JobsPage",
     "findings": "findings.FindingsPage",
 }
-"""Each page by the name that its key has, with its module and class."""
+"""Each page by the name that its key has, with its module and class; the first is at the bottom."""
 
+_FIRST = next(iter(PAGES))
 _CHART_ACTIONS = frozenset({"zoom", "metric"})
 _ANYTHING = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 
@@ -237,12 +238,14 @@ class FleetPage(Wheel, Page):
 
     def action_open_page(self, name: str) -> None:
         """Show a page in place of this one."""
-        if name == self.NAME:
-            return
-        self.app.close_above_root()
-        page = page_class(name)
-        if not isinstance(self.app.front, page):
-            put_above(self.app, page(self.model))
+        app = self.app
+        if name == _FIRST:
+            app.close_above_root()
+        elif name != self.NAME:
+            if not app.is_screen_installed(name):
+                # Kept: to build it again would keep the next key waiting.
+                app.install_screen(page_class(name)(self.model), name)
+            app.show_above_root(name)
 
     def action_go_back(self) -> None:
         """Go back to the present; from there to the page before, and to no filter."""
