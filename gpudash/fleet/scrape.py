@@ -11,27 +11,18 @@ from math import inf
 from urllib.parse import urlsplit
 
 from msgspec import Raw, json
-from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import (
-    ENGINE,
-    FIELDS,
-    INSTANCE_LABEL,
-    MEMORY,
-    UTILIZATION,
-    XIDS,
-    Dialect,
-    dialects,
-    known_series,
-)
+from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, metric_names
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
+from gpudash.fleet.prometheus.queries import Term
+from gpudash.fleet.prometheus.questions import QUERIES
 from gpudash.fleet.prometheus.workers import Workers
 from gpudash.fleet.source import Reading
-from gpudash.model.errors import GpudashError, UsageError
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetRequest, FleetSource
 from gpudash.model.text import clean
 
@@ -54,12 +45,9 @@ class _Page:
     """An exporter, and what it answered last."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        # First of all for its checks of the URL.
         self.client = Client(endpoint, "exporter")
         parts = urlsplit(endpoint.url)
-        if parts.path in ("", "/"):
-            url = endpoint.url.rstrip("/") + _DEFAULT_PATH
-            self.client = Client(replace(endpoint, url=url), "exporter")
+        self.path = "" if parts.path.strip("/") else _DEFAULT_PATH
         self.target = {"job": _JOB, "instance": parts.netloc.rpartition("@")[2]}
         self.is_pending = False
         self.read_at = 0.0
@@ -160,65 +148,63 @@ class ScrapeSource:
             for name, some in page.samples.items():
                 samples.setdefault(name, []).extend(some)
         picture, at = self._picture, time.time()
-        main = [each for dialect in dialects() for each in _main(dialect, samples)]
-        identity = [dialect.identity for dialect in dialects() if dialect.identity in samples]
         picture.inventory.set_names(samples)
-        picture.inventory.learn(_rows(main + _of(samples, filter(None, identity))))
-        picture.take_main(_rows(main), at, is_partial=False)
-        for field in FIELDS:
-            names = (name for name, (_, series) in known_series().items() if series.field == field)
-            rows = _rows(_of(samples, names))
-            if field == XIDS:
-                picture.take_xids(rows, at)
-            elif field != UTILIZATION:
-                picture.take_field(field, rows, at)
-        picture.add_totals()
-        users = (dialect.users[0] for dialect in dialects() if dialect.users is not None)
-        picture.take_users(_rows(_of(samples, users)), at)
+        for query in QUERIES:
+            if query.is_of_exporters and query.terms is not None:
+                query.take(picture, _rows(query.terms(picture.inventory.layout), samples), at)
         failing = [page for page in self._pages if page.error is not None]
         picture.take_down((page.target, str(page.error)) for page in failing)
         read = [(page.target, page.read_at) for page in self._pages if page.samples]
-        picture.take_ages(_rows(read), at)
+        picture.take_ages(map(_row, read), at)
 
 
 def _read(page: _Page) -> tuple[_Page, _Samples | PrometheusError]:
     """Return an exporter and what it has of GPUs, by the name of the metric."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    wanted = {each for dialect in dialects() for each in (dialect.identity, *(dialect.users or ()))}
-    wanted.update(known_series())
     samples: _Samples = {}
     try:
-        text = page.client.request("", [], _DEADLINE).decode("utf-8", "replace")
+        text = page.client.request(page.path, [], _DEADLINE).decode("utf-8", "replace")
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name in wanted:
+                if sample.name in metric_names():
                     labels = {**sample.labels, **page.target, "__name__": sample.name}
                     samples.setdefault(sample.name, []).append((labels, sample.value))
     except PrometheusError as error:
         return page, error
-    except GpudashError as error:
-        return page, PrometheusError(str(error))
     except (ValueError, KeyError, IndexError) as error:
         # What the parser raises for text of another format.
         return page, PrometheusError(f"does not answer in Prometheus' text format: {error}")
     return page, samples
 
 
-def _main(dialect: Dialect, samples: _Samples) -> list[_Sample]:
-    """Return the utilization of each device of a dialect, else whatever there is of them."""
-    used = _of(samples, (each.name for each in dialect.of(UTILIZATION)))
-    engine = _of(samples, (each.name for each in dialect.of(ENGINE)))
-    if used:
-        return used + [each for each in engine if INSTANCE_LABEL in each[0]]
-    return engine or _of(samples, (each.name for each in dialect.of(MEMORY)))
-
-
-def _of(samples: _Samples, names: Iterable[str]) -> list[_Sample]:
-    return [sample for name in names for sample in samples.get(name, ())]
-
-
-def _rows(samples: list[_Sample]) -> list[Row]:
+def _rows(terms: Iterable[Term], samples: _Samples) -> list[Row]:
     """Return samples as a Prometheus answers them; the largest of one device comes last."""
-    ordered = sorted(samples, key=lambda sample: sample[1])
-    return [Row(Raw(json.encode(labels)), (0.0, repr(value))) for labels, value in ordered]
+    found = (each for term in terms for each in _of(term, samples))
+    return list(map(_row, sorted(found, key=_value)))
+
+
+def _of(term: Term, samples: _Samples) -> Iterable[_Sample]:
+    """Return the samples of a term; where it is a sum, one a device."""
+    first, *rest = (
+        [each for each in samples.get(name, ()) if not term.matcher or INSTANCE_LABEL in each[0]]
+        for name in term.names
+    )
+    if not rest:
+        return first
+    by = term.by.split(", ")
+    parts = [
+        {tuple((name, labels.get(name, "")) for name in by): value for labels, value in part}
+        for part in (sorted(part, key=_value) for part in (first, *rest))
+    ]
+    devices = (each for each in parts[0] if all(each in part for part in parts))
+    return [(dict(each), sum(part[each] for part in parts) * term.factor) for each in devices]
+
+
+def _value(sample: _Sample) -> float:
+    return sample[1]
+
+
+def _row(sample: _Sample) -> Row:
+    labels, value = sample
+    return Row(Raw(json.encode(labels)), (0.0, repr(value)))

@@ -55,6 +55,8 @@ def test_reads_every_dialect(exporters: list[Faulty]) -> None:
             is_used = gpu.does not in ("free", "allocated-unused")
             assert found.memory_used_bytes == (50_000 if is_used else 4) << 20
             assert found.memory_total_bytes == 81_559 << 20
+            # Of DCGM's exporter it may have been there for ever.
+            assert found.xid == (gpu.xid or None if host.dialect == "smi" else None)
             if not gpu.mig:
                 assert (found.gpu_utilization_percent or 0) > 5 or gpu.does != "busy"
                 assert (found.gpu_utilization_percent or 0) <= 100

@@ -10,7 +10,7 @@ from math import inf, isfinite
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
 from gpudash.fleet.prometheus.inventory import Host
 from gpudash.fleet.prometheus.picture import Picture
-from gpudash.fleet.prometheus.queries import HostMatcher
+from gpudash.fleet.prometheus.queries import Names
 from gpudash.fleet.prometheus.workers import RangeRow
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import clean
@@ -71,7 +71,7 @@ class Charts:
         if bool(hosts) == bool(request.hosts):
             expression = layout.chart(
                 request.metric,
-                _matchers(hosts),
+                _names(hosts),
                 by_device=request.by_device,
                 has_percent=picture.has_percent(request.hosts),
             )
@@ -121,11 +121,11 @@ def _hosts(picture: Picture, request: ChartRequest) -> list[Host]:
     ]
 
 
-def _matchers(hosts: Iterable[Host]) -> list[HostMatcher]:
-    groups: dict[tuple[str, str | None], list[str]] = {}
+def _names(hosts: Iterable[Host]) -> Names:
+    names: Names = {}
     for host in hosts:
-        groups.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
-    return [HostMatcher(label, names, cluster) for (label, cluster), names in groups.items()]
+        names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
+    return names
 
 
 def _line(row: RangeRow, chart: _Chart, picture: Picture) -> FleetLine:

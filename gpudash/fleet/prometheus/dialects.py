@@ -9,40 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
-from gpudash.model.device import device_fields
-from gpudash.model.fields import Field
+from gpudash.model.device import AnyDevice, device_fields
+from gpudash.model.units import Unit
 
 UTILIZATION = "gpu_utilization_percent"
 ENGINE = "graphics_active_percent"
-"""Measured of MIG instances too, which have no other utilization."""
+"""Stands for the utilization where that is not measured, as of MIG instances."""
 MEMORY, MEMORY_TOTAL = "memory_used_bytes", "memory_total_bytes"
 MEMORY_REST = ("memory_free_bytes", "memory_reserved_bytes")
 """What makes up the total together with the used memory; the reserved part may be unknown."""
 POWER, POWER_LIMIT = "power_usage_mw", "enforced_power_limit_mw"
 TEMPERATURE, CLOCK = "temperature_celsius", "sm_clock_mhz"
 XIDS = "xid"
+"""The last XID error, which is no field of a device here."""
 XID_LABEL = "xid"
 """Of a series that counts or dates each error."""
 
-FIELDS = (
-    UTILIZATION,
-    ENGINE,
-    "sm_active_percent",
-    "tensor_active_percent",
-    "dram_active_percent",
-    MEMORY,
-    MEMORY_TOTAL,
-    *MEMORY_REST,
-    TEMPERATURE,
-    POWER,
-    POWER_LIMIT,
-    CLOCK,
-    XIDS,
+FIELDS = tuple(
+    name
+    for name in AnyDevice.__struct_fields__
+    if device_fields()[name].unit not in (Unit.NONE, Unit.SECOND)
 )
-"""What is read of a GPU: fields of `Device`, and its last XID error."""
+"""What is read of a GPU: all that is measured of a device among many."""
+_SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST)))
 
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
 _EXPORTER = re.compile(r"(nvidia[-_])?(dcgm|gpu|nvitop|smi)[-_](gpu[-_])?exporter|gpudash")
@@ -102,12 +95,10 @@ class Dialect(NamedTuple):
 
 
 def _dcgm_series() -> Iterable[Series]:
-    for name in FIELDS:
-        field: Field | None = device_fields().get(name)
-        for generation in _GENERATIONS:
-            if name == XIDS:
-                yield Series(XID[generation], name, 1)
-            metric = dcgm_metric(field, generation) if field is not None else None
+    for generation in _GENERATIONS:
+        yield Series(XID[generation], XIDS, 1)
+        for name in _SERIES:
+            metric = dcgm_metric(device_fields()[name], generation)
             if metric is not None:
                 is_ratio = metric.name.endswith("_RATIO") and metric.name.startswith("DCGM_FI_DEV")
                 yield Series(metric.name, name, 1 / metric.factor, is_ratio)
@@ -169,7 +160,7 @@ def dialects() -> tuple[Dialect, ...]:
         ),
         Dialect(
             "gpudash",
-            tuple(Series(f"gpudash_{field}", field, 1) for field in FIELDS if field != XIDS),
+            tuple(Series(f"gpudash_{field}", field, 1) for field in _SERIES),
             device_label="gpu",
             driver_labels=("DCGM_FI_DRIVER_VERSION",),
         ),
@@ -180,6 +171,13 @@ def dialects() -> tuple[Dialect, ...]:
 def known_series() -> Mapping[str, tuple[Dialect, Series]]:
     """Return every metric that is understood, by its name."""
     return {each.name: (dialect, each) for dialect in dialects() for each in dialect.series}
+
+
+@cache
+def metric_names() -> frozenset[str]:
+    """Return every name of a metric that is read of any exporter."""
+    others = ((each.identity, each.recent_xids, *(each.users or ())[:1]) for each in dialects())
+    return frozenset(filter(None, chain(known_series(), *others)))
 
 
 class Person(NamedTuple):

@@ -59,9 +59,8 @@ class Device:
 
     # fmt: off
     __slots__ = (
-        "has_past", "host", "idle", "index", "instance", "is_watched", "job", "name",
-        "old_xid", "people", "profile", "rest", "seen_at", "users", "uuid", "values", "xid",
-        "xid_at",
+        "has_past", "host", "idle", "index", "instance", "is_watched", "job", "name", "old_xid",
+        "people", "profile", "seen_at", "users", "uuid", "values", "xid", "xid_at",
     )
     # fmt: on
 
@@ -84,8 +83,6 @@ class Device:
         """Whether its errors of an hour ago are known, and whether they have been read since."""
         self.values: dict[str, float | None] = {}
         """Fields of a device of the document by name, None for what is not known any more."""
-        self.rest: dict[str, float | None] = {}
-        """Other values by name, from which some of these may follow."""
 
     @property
     def full_uuid(self) -> SafeText | None:

@@ -7,8 +7,7 @@ not computed, has held memory and has had its last XID error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
@@ -16,7 +15,6 @@ from gpudash.fleet.prometheus.dialects import (
     CLOCK,
     ENGINE,
     MEMORY,
-    MEMORY_REST,
     MEMORY_TOTAL,
     POWER,
     POWER_LIMIT,
@@ -36,7 +34,7 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
-from gpudash.model.device import AnyDevice, DeviceState, device_label
+from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
 
@@ -59,7 +57,7 @@ _RATIO_LIMIT = 1.001
 _NO_XID: tuple[int | None, float | None] = None, None
 _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 """What is the GPU's, and repeated on each of its MIG instances."""
-_STATIC = frozenset((MEMORY_TOTAL, *MEMORY_REST, POWER_LIMIT))
+_STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
 
@@ -95,19 +93,11 @@ class Picture:
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""
         self._clear(field)
-        values_of = _values_of(field)
         for device, _, value in self._scaled(rows, Series("", field, 1)):
-            values_of(device)[field] = value
+            device.values[field] = value
         self._field_at[field] = at
         if field == POWER:
             self._take_power(at)
-
-    def add_totals(self) -> None:
-        """Fill in the memory of devices of which only the parts are known, of one instant."""
-        for device in self.inventory.devices():
-            used, (free, reserved) = device.values.get(MEMORY), map(device.rest.get, MEMORY_REST)
-            if device.values.get(MEMORY_TOTAL) is None and used is not None and free is not None:
-                device.values[MEMORY_TOTAL] = used + free + (reserved or 0)
 
     def take_old_xids(self, rows: Iterable[Row], _at: float) -> None:
         """Take the last XID errors as they were an hour ago: they stay for ever."""
@@ -308,8 +298,6 @@ class Picture:
 
     def _built(self, device: Device, now: float) -> FleetDevice:
         known: dict[str, Any] = device.values
-        if known.get(UTILIZATION) is None:
-            known = {**known, UTILIZATION: device.rest.get(ENGINE)}
         index, uuid, parent, name = device.index, device.uuid, None, device.name
         label = device_label(index)
         if device.instance:
@@ -366,9 +354,8 @@ class Picture:
                 yield device, code, value if series is None else None
 
     def _clear(self, field: str) -> None:
-        values_of = _values_of(field)
         for device in self.inventory.devices():
-            values_of(device)[field] = None
+            device.values[field] = None
 
     def _forget(self) -> None:
         """Drop values that are too old, and what has been missing for long or was repartitioned."""
@@ -404,11 +391,6 @@ class Picture:
                 yield device, series, _checked(value, series.factor, series)
         if ratios:
             yield from _as_percent(ratios)
-
-
-def _values_of(field: str) -> Callable[[Device], dict[str, float | None]]:
-    """Return the function that returns those values of a device among which a field is."""
-    return attrgetter("values" if field in AnyDevice.__struct_fields__ else "rest")
 
 
 def _as_percent(

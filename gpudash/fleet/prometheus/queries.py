@@ -1,8 +1,11 @@
-"""The questions in PromQL, made of the metrics and labels that a server has."""
+"""What is asked of a server: metrics and labels that it has as terms, and terms as PromQL.
+
+What an exporter is asked for itself is the same terms, without PromQL.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
@@ -19,41 +22,91 @@ from gpudash.fleet.prometheus.dialects import (
     XIDS,
     Dialect,
     LabelChoice,
+    Series,
     dialects,
+    metric_names,
 )
 
-_NAMES = (
-    "DCGM_FI_(DEV|PROF)_.+|nvidia_smi_.+|gpu_.+_(Percentage|MiB|MHz|W|C)|"
-    "process_gpu_memory_MiB|gpudash_.+"
-)
-NAMES_SELECTOR = f'{{__name__=~"{_NAMES}"}}'
-"""Selects everything that may be understood."""
+NAMES_SELECTOR = f'{{__name__=~"{"|".join(sorted(metric_names()))}"}}'
+"""Selects everything that is understood."""
 
-_INSTANCES = f'{INSTANCE_LABEL}!=""'
-_BY_INSTANCE = ("dcgm-exporter", "gpudash")
+_INSTANCES = f'{{{INSTANCE_LABEL}!=""}}'
+_NO_CHOICE = LabelChoice((), None, None, ("", ""), False)
 
 
-class HostMatcher(NamedTuple):
-    """Hosts that one label names."""
-
-    label: str
-    values: Sequence[str]
-    cluster: str | None
-
-    def text(self, cluster_label: str | None) -> str:
-        """Return the matchers of their series."""
-        names = matcher(self.label, self.values)
-        if self.cluster is None or cluster_label is None:
-            return names
-        return f"{names}, {matcher(cluster_label, [self.cluster])}"
+Names = dict[tuple[str, str | None], list[str]]
+"""Hosts by the label that names them and their cluster."""
 
 
-class _Arm(NamedTuple):
-    """Series by which the devices of a dialect are known."""
+class Term(NamedTuple):
+    """One metric of an exporter, of which each device has a value."""
 
-    selector: str
-    busy: float
-    """The value from which on one computes; 0 where that does not follow from it."""
+    names: tuple[str, ...]
+    """More than one stand for their sum."""
+    by: str = ""
+    """Labels that distinguish devices."""
+    host_by: str = ""
+    """Labels that distinguish their hosts."""
+    matcher: str = ""
+    """Which of its series count: of an exporter itself, those of MIG instances."""
+    condition: str = ""
+    """Which of its values count."""
+    bound: str = ""
+    """What holds of a value while the device idles, or is held; empty where none says so."""
+    factor: float = 1.0
+    """Of a sum: from its value to the field's."""
+
+    @property
+    def selector(self) -> str:
+        """All of its series."""
+        return self.names[0] + self.matcher
+
+
+Form = Callable[[Term], str]
+"""Returns a term in PromQL, empty for none."""
+
+
+def series(term: Term) -> str:
+    """Ask for series with all of their labels."""
+    return term.selector + term.condition
+
+
+def value(term: Term) -> str:
+    """Ask for one value a device: time slicing and several jobs give it more than one series."""
+    if len(term.names) == 1:
+        return _max(f"__name__, {term.by}", term.selector) + term.condition
+    return f"({' + '.join(_max(term.by, name) for name in term.names)}) * {term.factor:.17g}"
+
+
+def lasting(span: str, step: str = "") -> Form:
+    """Ask for devices whose bound has held for a span such as `5m`, looked at in steps."""
+
+    def form(term: Term) -> str:
+        if not term.bound:
+            return ""
+        function = "max" if term.bound.startswith("<") else "min"
+        over = _over(function, term.by, term.selector, span, step)
+        # A span that is shorter proves nothing about all of it.
+        past = _max(term.by, f"{term.selector} offset {span}")
+        return f"({over} {term.bound}{term.condition} and {past} {term.bound})"
+
+    return form
+
+
+def last_seen(term: Term) -> str:
+    """Ask for the time of the newest sample of each device in the last hour."""
+    return _over("max", term.by, f"timestamp({term.selector})", "1h", "5m")
+
+
+def ages(term: Term) -> str:
+    """Ask for the time of the newest sample of each host."""
+    return _max(term.host_by, f"timestamp({term.selector})")
+
+
+def frozen(term: Term) -> str:
+    """Ask for hosts of which a value has not changed at all in ten minutes."""
+    changes = _max(term.host_by, f"changes({term.selector}[10m])")
+    return f"({changes} == 0 and {_max(term.host_by, f'{term.selector} offset 10m')} > 0)"
 
 
 class Layout(NamedTuple):
@@ -65,193 +118,137 @@ class Layout(NamedTuple):
     jobs: frozenset[str] = frozenset()
     """The values of the label `job` of all exporters."""
 
-    @property
-    def found(self) -> tuple[Dialect, ...]:
-        """Return the dialects that this server has metrics of."""
-        return tuple(dialect for dialect in dialects() if self._main(dialect))
+    def identity(self) -> Iterator[Term]:
+        """Yield a series a device that has all of its labels."""
+        for dialect in dialects():
+            main = self._main(dialect)
+            yield from main
+            if main and dialect.identity in self.names:
+                yield self._term(dialect, dialect.identity or "")
 
-    def identity(self) -> str | None:
-        """Ask for one series a device with all of its labels, None if there is nothing to ask."""
-        arms = []
-        for dialect in self.found:
-            arms += [arm.selector for arm in self._main(dialect)]
-            if dialect.identity in self.names:
-                arms.append(dialect.identity or "")
-        return _or(arms)
-
-    def main(self) -> str | None:
-        """Ask for the utilization of each device; where there is none, for that it exists."""
-        return _or(
-            _max(self._by(dialect), arm.selector)
-            for dialect in self._chosen()
-            for arm in self._main(dialect)
-        )
-
-    def field(self, field: str) -> str | None:
-        """Ask for one field of each device."""
-        return _or(self._field_arms(field))
-
-    def recent_xids(self) -> str | None:
-        """Ask for last XID errors that are not 0, and for the times of those of the last hour."""
-        arms = [f"{arm} != 0" for arm in self._field_arms(XIDS)]
+    def main(self) -> Iterator[Term]:
+        """Yield the utilization of each device; where there is none, what shows that it exists."""
         for dialect in self._chosen():
-            if dialect.recent_xids in self.names:
-                by = f"{self._by(dialect)}, {XID_LABEL}"
-                arms.append(f"{_max(by, dialect.recent_xids or '')} > time() - 3600")
-        return _or(arms)
+            yield from self._main(dialect)
 
-    def total(self) -> str | None:
-        """Ask for the memory of each device: DCGM up to 4.8 has it in three parts by default."""
-        arms = list(self._field_arms(MEMORY_TOTAL))
+    def field(self, field: str) -> Iterator[Term]:
+        """Yield one field of each device."""
         for dialect in self._chosen():
-            by = self._by(dialect, with_name=False)
+            yield from self._terms(dialect, field)
+
+    def total(self) -> Iterator[Term]:
+        """Yield the memory of each device: DCGM up to 4.8 has it in three parts by default."""
+        yield from self.field(MEMORY_TOTAL)
+        for dialect in self._chosen():
             parts = zip(*(dialect.of(field) for field in (MEMORY, *MEMORY_REST)), strict=False)
             for used, *rest in parts:
                 known = [each.name for each in (used, *rest) if each.name in self.names]
                 if len(known) > 1 and used.name in known and rest[0].name in known:
-                    whole = " + ".join(_max(by, name) for name in known)
-                    arms.append(f"({whole}) * {used.factor:.17g}")
-        return _or(arms)
+                    yield self._term(dialect, *known)._replace(factor=used.factor)
 
-    def last_xids(self) -> str | None:
-        """Ask for last XID errors that are not 0."""
-        return _or(f"{arm} != 0" for arm in self._field_arms(XIDS))
-
-    def idle(self, span: str, step: str = "") -> str | None:
-        """Ask for devices that have not computed for a span such as `5m`, looked at in steps."""
-        return _or(
-            f"({self._over('max', dialect, arm.selector, span, step)} < {arm.busy:g} "
-            f"and {self._past(dialect, arm.selector, span)} < {arm.busy:g})"
-            for dialect in self._chosen()
-            for arm in self._main(dialect)
-            if arm.busy
-        )
-
-    def held(self, span: str, step: str = "") -> str | None:
-        """Ask for devices that do not compute, whose memory was held all of a span."""
-        arms = []
+    def held(self) -> Iterator[Term]:
+        """Yield the memory of devices that do not compute."""
         for dialect in self._chosen():
-            by = self._by(dialect, with_name=False)
             idle = _or(
-                f"{_max(by, arm.selector)} < {arm.busy:g}"
-                for arm in self._main(dialect)
-                if arm.busy
+                f"{_max(term.by, term.selector)} {term.bound}"
+                for term in self._main(dialect)
+                if term.bound
             )
-            for series in dialect.of(MEMORY):
-                if idle is not None and series.name in self.names:
-                    above = f">= {NOTABLE_BYTES / series.factor:g}"
-                    over = self._over("min", dialect, series.name, span, step)
-                    past = self._past(dialect, series.name, span)
-                    arms.append(f"({over} {above} and ({idle}) and {past} {above})")
-        return _or(arms)
+            for each in self._present(dialect, MEMORY) if idle else ():
+                bound = f">= {NOTABLE_BYTES / each.factor:g}"
+                yield self._term(dialect, each.name)._replace(
+                    bound=bound, condition=f" and ({idle})"
+                )
 
-    def frozen(self) -> str | None:
-        """Ask for hosts whose power draw has not changed at all in ten minutes."""
-        return _or(
-            f"(max by ({self._host_by(dialect)}) (changes({name}[10m])) == 0 "
-            f"and max by ({self._host_by(dialect)}) ({name} offset 10m) > 0)"
-            for dialect in self._chosen()
-            for name in self._present(dialect, POWER)
-        )
+    def last_xids(self) -> Iterator[Term]:
+        """Yield last XID errors that are not 0."""
+        return (term._replace(condition=" != 0") for term in self.field(XIDS))
 
-    def last_seen(self, span: str, step: str) -> str | None:
-        """Ask for the time of the newest sample of each device in a span, looked at in steps."""
-        return _or(
-            self._over("max", dialect, f"timestamp({arm.selector})", span, step)
-            for dialect in self._chosen()
-            for arm in self._main(dialect)
-        )
+    def xids(self) -> Iterator[Term]:
+        """Yield last XID errors that are not 0, and the times of those of the last hour."""
+        yield from self.last_xids()
+        for dialect in self._chosen():
+            if dialect.recent_xids in self.names:
+                term = self._term(dialect, dialect.recent_xids or "")
+                yield term._replace(by=f"{term.by}, {XID_LABEL}", condition=" > time() - 3600")
 
-    def ages(self) -> str | None:
-        """Ask for the time of the newest sample of each host."""
-        return _or(
-            f"max by ({self._host_by(dialect)}) (timestamp({arm.selector}))"
-            for dialect in self._chosen()
-            for arm in self._main(dialect)
-        )
+    def users(self) -> Iterator[Term]:
+        """Yield whose processes are on which device."""
+        for dialect in self._chosen():
+            if dialect.users is not None and dialect.users[0] in self.names:
+                term = self._term(dialect, dialect.users[0])
+                yield term._replace(by=f"{term.by}, {dialect.users[1]}")
 
-    def down(self) -> str | None:
-        """Ask for exporters that cannot be scraped."""
-        return f"up{{{matcher('job', sorted(self.jobs))}}} == 0" if self.jobs else None
+    def down(self) -> Iterator[Term]:
+        """Yield exporters that cannot be scraped."""
+        if self.jobs:
+            jobs = f"{{{matcher('job', sorted(self.jobs))}}}"
+            yield Term(("up",), matcher=jobs, condition=" == 0")
 
-    def users(self) -> str | None:
-        """Ask who has processes on which device."""
-        return _or(
-            f"count by ({self._by(dialect)}, {dialect.users[1]}) ({dialect.users[0]})"
-            for dialect in self._chosen()
-            if dialect.users is not None and dialect.users[0] in self.names
-        )
-
-    def chart(
-        self, field: str, hosts: Sequence[HostMatcher], *, by_device: bool, has_percent: bool
-    ) -> str | None:
+    def chart(self, field: str, hosts: Names, *, by_device: bool, has_percent: bool) -> str | None:
         """Ask for a field of each device, or of each host on average; without hosts, of all.
 
         `has_percent` is for series of ratios that are none.
         """
-        arms = []
+        texts = []
+        fields = (field, ENGINE) if field == UTILIZATION else (field,)
         for dialect in self._chosen():
-            choice, by = self.choices[dialect.name], self._by(dialect, with_name=False)
-            of_hosts = [each for each in hosts if each.label in choice.hosts]
-            selections = [f"{{{each.text(choice.cluster)}}}" for each in of_hosts]
-            for series in dialect.of(field) + (dialect.of(ENGINE) if field == UTILIZATION else ()):
-                if series.name in self.names:
-                    factor = 1 if has_percent and series.is_ratio else series.factor
-                    for selection in selections if hosts else [""]:
-                        arm = f"{_max(by, series.name + selection)} * {factor:.17g}"
-                        is_mean = hosts and not by_device
-                        arms.append(
-                            f"avg by ({self._host_by(dialect)}) ({arm})" if is_mean else arm
-                        )
-        whole = _or(arms)
+            selections = self._selections(dialect, hosts) if hosts else [""]
+            for each in (each for name in fields for each in self._present(dialect, name)):
+                factor = 1 if has_percent and each.is_ratio else each.factor
+                term = self._term(dialect, each.name)
+                for selection in selections:
+                    text = f"{_max(term.by, each.name + selection)} * {factor:.17g}"
+                    is_mean = hosts and not by_device
+                    texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
+        whole = _or(texts)
         return whole if hosts or whole is None else f"avg({whole})"
 
-    def _chosen(self) -> Iterable[Dialect]:
+    def _selections(self, dialect: Dialect, hosts: Names) -> list[str]:
+        choice = self.choices[dialect.name]
+        found = []
+        for (label, cluster), names in hosts.items():
+            if label in choice.hosts:
+                matchers = [matcher(label, names)]
+                if cluster and choice.cluster:
+                    matchers.append(matcher(choice.cluster, [cluster]))
+                found.append(f"{{{', '.join(matchers)}}}")
+        return found
+
+    def _chosen(self) -> Iterator[Dialect]:
         return (dialect for dialect in dialects() if dialect.name in self.choices)
 
-    def _main(self, dialect: Dialect) -> list[_Arm]:
+    def _main(self, dialect: Dialect) -> list[Term]:
         """Return what exists of every device: its utilization, else whatever there is."""
-        used, engine = self._arms(dialect, UTILIZATION), self._arms(dialect, ENGINE)
+        used, engine = (
+            [
+                self._term(dialect, each.name)._replace(bound=f"< {IDLE_PERCENT / each.factor:g}")
+                for each in self._present(dialect, field)
+            ]
+            for field in (UTILIZATION, ENGINE)
+        )
         if used:
-            by_instance = dialect.name in _BY_INSTANCE
-            matcher = f"{{{_INSTANCES}}}"
-            return used + [_Arm(arm.selector + matcher, arm.busy) for arm in engine if by_instance]
+            return used + [term._replace(matcher=_INSTANCES) for term in engine]
         for field in (MEMORY, TEMPERATURE, POWER):
-            engine = engine or [_Arm(name, 0) for name in self._present(dialect, field)]
+            engine = engine or self._terms(dialect, field)
         return engine
 
-    def _arms(self, dialect: Dialect, field: str) -> list[_Arm]:
-        present = (each for each in dialect.of(field) if each.name in self.names)
-        return [_Arm(each.name, IDLE_PERCENT / each.factor) for each in present]
+    def _terms(self, dialect: Dialect, field: str) -> list[Term]:
+        return [self._term(dialect, each.name) for each in self._present(dialect, field)]
 
-    def _present(self, dialect: Dialect, field: str) -> list[str]:
-        return [each.name for each in dialect.of(field) if each.name in self.names]
+    def _present(self, dialect: Dialect, field: str) -> list[Series]:
+        return [each for each in dialect.of(field) if each.name in self.names]
 
-    def _field_arms(self, field: str) -> Iterable[str]:
-        for dialect in self._chosen():
-            for name in self._present(dialect, field):
-                yield _max(self._by(dialect), name)
+    def _term(self, dialect: Dialect, *names: str) -> Term:
+        choice = self.choices.get(dialect.name, _NO_CHOICE)
+        host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
+        instance = f", {INSTANCE_LABEL}" if choice.has_instances else ""
+        return Term(names, f"{host_by}, {dialect.device_label}{instance}", host_by)
 
-    def _over(self, function: str, dialect: Dialect, selector: str, span: str, step: str) -> str:
-        """Return a function over the time of a series; with a step by a cheaper subquery."""
-        by = self._by(dialect, with_name=False)
-        if step:
-            return f"{function}_over_time(({_max(by, selector)})[{span}:{step}])"
-        return f"{function} by ({by}) ({function}_over_time({selector}[{span}]))"
 
-    def _past(self, dialect: Dialect, selector: str, span: str) -> str:
-        """Return a series at the start of a span: a shorter one proves nothing about all of it."""
-        return _max(self._by(dialect, with_name=False), f"{selector} offset {span}")
-
-    def _by(self, dialect: Dialect, *, with_name: bool = True) -> str:
-        choice = self.choices[dialect.name]
-        labels = ["__name__"] if with_name else []
-        labels += [self._host_by(dialect), dialect.device_label]
-        return ", ".join(labels + [INSTANCE_LABEL] * choice.has_instances)
-
-    def _host_by(self, dialect: Dialect) -> str:
-        choice = self.choices[dialect.name]
-        return ", ".join(filter(None, (*choice.hosts, choice.cluster)))
+def promql(terms: Iterable[Term], form: Form) -> str | None:
+    """Return terms as one query, None if there is nothing to ask."""
+    return _or(map(form, terms))
 
 
 def matcher(label: str, values: Iterable[str]) -> str:
@@ -270,9 +267,15 @@ def _quoted(text: str) -> str:
 
 
 def _max(by: str, selector: str) -> str:
-    """Return one value a device: time slicing and several jobs give it more than one series."""
     return f"max by ({by}) ({selector})"
 
 
-def _or(arms: Iterable[str]) -> str | None:
-    return " or ".join(arms) or None
+def _over(function: str, by: str, selector: str, span: str, step: str) -> str:
+    """Return a function over the time of a series; with a step by a cheaper subquery."""
+    if step:
+        return f"{function}_over_time(({_max(by, selector)})[{span}:{step}])"
+    return f"{function} by ({by}) ({function}_over_time({selector}[{span}]))"
+
+
+def _or(texts: Iterable[str]) -> str | None:
+    return " or ".join(filter(None, texts)) or None

@@ -9,32 +9,21 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpudash.fleet.prometheus.charts import Charts
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import (
-    ENGINE,
-    FIELDS,
-    MEMORY,
-    MEMORY_REST,
-    MEMORY_TOTAL,
-    POWER,
-    POWER_LIMIT,
-    TEMPERATURE,
-    UTILIZATION,
-    XIDS,
-    known_series,
-)
+from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, metric_names
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, Layout
+from gpudash.fleet.prometheus.queries import NAMES_SELECTOR
+from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, QUERIES, Query
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
     MATRIX,
@@ -50,13 +39,9 @@ from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-INTERVAL_SECONDS = 10.0
-"""Between two main queries: exporters are scraped every 15 seconds or more."""
-
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 _NAMES_PATH = "/api/v1/label/__name__/values"
 
-_HOUR = 3600.0
 _NAMES_SPAN = 600.0
 
 _MAIN_SHARE, _SHARE = 0.01, 0.005
@@ -66,94 +51,6 @@ _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
-
-
-class Query(NamedTuple):
-    """Something to ask for again and again, and what becomes of the answer."""
-
-    name: str
-    period: float
-    """Seconds, infinity for once."""
-    expression: Callable[[Layout], str | None] | None = None
-    """Returns it in PromQL, None if there is nothing to ask; without, the names are asked for."""
-    take: Callable[[Picture, list[Row], float], None] | None = None
-    """Takes the series of an instant; without, the source itself does."""
-    after: str = "main"
-    """What it builds on, which has to be answered before."""
-    is_core: bool = False
-    """Whether nothing is known of any host without it."""
-    seconds_back: float = 0.0
-
-
-def _field(name: str, period: float) -> Query:
-    return Query(
-        name,
-        period,
-        lambda layout: layout.field(name),
-        lambda picture, rows, at: picture.take_field(name, rows, at),
-    )
-
-
-def _idle(span: str, seconds: float, step: str = "") -> Query:
-    return Query(
-        f"idle {span}",
-        inf,
-        lambda layout: layout.idle(span, step),
-        lambda picture, rows, at: picture.take_idle(rows, at - seconds),
-    )
-
-
-def _held(span: str, seconds: float, step: str = "") -> Query:
-    return Query(
-        f"held {span}",
-        inf,
-        lambda layout: layout.held(span, step),
-        lambda picture, rows, at: picture.take_held(rows, at - seconds),
-    )
-
-
-def _learn(picture: Picture, rows: list[Row], _at: float) -> None:
-    picture.inventory.learn(rows)
-
-
-def _learn_past(picture: Picture, rows: list[Row], at: float) -> None:
-    picture.inventory.learn_past(rows, at)
-
-
-def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
-    picture.take_down((row.labels, None) for row in rows)
-
-
-_WITH_OWN_PERIOD = frozenset(
-    (UTILIZATION, ENGINE, XIDS, TEMPERATURE, POWER, POWER_LIMIT, MEMORY, MEMORY_TOTAL, *MEMORY_REST)
-)
-
-QUERIES: tuple[Query, ...] = (
-    Query("names", 600, after="", is_core=True),
-    Query("identity", 120, Layout.identity, _learn, "names", is_core=True),
-    Query("main", INTERVAL_SECONDS, Layout.main, after="identity", is_core=True),
-    Query("past", inf, Layout.identity, _learn_past, seconds_back=_HOUR),
-    Query("old xids", inf, Layout.last_xids, Picture.take_old_xids, "past", seconds_back=_HOUR),
-    Query("down", 30, Layout.down, _take_down, "past"),
-    _field(MEMORY, 60),
-    Query("xids", 60, Layout.recent_xids, Picture.take_xids, "old xids"),
-    _idle("5m", 300),
-    _held("5m", 300),
-    Query("ages", 60, Layout.ages, Picture.take_ages),
-    _field(TEMPERATURE, 60),
-    _field(POWER, 60),
-    *(_field(name, 120) for name in FIELDS if name not in _WITH_OWN_PERIOD),
-    _field(MEMORY_TOTAL, 600)._replace(expression=Layout.total),
-    _field(POWER_LIMIT, 600),
-    Query("users", 60, Layout.users, Picture.take_users),
-    Query(
-        "last seen", inf, lambda each: each.last_seen("1h", "5m"), Picture.take_last_seen, "past"
-    ),
-    Query("frozen", inf, Layout.frozen, Picture.take_frozen),
-    _idle("1h", _HOUR, "5m"),
-    _held("1h", _HOUR, "5m"),
-)
-"""In the order in which they are asked for at the start: what is seen first comes first."""
 
 
 class _Task:
@@ -324,7 +221,7 @@ class PrometheusSource:
     def _start(self, task: _Task) -> None:
         view = self._view
         at = view.at
-        if task.query.expression is None:
+        if task.query.terms is None:
             end = time.time() if at is None else at
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
             parameters = [*span, ("match[]", NAMES_SELECTOR)]
@@ -338,7 +235,7 @@ class PrometheusSource:
         if task.query.seconds_back:
             at = view.picture.now - task.query.seconds_back
         parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
-        is_sum = task.query.expression is Layout.total
+        is_sum = task.name == MEMORY_TOTAL
         if at is None and not is_sum and any(client.can_lag for client in self._clients):
             # Of the newest scrape not all series may be there yet, which only a sum minds.
             parameters.append(("nocache", "1"))
@@ -390,7 +287,7 @@ class PrometheusSource:
         """Keep what there was, and ask again later; an overloaded server is left alone longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
-            view.picture.inventory.set_names(known_series())
+            view.picture.inventory.set_names(metric_names())
             self._finish(view, task, 0.0)
             return
         task.failures += 1
@@ -402,15 +299,13 @@ class PrometheusSource:
 
     def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
         picture = view.picture
-        if task.query.expression is None:
-            picture.inventory.set_names(outcome.data)
-            if not picture.inventory.layout.found:
-                # The clocks may differ by more than the span that was asked for.
-                picture.inventory.set_names(known_series())
+        if task.query.terms is None:
+            # The clocks may differ by more than the span that was asked for.
+            picture.inventory.set_names(metric_names().intersection(outcome.data) or metric_names())
             return
         rows: list[Row] = outcome.data.result
         at = next((row.value[0] for row in rows if row.value), view.now())
-        if task.query.take is None:
+        if task.name == "main":
             self._take_main(view, rows, at, is_partial=bool(outcome.warnings))
         else:
             # What is older than a span must not look younger, by how long answers take and by

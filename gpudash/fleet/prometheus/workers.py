@@ -16,7 +16,6 @@ from msgspec import DecodeError, Struct, json
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.failures import PrometheusError
 from gpudash.fleet.prometheus.inventory import Row
-from gpudash.model.errors import GpudashError
 
 IN_FLIGHT = 2
 """Queries at once: a Prometheus runs twenty, and shares them with all dashboards."""
@@ -154,13 +153,10 @@ def outcome_of(client: Client, question: Question) -> Outcome:
         answer = question.decoder.decode(body)
         if answer.status != "success" or answer.data is None:
             raise PrometheusError(f"answers without data: {answer.error or answer.status}")
+        warnings = [*(answer.warnings or ()), *[_PARTIAL] * answer.is_partial]
+        return Outcome(question.tag, answer.data, tuple(warnings), None, seconds)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         fault = PrometheusError(f"the answer is cut off or is not that of a Prometheus: {error}")
     except PrometheusError as error:
         fault = error
-    except GpudashError as error:
-        fault = PrometheusError(str(error))
-    else:
-        warnings = [*(answer.warnings or ()), *[_PARTIAL] * answer.is_partial]
-        return Outcome(question.tag, answer.data, tuple(warnings), None, seconds)
     return Outcome(question.tag, None, (), fault, time.monotonic() - began)

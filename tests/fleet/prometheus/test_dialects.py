@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from gpudash.fleet.prometheus.dialects import (
     FIELDS,
@@ -15,7 +16,8 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import Layout, matcher
+from gpudash.fleet.prometheus.queries import Layout, matcher, promql, value
+from gpudash.model.device import AnyDevice
 
 _TEXT = st.text(max_size=20)
 
@@ -26,13 +28,19 @@ def row(**labels: str) -> dict[str, str]:
 
 def test_both_generations_of_dcgm_have_all_fields_that_the_old_one_had() -> None:
     (dcgm,) = (each for each in dialects() if each.name == "dcgm-exporter")
-    for field in set(FIELDS) - {"enforced_power_limit_mw"}:
+    for field in {*FIELDS, "graphics_active_percent", "xid"} - {"enforced_power_limit_mw"}:
         old, new = dcgm.of(field)
         assert old.name != new.name
     factors = {series.name: series.factor for series in dcgm.series}
     assert factors["DCGM_FI_DEV_FB_USED"] == 1 << 20
     assert factors["DCGM_FI_DEV_GPU_UTIL_RATIO"] == 100
     assert factors["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == pytest.approx(1e-6)
+
+
+def test_every_number_of_a_device_is_read() -> None:
+    kinds = {each.name: str(each.type) for each in fields(AnyDevice)}
+    numbers = {name for name, kind in kinds.items() if "[int, " in kind or "[float, " in kind}
+    assert numbers - {"index", "idle_seconds"} == set(FIELDS)
 
 
 def test_no_name_is_in_two_dialects() -> None:
@@ -132,9 +140,9 @@ def test_a_matcher_matches_its_values_only(values: list[str]) -> None:
 def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
     layout = Layout(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
-    assert layout.main() == (
+    assert promql(layout.main(), value) == (
         "max by (__name__, Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL) or "
         'max by (__name__, Hostname, gpu) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
     )
-    assert layout.field("memory_used_bytes") is None
-    assert Layout(frozenset()).identity() is None
+    assert promql(layout.field("memory_used_bytes"), value) is None
+    assert promql(Layout(frozenset()).identity(), value) is None
