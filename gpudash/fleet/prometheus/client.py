@@ -8,7 +8,6 @@ redirect is followed, since the credentials would go along.
 from __future__ import annotations
 
 import io
-import os
 import re
 import ssl
 import subprocess
@@ -17,6 +16,8 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from socket import socket
+from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode
 
 from gpudash.fleet.prometheus.endpoint import Address, Endpoint, parse, permitted
@@ -38,6 +39,12 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 """What RFC 9110 lets into a header, its bytes as Latin-1."""
 _MASK = "***"
+
+
+class _Request(NamedTuple):
+    path: str
+    parameters: list[tuple[str, str]]
+    deadline: float
 
 
 class Client:
@@ -74,13 +81,11 @@ class Client:
 
         Raises PrometheusError, whose text is one line without secrets.
         """
-        deadline = time.monotonic() + seconds
         try:
-            return self._request(path, parameters, deadline)
+            return self._request(_Request(path, parameters, time.monotonic() + seconds))
         except PrometheusError as error:
             self.close()
-            message = shortened(self._masked(str(error)))
-            raise PrometheusError(message, status=error.status, is_busy=error.is_busy) from None
+            raise PrometheusError(shortened(self._masked(str(error))), error.status) from None
 
     def close(self) -> None:
         """End the connection."""
@@ -88,17 +93,17 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def _request(self, path: str, parameters: list[tuple[str, str]], deadline: float) -> bytes:
+    def _request(self, request: _Request) -> bytes:
         authorization = self._authorization(is_refused=False)
-        response, body = self._exchange(path, parameters, authorization, deadline)
+        response, body = self._exchange(request, authorization)
         if response.status == 401 and self._endpoint.token_command:
             authorization = self._authorization(is_refused=True)
-            response, body = self._exchange(path, parameters, authorization, deadline)
-        if response.status in (403, 405) and not self._only_get and path in _FORMS:
+            response, body = self._exchange(request, authorization)
+        if response.status in (403, 405) and not self._only_get and request.path in _FORMS:
             # Proxies that only read let GET through alone.
             self._only_get = True
             status = response.status
-            response, body = self._exchange(path, parameters, authorization, deadline)
+            response, body = self._exchange(request, authorization)
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
@@ -107,36 +112,21 @@ class Client:
         has_login, withheld = authorization is not None, self._endpoint.withheld
         raise refusal(response, body, self._what, proxy, has_login=has_login, withheld=withheld)
 
-    def _exchange(
-        self,
-        path: str,
-        parameters: list[tuple[str, str]],
-        authorization: str | None,
-        deadline: float,
-    ) -> tuple[HTTPResponse, bytes]:
+    def _exchange(self, request: _Request, authorization: str | None) -> tuple[HTTPResponse, bytes]:
         """Send a request and read all of the answer; once more if the connection was closed."""
-        was_kept = self._connection is not None
-        try:
-            return self._exchange_once(path, parameters, authorization, deadline)
-        except (ConnectionError, HTTPException) as error:
-            self.close()
-            if not was_kept:
-                raise self._failure(error) from None
-        except (OSError, zlib.error, ValueError) as error:
-            raise self._failure(error) from None
-        try:
-            return self._exchange_once(path, parameters, authorization, deadline)
-        except (OSError, HTTPException, zlib.error, ValueError) as error:
-            raise self._failure(error) from None
+        while True:
+            was_kept = self._connection is not None
+            try:
+                return self._exchange_once(request, authorization)
+            except (OSError, HTTPException, zlib.error, ValueError) as error:
+                self.close()
+                if not was_kept or not isinstance(error, (ConnectionError, HTTPException)):
+                    raise self._failure(error) from None
 
     def _exchange_once(
-        self,
-        path: str,
-        parameters: list[tuple[str, str]],
-        authorization: str | None,
-        deadline: float,
+        self, request: _Request, authorization: str | None
     ) -> tuple[HTTPResponse, bytes]:
-        connection = self._connected(deadline)
+        connection = self._connected(request.deadline)
         address = self._address
         headers = {
             "Accept": "application/json",
@@ -145,11 +135,12 @@ class Client:
         }
         if authorization is not None:
             headers["Authorization"] = authorization
-        target, form = address.path + path, urlencode(parameters) or address.query
+        target = address.path + request.path
+        form = urlencode(request.parameters) or address.query
         if address.proxy is not None and not address.is_tls:
             target = address.origin + target
             headers.update(_proxy_login(address.proxy))
-        if self._only_get or path not in _FORMS:
+        if self._only_get or request.path not in _FORMS:
             connection.request("GET", f"{target}?{form}".removesuffix("?"), headers=headers)
         else:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -168,8 +159,10 @@ class Client:
         connection = self._connection
         connection.timeout = _left(deadline)
         # Also for what a proxy answers before there is a connection.
-        connection.response_class = lambda sock, *rest, **more: _TimedResponse(  # type: ignore[assignment]
-            deadline, sock, *rest, **more
+        connection.response_class = lambda sock, *rest, **more: HTTPResponse(  # type: ignore[assignment]
+            _Timed(sock, deadline),  # type: ignore[arg-type]
+            *rest,
+            **more,
         )
         if connection.sock is None:
             connection.connect()
@@ -219,11 +212,16 @@ class Client:
         return text
 
 
-class _TimedReader(io.RawIOBase):
-    """Reads a socket within a deadline over all reads: a byte a second does not go on for ever."""
+class _Timed(io.RawIOBase):
+    """A socket to read within one deadline: a byte a second does not go on for ever."""
 
-    def __init__(self, raw: io.RawIOBase, sock: ssl.SSLSocket, deadline: float) -> None:
-        self._raw, self._sock, self._deadline = raw, sock, deadline
+    def __init__(self, sock: socket, deadline: float) -> None:
+        self._sock, self._deadline = sock, deadline
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Return what an answer's head and body are read from."""
+        return io.BufferedReader(self, _CHUNK)
 
     def readable(self) -> bool:
         return True
@@ -237,15 +235,6 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-class _TimedResponse(HTTPResponse):
-    """An answer whose head and body are read within one deadline."""
-
-    def __init__(self, deadline: float, sock: ssl.SSLSocket, *args: int, **more: str) -> None:
-        super().__init__(sock, *args, **more)  # type: ignore[arg-type]
-        raw = self.fp.detach()
-        self.fp = io.BufferedReader(_TimedReader(raw, sock, deadline), _CHUNK)
-
-
 def _left(deadline: float) -> float:
     """Return the seconds up to a deadline; raises TimeoutError after it."""
     seconds = deadline - time.monotonic()
@@ -257,12 +246,9 @@ def _left(deadline: float) -> float:
 def _check_headers(headers: Mapping[str, str]) -> None:
     """Raise UsageError for a header that cannot be sent, without its value: it may be a secret."""
     for name, value in headers.items():
-        shown = f"'{clean(name, 100)}'"
-        if not _HEADER_NAME.fullmatch(name):
-            raise UsageError(f"cannot send the header {shown}: expected a name like X-Scope-OrgID")
-        if not _HEADER_VALUE.fullmatch(value):
-            why = "its value has a line break or a character that no header has"
-            raise UsageError(f"cannot send the header {shown}: {why}")
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            expected = "expected a name like X-Scope-OrgID, and a value of one line in Latin-1"
+            raise UsageError(f"cannot send the header '{clean(name, 100)}': {expected}")
 
 
 def _connection(address: Address, context: ssl.SSLContext | None) -> HTTPConnection:
@@ -304,7 +290,7 @@ def _no_password() -> str:
 
 def _secret(path: str) -> str:
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read(_CHUNK).strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
@@ -316,20 +302,21 @@ def _printed(command: tuple[str, ...]) -> str:
     try:
         done = subprocess.run(
             command,
+            check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=_COMMAND_SECONDS,
-            check=True,
         )
-    except subprocess.CalledProcessError as error:
-        status = error.returncode
-        raise PrometheusError(f"token_command {command[0]} failed: status {status}") from None
     except subprocess.TimeoutExpired:
-        raise PrometheusError(f"token_command {command[0]} did not end within 30 s") from None
+        why = "did not end within 30 s"
     except OSError as error:
-        raise PrometheusError(f"token_command {command[0]}: {error.strerror}") from None
-    return done.stdout.decode("utf-8", "replace").strip()
+        why = f"cannot run: {error.strerror}"
+    else:
+        if not done.returncode:
+            return done.stdout.decode("utf-8", "replace").strip()
+        why = f"failed: status {done.returncode}"
+    raise PrometheusError(f"token_command {command[0]} {why}")
 
 
 def _unpacked(response: HTTPResponse) -> Iterator[bytes]:

@@ -7,13 +7,12 @@ beside it and to no other, and unencrypted to this machine alone unless the sett
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.config.settings import Credentials
@@ -31,26 +30,13 @@ _UNENCRYPTED = (
 )
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class Endpoint(Credentials, frozen=True, kw_only=True):
     """How to reach a Prometheus, and what its labels are called."""
 
     url: str
     """With the prefix of its path, if it has one; a user and password in it are used."""
     token: str | None = None
     """Used where neither a command nor a file has one."""
-    token_file: str | None = None
-    """Read again for each connection and after a 401."""
-    token_command: tuple[str, ...] = ()
-    """Prints a token; run again after a 401 and every 45 minutes."""
-    user: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    headers: Mapping[str, str] = {}
-    """Sent with each request, such as X-Scope-OrgID."""
-    plain_http: bool = False
-    """Whether credentials may go over plain http to another machine."""
     withheld: str | None = None
     """Why credentials that there are do not go there, for a server that refuses; None for none."""
     timeout_seconds: float = 30.0
@@ -90,7 +76,7 @@ def endpoint(
     """
     given = {name: getattr(settings, name) for name in Credentials.__struct_fields__}
     for name in _FILES:
-        given[name] = None if given[name] is None else os.path.expanduser(given[name])
+        given[name] = given[name] and os.path.expanduser(given[name])
     found = Endpoint(url=url, token=token, **given)
     origin = _origin(url)
     if origin is not None and origin in map(_origin, configured):
@@ -110,7 +96,7 @@ def permitted(endpoint: Endpoint, address: Address, *, has_login: bool) -> Endpo
     return replace(_bare(endpoint), withheld=_UNENCRYPTED)
 
 
-def has_credentials(settings: Credentials | Endpoint) -> bool:
+def has_credentials(settings: Credentials) -> bool:
     """Whether there is anything that only its own servers may see."""
     return any(getattr(settings, name) for name in _SECRET)
 
@@ -162,7 +148,7 @@ def _is_exempt(host: str, port: int) -> bool:
     """Return whether no_proxy has a host: by its name, with a port, or by a network."""
     from urllib.request import getproxies, proxy_bypass
 
-    if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
+    if proxy_bypass(f"{host}:{port}"):
         return True
     for name in getproxies().get("no", "").split(","):
         with suppress(ValueError):

@@ -21,12 +21,16 @@ _LONG_QUOTE = re.compile(r'"(?:[^"\\]|\\.){40,}"')
 
 
 class PrometheusError(GpudashError):
-    """A request failed; `is_busy` if the server asks to be left alone for a while."""
+    """A request failed; `status` is that of the answer, 0 without one."""
 
-    def __init__(self, message: str, *, status: int = 0, is_busy: bool = False) -> None:
+    def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-        self.is_busy = is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the server asks to be left alone for a while."""
+        return self.status in (422, 429, 502, 503, 504)
 
 
 def public_url(url: str) -> SafeText:
@@ -68,8 +72,7 @@ def refusal(
     """
     status = response.status
     if status == 407 and proxy is not None:
-        return PrometheusError(_proxy_refusal(proxy, "407"), status=status)
-    is_busy = status in (422, 429, 502, 503, 504)
+        return PrometheusError(_proxy_refusal(proxy, "407"), status)
     reason = _reason(body)
     if 300 <= status < 400:
         target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
@@ -91,7 +94,7 @@ def refusal(
         text = f"{text}; {withheld}"
     if proxy is not None:
         text = _through(proxy, text)
-    return PrometheusError(text, status=status, is_busy=is_busy)
+    return PrometheusError(text, status)
 
 
 class _Fault(Struct, rename="camel"):
