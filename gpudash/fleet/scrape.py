@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import inf
 from urllib.parse import urlsplit
 
@@ -54,6 +55,24 @@ class _Page:
         self.samples: _Samples = {}
         self.error: PrometheusError | None = None
 
+    def fetch(self) -> _Samples:
+        """Return what it has of GPUs, by the name of the metric; raises PrometheusError."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        samples: _Samples = {}
+        text = self.client.request(self.path, [], _DEADLINE).decode("utf-8", "replace")
+        try:
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    if sample.name in metric_names():
+                        labels = {**sample.labels, **self.target, "__name__": sample.name}
+                        samples.setdefault(sample.name, []).append((labels, sample.value))
+        except (ValueError, KeyError, IndexError) as error:
+            # What the parser raises for text of another format.
+            problem = f"does not answer in Prometheus' text format: {error}"
+            raise PrometheusError(problem) from None
+        return samples
+
 
 class ScrapeSource:
     """Hosts of exporters; see `fleet.source.Source`."""
@@ -72,7 +91,7 @@ class ScrapeSource:
         self._picture = Picture(host_label)
         self._began_at = self._applied_at = -inf
         self._has_new = False
-        self._workers = Workers([_read] * len(self._pages))
+        self._workers = Workers(len(self._pages))
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
@@ -92,12 +111,7 @@ class ScrapeSource:
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
         now = time.monotonic()
-        for page, result in self._workers.take():
-            page.is_pending = False
-            page.error = result if isinstance(result, PrometheusError) else None
-            page.samples = {} if isinstance(result, PrometheusError) else result
-            page.read_at = time.time()
-            self._has_new = True
+        self._workers.finish()
         are_all_there = not self._workers.pending
         is_time = now - max(self._began_at, self._applied_at) >= _PATIENCE
         if self._has_new and (are_all_there or is_time):
@@ -107,7 +121,14 @@ class ScrapeSource:
             for page in self._pages:
                 if not page.is_pending:
                     page.is_pending = True
-                    self._workers.ask(page)
+                    self._workers.ask(page.fetch, partial(self._take, page))
+
+    def _take(self, page: _Page, result: _Samples | PrometheusError) -> None:
+        page.is_pending = False
+        page.error = result if isinstance(result, PrometheusError) else None
+        page.samples = {} if isinstance(result, PrometheusError) else result
+        page.read_at = time.time()
+        self._has_new = True
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
@@ -156,26 +177,6 @@ class ScrapeSource:
         picture.take_down((page.target, str(page.error)) for page in failing)
         read = [(page.target, page.read_at) for page in self._pages if page.samples]
         picture.take_ages(map(_row, read), at)
-
-
-def _read(page: _Page) -> tuple[_Page, _Samples | PrometheusError]:
-    """Return an exporter and what it has of GPUs, by the name of the metric."""
-    from prometheus_client.parser import text_string_to_metric_families
-
-    samples: _Samples = {}
-    try:
-        text = page.client.request(page.path, [], _DEADLINE).decode("utf-8", "replace")
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name in metric_names():
-                    labels = {**sample.labels, **page.target, "__name__": sample.name}
-                    samples.setdefault(sample.name, []).append((labels, sample.value))
-    except PrometheusError as error:
-        return page, error
-    except (ValueError, KeyError, IndexError) as error:
-        # What the parser raises for text of another format.
-        return page, PrometheusError(f"does not answer in Prometheus' text format: {error}")
-    return page, samples
 
 
 def _rows(terms: Iterable[Term], samples: _Samples) -> list[Row]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
 from typing import Any
 
-from gpudash.fleet.prometheus.charts import Charts
+from gpudash.fleet.prometheus.charts import Chart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, metric_names
 from gpudash.fleet.prometheus.endpoint import Endpoint
@@ -30,12 +30,11 @@ from gpudash.fleet.prometheus.workers import (
     NAMES,
     VECTOR,
     Outcome,
-    Question,
     Workers,
-    outcome_of,
+    answer_of,
 )
 from gpudash.fleet.source import Reading
-from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
+from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
@@ -112,9 +111,10 @@ class PrometheusSource:
         self._endpoint = endpoint
         self._pace = interval_seconds / INTERVAL_SECONDS
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
-        self._workers = Workers([partial(outcome_of, client) for client in self._clients])
+        self._free = list(self._clients)
+        self._workers = Workers(IN_FLIGHT)
         self._live = self._view = _View(None, endpoint.host_label)
-        self._charts = Charts()
+        self._charts: dict[tuple[ChartRequest, float | None], Chart] = {}
         self._hold_until = 0.0
         self._built: tuple[_View, int, float, tuple[FleetHost, ...]] | None = None
 
@@ -124,32 +124,32 @@ class PrometheusSource:
 
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do, infinity for never."""
-        if self._workers.pending >= IN_FLIGHT:
+        if not self._free:
             return inf
-        due = [task.due_at for task in self._startable()] + [self._charts.due_at]
-        return max(0.0, max(min(due), self._hold_until) - time.monotonic())
+        due = [task.due_at for task in self._startable()]
+        due += [chart.due_at for chart in self._charts.values()]
+        return max(0.0, max(min(due, default=inf), self._hold_until) - time.monotonic())
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, or the past of a metric."""
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
             self._view = self._live if at is None else _View(at, self._endpoint.host_label)
-        self._charts.ask(request.charts, at)
+        known, keys = self._charts, [(chart, at) for chart in request.charts]
+        self._charts = {key: known.get(key) or Chart(*key) for key in keys}
 
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
-        for outcome in self._workers.take():
-            self._take(outcome)
+        self._workers.finish()
         now = time.monotonic()
         if now < self._hold_until:
             return
         for task in self._startable():
-            if self._workers.pending >= IN_FLIGHT:
-                return
-            if task.due_at <= now:
+            if self._free and task.due_at <= now:
                 self._start(task)
-        while self._workers.pending < IN_FLIGHT and self._charts.due_at <= now:
-            self._start_chart()
+        for chart in self._charts.values():
+            if self._free and chart.due_at <= now:
+                self._start_chart(chart)
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
@@ -161,7 +161,7 @@ class PrometheusSource:
             jobs=view.picture.jobs(),
             at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
             is_whole=view.is_whole,
-            charts=self._charts.answers(),
+            charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
         )
 
     def close(self, wait_seconds: float = 0.0) -> None:
@@ -220,12 +220,12 @@ class PrometheusSource:
 
     def _start(self, task: _Task) -> None:
         view = self._view
+        take = partial(self._take, view, task)
         at = view.at
         if task.query.terms is None:
             end = time.time() if at is None else at
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
-            parameters = [*span, ("match[]", NAMES_SELECTOR)]
-            self._ask((view, task), _NAMES_PATH, parameters, NAMES)
+            self._ask(_NAMES_PATH, [*span, ("match[]", NAMES_SELECTOR)], NAMES, take)
             task.is_in_flight = True
             return
         expression = task.query.expression(view.picture.inventory.layout)
@@ -239,29 +239,45 @@ class PrometheusSource:
         if at is None and not is_sum and any(client.can_lag for client in self._clients):
             # Of the newest scrape not all series may be there yet, which only a sum minds.
             parameters.append(("nocache", "1"))
-        self._ask((view, task), QUERY, parameters, VECTOR)
+        self._ask(QUERY, parameters, VECTOR, take)
         task.is_in_flight = True
 
-    def _ask(self, tag: Any, path: str, parameters: list[tuple[str, str]], decoder: Any) -> None:
-        seconds = self._endpoint.timeout_seconds
-        self._workers.ask(Question(tag, path, parameters, decoder, seconds))
+    def _start_chart(self, chart: Chart) -> None:
+        picture = self._view.picture
+        parameters = chart.parameters(picture, self._view.now())
+        if parameters is not None:
+            self._ask(RANGE, parameters, MATRIX, partial(chart.take, picture))
 
-    def _take(self, outcome: Outcome) -> None:
-        if isinstance(outcome.tag, tuple):
-            view, task = outcome.tag
-            task.is_in_flight = False
-            error = outcome.error
-            if error is None and task.name == "main" and task.is_done and not outcome.data.result:
-                error = PrometheusError("answers without any series, of which there were some")
-            task.warnings = outcome.warnings
-            if error is not None:
-                self._fail(view, task, error)
-            else:
-                self._answer(view, task, outcome)
-                self._finish(view, task, outcome.seconds)
-        else:
-            result = outcome.data.result if outcome.error is None else outcome.error
-            self._charts.take(outcome.tag, result, self._view.picture)
+    def _ask(
+        self,
+        path: str,
+        parameters: list[tuple[str, str]],
+        decoder: Any,
+        take: Callable[[Outcome | PrometheusError], None],
+    ) -> None:
+        """Have a request made by a client that is free."""
+        client = self._free.pop()
+
+        def taken(result: Outcome | PrometheusError) -> None:
+            self._free.append(client)
+            take(result)
+
+        seconds = self._endpoint.timeout_seconds
+        self._workers.ask(partial(answer_of, client, path, parameters, decoder, seconds), taken)
+
+    def _take(self, view: _View, task: _Task, result: Outcome | PrometheusError) -> None:
+        task.is_in_flight = False
+        if isinstance(result, PrometheusError):
+            task.warnings = ()
+            self._fail(view, task, result)
+            return
+        task.warnings = result.warnings
+        if task.name == "main" and task.is_done and not result.data.result:
+            text = "answers without any series, of which there were some"
+            self._fail(view, task, PrometheusError(text))
+            return
+        self._answer(view, task, result)
+        self._finish(view, task, result.seconds)
 
     def _finish(self, view: _View, task: _Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
@@ -326,9 +342,3 @@ class PrometheusSource:
         if view.picture.inventory.has_unknown:
             soon = time.monotonic() + _RETRY_SECONDS * self._pace
             identity.due_at = min(identity.due_at, soon)
-
-    def _start_chart(self) -> None:
-        asked = self._charts.next(self._view.picture, self._view.now())
-        if asked is not None:
-            tag, parameters = asked
-            self._ask(tag, RANGE, parameters, MATRIX)

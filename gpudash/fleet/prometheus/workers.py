@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,8 +27,7 @@ _SERVER_SHARE = 0.8
 _PARTIAL = "the answer is partial: some of the server's nodes did not answer"
 
 _Data = TypeVar("_Data")
-_Question = TypeVar("_Question")
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class VectorData(Struct):
@@ -65,59 +65,67 @@ MATRIX = json.Decoder(Answer[MatrixData])
 NAMES = json.Decoder(Answer[list[str]])
 
 
-class Question(NamedTuple):
-    """A request; `tag` comes back with what it brought."""
-
-    tag: Any
-    path: str
-    parameters: list[tuple[str, str]]
-    decoder: json.Decoder[Any]
-    seconds: float
-
-
 class Outcome(NamedTuple):
-    """What a question brought: `data`, or an error."""
+    """What a request brought."""
 
-    tag: Any
     data: Any
     warnings: tuple[str, ...]
-    error: PrometheusError | None
     seconds: float
 
 
-class Workers(Generic[_Question, _Answer]):
-    """Threads that answer questions; `descriptor` can be read when there are answers."""
+def answer_of(
+    client: Client,
+    path: str,
+    parameters: list[tuple[str, str]],
+    decoder: json.Decoder[Any],
+    seconds: float,
+) -> Outcome:
+    """Return what a Prometheus answers; raises PrometheusError."""
+    began = time.monotonic()
+    limit = [("timeout", f"{_SERVER_SHARE * seconds:.0f}s")]
+    body = client.request(path, parameters + limit, seconds)
+    took = time.monotonic() - began
+    try:
+        answer = decoder.decode(body)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = f"the answer is cut off or is not that of a Prometheus: {error}"
+        raise PrometheusError(text) from None
+    if answer.status != "success" or answer.data is None:
+        raise PrometheusError(f"answers without data: {answer.error or answer.status}")
+    warnings = [*(answer.warnings or ()), *[_PARTIAL] * answer.is_partial]
+    return Outcome(answer.data, tuple(warnings), took)
 
-    def __init__(self, functions: Iterable[Callable[[_Question], _Answer]]) -> None:
-        """Answer as many questions at once as there are functions, each by the next that is free.
 
-        They raise nothing.
-        """
+class Workers:
+    """Threads for what waits; `descriptor` can be read when some of it is done."""
+
+    def __init__(self, count: int) -> None:
         self.pending = 0
-        """Questions that are not answered."""
+        """How much has been asked for and is not done."""
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wake, False)
-        self._questions: SimpleQueue[_Question | None] = SimpleQueue()
-        self._answers: deque[_Answer] = deque()
-        self._threads = [
-            Thread(target=self._run, args=(function,), daemon=True) for function in functions
-        ]
+        self._work: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None]
+        self._work = SimpleQueue()
+        self._done: deque[Callable[[], None]] = deque()
+        self._threads = [Thread(target=self._run, daemon=True) for _ in range(count)]
         for thread in self._threads:
             thread.start()
 
-    def ask(self, question: _Question) -> None:
-        """Have a question answered as soon as a thread is free."""
+    def ask(
+        self, work: Callable[[], _Result], take: Callable[[_Result | PrometheusError], None]
+    ) -> None:
+        """Have work done by a thread; what it returns or raises is taken by `finish`."""
         self.pending += 1
-        self._questions.put(question)
+        self._work.put((work, take))
 
-    def take(self) -> Iterator[_Answer]:
-        """Yield what has been answered since the last call."""
+    def finish(self) -> None:
+        """Take the results of what has been done since the last call."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 1 << 12)
-        while self._answers:
+        while self._done:
             self.pending -= 1
-            yield self._answers.popleft()
+            self._done.popleft()()
 
     def close(self, wait_seconds: float, clients: Iterable[Client]) -> None:
         """End the threads, and then the connections of their clients.
@@ -125,7 +133,7 @@ class Workers(Generic[_Question, _Answer]):
         Threads that wait for an answer for longer end with the process.
         """
         for _ in self._threads:
-            self._questions.put(None)
+            self._work.put(None)
         deadline = time.monotonic() + wait_seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -135,28 +143,14 @@ class Workers(Generic[_Question, _Answer]):
             for client in clients:
                 client.close()
 
-    def _run(self, function: Callable[[_Question], _Answer]) -> None:
-        while (question := self._questions.get()) is not None:
-            self._answers.append(function(question))
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            work, take = item
+            try:
+                result = work()
+            except PrometheusError as error:
+                result = error
+            self._done.append(partial(take, result))
             # A full pipe has waked the reader already.
             with suppress(BlockingIOError):
                 os.write(self._wake, b"x")
-
-
-def outcome_of(client: Client, question: Question) -> Outcome:
-    """Return what a question brings, whatever goes wrong."""
-    began = time.monotonic()
-    limit = [("timeout", f"{_SERVER_SHARE * question.seconds:.0f}s")]
-    try:
-        body = client.request(question.path, question.parameters + limit, question.seconds)
-        seconds = time.monotonic() - began
-        answer = question.decoder.decode(body)
-        if answer.status != "success" or answer.data is None:
-            raise PrometheusError(f"answers without data: {answer.error or answer.status}")
-        warnings = [*(answer.warnings or ()), *[_PARTIAL] * answer.is_partial]
-        return Outcome(question.tag, answer.data, tuple(warnings), None, seconds)
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        fault = PrometheusError(f"the answer is cut off or is not that of a Prometheus: {error}")
-    except PrometheusError as error:
-        fault = error
-    return Outcome(question.tag, None, (), fault, time.monotonic() - began)
