@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from math import inf, isfinite
+from math import inf
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import Host
+from gpudash.fleet.prometheus.inventory import Host, finite
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Names
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
@@ -93,7 +93,7 @@ class Chart:
         start = self._end - self._step * (points - 1)
         for at, text in row.values:
             index = round((at - start) / self._step)
-            value = _finite(text)
+            value = finite(text)
             if 0 <= index < points and value is not None:
                 values[index] = value
         inventory = picture.inventory
@@ -121,11 +121,3 @@ def _names(hosts: Iterable[Host]) -> Names:
     for host in hosts:
         names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
     return names
-
-
-def _finite(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if isfinite(value) else None

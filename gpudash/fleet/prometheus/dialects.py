@@ -195,7 +195,6 @@ class LabelChoice(NamedTuple):
     cluster: str | None
     group: str | None
     pod: tuple[str, str]
-    has_instances: bool
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
@@ -229,7 +228,6 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         next((label for label in CLUSTER_LABELS if label in names), None),
         next((label for label in GROUP_LABELS if label in names), None),
         pods,
-        INSTANCE_LABEL in names,
     )
 
 

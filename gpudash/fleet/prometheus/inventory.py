@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, Raw, Struct, field, json
 
 from gpudash.analysis.activity import Rest
 from gpudash.fleet.prometheus.dialects import (
@@ -37,13 +37,7 @@ class Row(Struct, gc=False):
     @property
     def number(self) -> float | None:
         """The value if it is finite and not negative, else None."""
-        if self.value is None:
-            return None
-        try:
-            value = float(self.value[1])
-        except ValueError:
-            return None
-        return value if 0 <= value <= _LARGEST else None
+        return None if self.value is None else finite(self.value[1])
 
     @property
     def labels(self) -> Labels:
@@ -54,35 +48,31 @@ class Row(Struct, gc=False):
             return {}
 
 
-class Device:
+class Device(Struct, eq=False):
     """A GPU or MIG instance: its identity, its last values, and since when it does what it does."""
 
-    # fmt: off
-    __slots__ = (
-        "has_past", "host", "idle", "index", "instance", "is_watched", "job", "name", "old_xid",
-        "people", "profile", "seen_at", "users", "uuid", "values", "xid", "xid_at",
-    )
-    # fmt: on
-
-    def __init__(self, host: Host, index: int, instance: str) -> None:
-        self.host, self.index, self.instance = host, index, instance
-        self.uuid: SafeText | None = None
-        """Of an instance that of its GPU."""
-        self.name: SafeText | None = None
-        self.profile = ""
-        self.people: frozenset[Person] = frozenset()
-        self.job: SafeText | None = None
-        self.users: tuple[SafeText, ...] = ()
-        self.seen_at = 0.0
-        self.idle = Rest()
-        self.xid: int | None = None
-        self.xid_at = 0.0
-        self.old_xid: int | None = None
-        """An error that is not recent."""
-        self.has_past = self.is_watched = False
-        """Whether its errors of an hour ago are known, and whether they have been read since."""
-        self.values: dict[str, float | None] = {}
-        """Fields of a device of the document by name, None for what is not known any more."""
+    host: Host
+    index: int
+    instance: str
+    uuid: SafeText | None = None
+    """Of an instance that of its GPU."""
+    name: SafeText | None = None
+    profile: str = ""
+    people: frozenset[Person] = frozenset()
+    job: SafeText | None = None
+    users: tuple[SafeText, ...] = ()
+    seen_at: float = 0.0
+    idle: Rest = field(default_factory=Rest)
+    xid: int | None = None
+    xid_at: float = 0.0
+    old_xid: int | None = None
+    """An error that is not recent."""
+    has_past: bool = False
+    """Whether its errors of an hour ago are known."""
+    is_watched: bool = False
+    """Whether its errors have been read since."""
+    values: dict[str, float | None] = {}
+    """Fields of a device of the document by name, None for what is not known any more."""
 
     @property
     def full_uuid(self) -> SafeText | None:
@@ -92,27 +82,27 @@ class Device:
         return clean(f"MIG-{self.uuid}/{self.instance}", NAME_BYTES)
 
 
-class Host:
+class Host(Struct, eq=False):
     """A host: its identity, and what is known of its exporter."""
 
-    def __init__(self, cluster: str | None, label: tuple[str, str], name: str) -> None:
-        self.key = (cluster, name)
-        self.name = clean(name, NAME_BYTES)
-        self.cluster = None if cluster is None else clean(cluster, NAME_BYTES)
-        self.label = label
-        """The label, and its value, that its series have."""
-        self.group: SafeText | None = None
-        self.driver: SafeText | None = None
-        self.devices: dict[tuple[int, str], Device] = {}
-        """By index, and by GPU instance id of a MIG instance."""
-        self.by_uuid: dict[str, int] = {}
-        self.lag: float | None = None
-        """Age of its newest sample when that was last asked for, None before."""
-        self.is_frozen = False
-        self.power: tuple[float | None, ...] = ()
-        self.power_at = 0.0
-        self.is_percent: bool | None = None
-        """Whether its ratios are percentages; None while that cannot be seen."""
+    key: tuple[str | None, str]
+    """Its cluster and name as labels have them."""
+    label: tuple[str, str]
+    """The label that names it, and the value, that its series have."""
+    name: SafeText
+    cluster: SafeText | None
+    group: SafeText | None = None
+    driver: SafeText | None = None
+    devices: dict[tuple[int, str], Device] = {}
+    """By index, and by GPU instance id of a MIG instance."""
+    by_uuid: dict[str, int] = {}
+    lag: float | None = None
+    """Age of its newest sample when that was last asked for, None before."""
+    is_frozen: bool = False
+    power: tuple[float | None, ...] = ()
+    power_at: float = 0.0
+    is_percent: bool | None = None
+    """Whether its ratios are percentages; None while that cannot be seen."""
 
 
 Found = tuple[Device, Series | None]
@@ -128,12 +118,11 @@ class Inventory:
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
         self._host_label = host_label
-        self._candidates = HOST_LABELS if host_label is None else (host_label, *HOST_LABELS)
         self._ranked: tuple[str, ...] = ()
         """Labels that name hosts, in any dialect."""
         self._targets: dict[tuple[str, str, str], Host] = {}
         self._found: dict[bytes, Found] = {}
-        self._learned: dict[bytes, tuple[Device, Person | None]] = {}
+        self._learned: frozenset[bytes] = frozenset()
 
     def devices(self) -> Iterator[Device]:
         """Yield all devices."""
@@ -146,19 +135,17 @@ class Inventory:
 
     def learn(self, rows: list[Row]) -> None:
         """Take one series a device with all of its labels, and who has the device."""
-        learned = [self._learned.get(bytes(row.metric)) for row in rows]
-        if not all(learned):
-            self._learned = {}
-            for row, labels, dialect in self._chosen(rows, is_past=False):
-                device = self._device(labels, dialect)
-                if device is not None:
-                    person = self.layout.choices[dialect.name].person(labels)
-                    self._learned[bytes(row.metric)] = device, person
-            learned = list(self._learned.values())
         self.has_unknown = False
+        metrics = frozenset(bytes(row.metric) for row in rows)
+        if metrics == self._learned:
+            return
+        self._learned = metrics
         people: dict[Device, set[Person]] = {}
-        for device, person in filter(None, learned):
-            people.setdefault(device, set()).update([person] if person is not None else [])
+        for _, labels, dialect in self._chosen(rows, is_past=False):
+            device = self._device(labels, dialect)
+            if device is not None:
+                person = self.layout.choices[dialect.name].person(labels)
+                people.setdefault(device, set()).update([] if person is None else [person])
         for device, persons in people.items():
             if device.people != persons:
                 device.people = frozenset(persons)
@@ -219,7 +206,7 @@ class Inventory:
         devices = device.host.devices
         del devices[device.index, device.instance]
         self._found.clear()
-        self._learned.clear()
+        self._learned = frozenset()
         if not devices:
             del self.hosts[device.host.key]
             targets = self._targets.items()
@@ -242,7 +229,7 @@ class Inventory:
         if choices != self.layout.choices:
             self.layout = self.layout._replace(choices=choices)
             used = {label for choice in choices.values() for label in choice.hosts}
-            self._ranked = tuple(label for label in self._candidates if label in used)
+            self._ranked = tuple(each for each in (self._host_label, *HOST_LABELS) if each in used)
             self._found.clear()
         for dialect in dialects():
             pairs = by_dialect.get(dialect.name, [])
@@ -259,7 +246,12 @@ class Inventory:
         cluster = cluster_of(labels)
         host = self.hosts.get((cluster, name))
         if host is None:
-            host = Host(cluster, (label, labels[label]), name)
+            host = Host(
+                (cluster, name),
+                (label, labels[label]),
+                clean(name, NAME_BYTES),
+                None if cluster is None else clean(cluster, NAME_BYTES),
+            )
         index = self._index(labels, dialect, host)
         if index is None:
             return None
@@ -292,6 +284,15 @@ class Inventory:
         if index is not None:
             host.by_uuid[text] = index
         return host.by_uuid.get(text)
+
+
+def finite(text: str) -> float | None:
+    """Return a value as Prometheus writes it, None if it is not finite, negative or no number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= _LARGEST else None
 
 
 def number_of(text: str) -> int | None:

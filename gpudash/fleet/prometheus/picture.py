@@ -128,12 +128,12 @@ class Picture:
 
     def take_idle(self, rows: Iterable[Row], since: float) -> None:
         """Take devices that have not computed since then."""
-        for device in self._devices_of(rows):
+        for device, _ in self._devices_of(rows):
             device.idle.extend(idle_at=since)
 
     def take_held(self, rows: Iterable[Row], since: float) -> None:
         """Take devices whose memory has been held since then."""
-        for device in self._devices_of(rows):
+        for device, _ in self._devices_of(rows):
             device.idle.extend(held_at=since)
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
@@ -151,10 +151,8 @@ class Picture:
 
     def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
         """Take the time of the newest sample of devices, which may have gone since then."""
-        for row in rows:
-            found, value = self.inventory.find(row), row.number
-            if found is not None and value is not None:
-                found[0].seen_at = max(found[0].seen_at, value)
+        for device, value in self._devices_of(rows):
+            device.seen_at = max(device.seen_at, value or 0.0)
 
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
@@ -369,9 +367,9 @@ class Picture:
         for device in [each for each in self.inventory.devices() if each.seen_at < oldest]:
             self.inventory.drop(device)
 
-    def _devices_of(self, rows: Iterable[Row]) -> Iterator[Device]:
-        found = map(self.inventory.find, rows)
-        return (each[0] for each in found if each is not None)
+    def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[Device, float | None]]:
+        found = ((self.inventory.find(row), row.number) for row in rows)
+        return ((each[0], value) for each, value in found if each is not None)
 
     def _scaled(
         self, rows: list[Row], computed: Series | None = None

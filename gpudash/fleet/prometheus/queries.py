@@ -31,7 +31,7 @@ NAMES_SELECTOR = f'{{__name__=~"{"|".join(sorted(metric_names()))}"}}'
 """Selects everything that is understood."""
 
 _INSTANCES = f'{{{INSTANCE_LABEL}!=""}}'
-_NO_CHOICE = LabelChoice((), None, None, ("", ""), False)
+_NO_CHOICE = LabelChoice((), None, None, ("", ""))
 
 
 Names = dict[tuple[str, str | None], list[str]]
@@ -242,8 +242,7 @@ class Layout(NamedTuple):
     def _term(self, dialect: Dialect, *names: str) -> Term:
         choice = self.choices.get(dialect.name, _NO_CHOICE)
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
-        instance = f", {INSTANCE_LABEL}" if choice.has_instances else ""
-        return Term(names, f"{host_by}, {dialect.device_label}{instance}", host_by)
+        return Term(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
 
 
 def promql(terms: Iterable[Term], form: Form) -> str | None:

@@ -141,8 +141,8 @@ def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
     layout = Layout(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
     assert promql(layout.main(), value) == (
-        "max by (__name__, Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL) or "
-        'max by (__name__, Hostname, gpu) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
+        "max by (__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL) or max by "
+        '(__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
     )
     assert promql(layout.field("memory_used_bytes"), value) is None
     assert promql(Layout(frozenset()).identity(), value) is None
