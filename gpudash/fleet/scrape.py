@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Raw, json
 
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, metric_names
+from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, known_series
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
@@ -64,7 +64,7 @@ class _Page:
         try:
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
-                    if sample.name in metric_names():
+                    if sample.name in known_series():
                         labels = {**sample.labels, **self.target, "__name__": sample.name}
                         samples.setdefault(sample.name, []).append((labels, sample.value))
         except (ValueError, KeyError, IndexError) as error:

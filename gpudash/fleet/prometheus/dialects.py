@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
@@ -24,10 +23,9 @@ MEMORY_REST = ("memory_free_bytes", "memory_reserved_bytes")
 """What makes up the total together with the used memory; the reserved part may be unknown."""
 POWER, POWER_LIMIT = "power_usage_mw", "enforced_power_limit_mw"
 TEMPERATURE, CLOCK = "temperature_celsius", "sm_clock_mhz"
-XIDS = "xid"
-"""The last XID error, which is no field of a device here."""
+IDENTITY, USERS, XIDS, DATED_XIDS = "identity", "users", "xid", "dated xid"
+"""No fields: labels of a GPU, who is on it, its last XID error, the time of each of them."""
 XID_LABEL = "xid"
-"""Of a series that counts or dates each error."""
 
 FIELDS = tuple(
     name
@@ -61,6 +59,7 @@ class Series(NamedTuple):
 
     name: str
     field: str
+    """A field of `Device`, or what is read beside these."""
     factor: float
     """From its value to the field's."""
     is_ratio: bool = False
@@ -80,14 +79,10 @@ class Dialect(NamedTuple):
     """What its UUIDs are written without."""
     model_label: str = "modelName"
     driver_labels: tuple[str, ...] = ()
-    identity: str | None = None
-    """The series that has the labels of identity, None if all have them."""
     index_label: str | None = None
-    """Of that series: NVML's index, where `device_label` is something else."""
-    users: tuple[str, str] | None = None
-    """A series a process, and its label for the user."""
-    recent_xids: str | None = None
-    """A series a GPU and XID error, whose value is the time of the last one."""
+    """Of the series of identity: NVML's index, where `device_label` is something else."""
+    user_label: str | None = None
+    """Of the series of users, which is one a process."""
 
     def of(self, field: str) -> tuple[Series, ...]:
         """Return the names of a field, the preferred first."""
@@ -116,6 +111,8 @@ _SMI = {
     POWER: ("power_draw_watts", 1e3),
     POWER_LIMIT: ("enforced_power_limit_watts", 1e3),
     CLOCK: ("clocks_current_sm_clock_hz", 1e-6),
+    IDENTITY: ("gpu_info", 1.0),
+    DATED_XIDS: ("xid_last_timestamp_seconds", 1.0),
 }
 _NVITOP = {
     UTILIZATION: ("gpu_utilization_Percentage", 1.0),
@@ -125,6 +122,7 @@ _NVITOP = {
     POWER: ("gpu_power_usage_W", 1e3),
     POWER_LIMIT: ("gpu_power_limit_W", 1e3),
     CLOCK: ("gpu_clock_sm_MHz", 1.0),
+    USERS: ("process_gpu_memory_MiB", 1.0),
 }
 
 
@@ -140,9 +138,7 @@ def dialects() -> tuple[Dialect, ...]:
             uuid_prefix="GPU-",
             model_label="name",
             driver_labels=("driver_version",),
-            identity="nvidia_smi_gpu_info",
             index_label="index",
-            recent_xids="nvidia_smi_xid_last_timestamp_seconds",
         ),
         Dialect(
             "nvitop-exporter",
@@ -150,7 +146,7 @@ def dialects() -> tuple[Dialect, ...]:
             device_label="index",
             uuid_label="uuid",
             model_label="devicename",
-            users=("process_gpu_memory_MiB", "username"),
+            user_label="username",
         ),
         Dialect(
             "dcgm-exporter",
@@ -171,13 +167,6 @@ def dialects() -> tuple[Dialect, ...]:
 def known_series() -> Mapping[str, tuple[Dialect, Series]]:
     """Return every metric that is understood, by its name."""
     return {each.name: (dialect, each) for dialect in dialects() for each in dialect.series}
-
-
-@cache
-def metric_names() -> frozenset[str]:
-    """Return every name of a metric that is read of any exporter."""
-    others = ((each.identity, each.recent_xids, *(each.users or ())[:1]) for each in dialects())
-    return frozenset(filter(None, chain(known_series(), *others)))
 
 
 class Person(NamedTuple):

@@ -39,7 +39,6 @@ class Endpoint(Credentials, frozen=True, kw_only=True):
     """Used where neither a command nor a file has one."""
     withheld: str | None = None
     """Why credentials that there are do not go there, for a server that refuses; None for none."""
-    timeout_seconds: float = 30.0
     host_label: str | None = None
     """The label that names a host, None to find it."""
 

@@ -10,6 +10,7 @@ from gpudash.analysis.activity import Rest
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
     HOST_LABELS,
+    IDENTITY,
     INSTANCE_LABEL,
     Dialect,
     Labels,
@@ -141,11 +142,8 @@ class Inventory:
             return
         self._learned = metrics
         people: dict[Device, set[Person]] = {}
-        for _, labels, dialect in self._chosen(rows, is_past=False):
-            device = self._device(labels, dialect)
-            if device is not None:
-                person = self.layout.choices[dialect.name].person(labels)
-                people.setdefault(device, set()).update([] if person is None else [person])
+        for device, person in self._known(rows, is_past=False):
+            people.setdefault(device, set()).update([] if person is None else [person])
         for device, persons in people.items():
             if device.people != persons:
                 device.people = frozenset(persons)
@@ -156,11 +154,9 @@ class Inventory:
 
     def learn_past(self, rows: list[Row], at: float) -> None:
         """Take devices that there were at an instant, so that they are missed if they are gone."""
-        for _, labels, dialect in self._chosen(rows, is_past=True):
-            device = self._device(labels, dialect)
-            if device is not None:
-                device.seen_at = max(device.seen_at, at)
-                device.has_past = True
+        for device, _ in self._known(rows, is_past=True):
+            device.seen_at = max(device.seen_at, at)
+            device.has_past = True
 
     def find(self, row: Row) -> Found | None:
         """Return the device and the metric of a series, None if it is of no known device."""
@@ -196,7 +192,7 @@ class Inventory:
         for dialect in dialects():
             text = labels.get(dialect.device_label)
             if text is not None and dialect.name in self.layout.choices:
-                index = host.by_uuid.get(text) if dialect.identity else number_of(text)
+                index = host.by_uuid.get(text) if dialect.index_label else number_of(text)
                 if index is not None:
                     return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
         return None
@@ -212,18 +208,15 @@ class Inventory:
             targets = self._targets.items()
             self._targets = {target: host for target, host in targets if host is not device.host}
 
-    def _chosen(self, rows: list[Row], *, is_past: bool) -> Iterator[tuple[Row, Labels, Dialect]]:
-        """Yield series with their labels, those of identity first, and choose among the labels."""
-        by_dialect: dict[str, list[tuple[Row, Labels]]] = {}
+    def _known(self, rows: list[Row], *, is_past: bool) -> Iterator[tuple[Device, Person | None]]:
+        """Yield the devices of series and who has them; choose among the labels first."""
+        by_dialect: dict[str, list[Labels]] = {}
         for row in rows:
             labels = row.labels
-            dialect = _dialect(labels)
-            if dialect is not None:
-                by_dialect.setdefault(dialect.name, []).append((row, labels))
-        choices = {
-            name: choose_labels([labels for _, labels in pairs], self._host_label)
-            for name, pairs in by_dialect.items()
-        }
+            known = known_series().get(labels.get("__name__", ""))
+            if known is not None:
+                by_dialect.setdefault(known[0].name, []).append(labels)
+        choices = {name: choose_labels(some, self._host_label) for name, some in by_dialect.items()}
         if is_past:
             choices = {**choices, **self.layout.choices}
         if choices != self.layout.choices:
@@ -232,9 +225,12 @@ class Inventory:
             self._ranked = tuple(each for each in (self._host_label, *HOST_LABELS) if each in used)
             self._found.clear()
         for dialect in dialects():
-            pairs = by_dialect.get(dialect.name, [])
-            pairs.sort(key=lambda pair: pair[1].get("__name__") != dialect.identity)
-            yield from ((row, labels, dialect) for row, labels in pairs)
+            identity = {each.name for each in dialect.of(IDENTITY)}
+            some = by_dialect.get(dialect.name, [])
+            for labels in sorted(some, key=lambda each: each["__name__"] not in identity):
+                device = self._device(labels, dialect)
+                if device is not None:
+                    yield device, self.layout.choices[dialect.name].person(labels)
 
     def _device(self, labels: Labels, dialect: Dialect) -> Device | None:
         """Return the device of a series with all labels, made of them if it is new."""
@@ -278,9 +274,9 @@ class Inventory:
     def _index(self, labels: Labels, dialect: Dialect, host: Host) -> int | None:
         """Return NVML's index; where the label is a UUID, as the series of identity had it."""
         text = labels.get(dialect.device_label, "")
-        if dialect.identity is None:
+        if dialect.index_label is None:
             return number_of(text)
-        index = number_of(labels.get(dialect.index_label or "", ""))
+        index = number_of(labels.get(dialect.index_label, ""))
         if index is not None:
             host.by_uuid[text] = index
         return host.by_uuid.get(text)
@@ -299,14 +295,6 @@ def number_of(text: str) -> int | None:
     """Return a small number in decimal, None for anything else."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else None
-
-
-def _dialect(labels: Labels) -> Dialect | None:
-    name = labels.get("__name__", "")
-    known = known_series().get(name)
-    if known is not None:
-        return known[0]
-    return next((each for each in dialects() if each.identity == name), None)
 
 
 def cluster_of(labels: Labels) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 from gpudash.analysis.activity import Rest, notable
 from gpudash.fleet.prometheus.dialects import (
     CLOCK,
+    DATED_XIDS,
     ENGINE,
     MEMORY,
     MEMORY_TOTAL,
@@ -59,7 +60,7 @@ _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 """What is the GPU's, and repeated on each of its MIG instances."""
 _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
 """What hardly ever changes is not dropped for its age."""
-_USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
+_USERS = frozenset(dialect.user_label for dialect in dialects())
 
 
 class Picture:
@@ -347,9 +348,10 @@ class Picture:
             if found is None or value is None:
                 continue
             device, series = found
-            code = number_of(row.labels.get(XID_LABEL, "")) if series is None else int(value)
+            is_dated = series is not None and series.field == DATED_XIDS
+            code = number_of(row.labels.get(XID_LABEL, "")) if is_dated else int(value)
             if code is not None and 0 < code < _MAX_XID:
-                yield device, code, value if series is None else None
+                yield device, code, value if is_dated else None
 
     def _clear(self, field: str) -> None:
         for device in self.inventory.devices():

@@ -10,13 +10,16 @@ from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.prometheus.dialects import (
+    DATED_XIDS,
     ENGINE,
+    IDENTITY,
     INSTANCE_LABEL,
     MEMORY,
     MEMORY_REST,
     MEMORY_TOTAL,
     POWER,
     TEMPERATURE,
+    USERS,
     UTILIZATION,
     XID_LABEL,
     XIDS,
@@ -24,10 +27,10 @@ from gpudash.fleet.prometheus.dialects import (
     LabelChoice,
     Series,
     dialects,
-    metric_names,
+    known_series,
 )
 
-NAMES_SELECTOR = f'{{__name__=~"{"|".join(sorted(metric_names()))}"}}'
+NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
 """Selects everything that is understood."""
 
 _INSTANCES = f'{{{INSTANCE_LABEL}!=""}}'
@@ -121,10 +124,9 @@ class Layout(NamedTuple):
     def identity(self) -> Iterator[Term]:
         """Yield a series a device that has all of its labels."""
         for dialect in dialects():
-            main = self._main(dialect)
-            yield from main
-            if main and dialect.identity in self.names:
-                yield self._term(dialect, dialect.identity or "")
+            if main := self._main(dialect):
+                yield from main
+                yield from self._terms(dialect, IDENTITY)
 
     def main(self) -> Iterator[Term]:
         """Yield the utilization of each device; where there is none, what shows that it exists."""
@@ -167,17 +169,14 @@ class Layout(NamedTuple):
     def xids(self) -> Iterator[Term]:
         """Yield last XID errors that are not 0, and the times of those of the last hour."""
         yield from self.last_xids()
-        for dialect in self._chosen():
-            if dialect.recent_xids in self.names:
-                term = self._term(dialect, dialect.recent_xids or "")
-                yield term._replace(by=f"{term.by}, {XID_LABEL}", condition=" > time() - 3600")
+        for term in self.field(DATED_XIDS):
+            yield term._replace(by=f"{term.by}, {XID_LABEL}", condition=" > time() - 3600")
 
     def users(self) -> Iterator[Term]:
         """Yield whose processes are on which device."""
         for dialect in self._chosen():
-            if dialect.users is not None and dialect.users[0] in self.names:
-                term = self._term(dialect, dialect.users[0])
-                yield term._replace(by=f"{term.by}, {dialect.users[1]}")
+            for term in self._terms(dialect, USERS):
+                yield term._replace(by=f"{term.by}, {dialect.user_label}")
 
     def down(self) -> Iterator[Term]:
         """Yield exporters that cannot be scraped."""

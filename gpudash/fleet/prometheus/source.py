@@ -17,7 +17,7 @@ from typing import Any
 
 from gpudash.fleet.prometheus.charts import Chart
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, metric_names
+from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
@@ -42,6 +42,7 @@ QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 _NAMES_PATH = "/api/v1/label/__name__/values"
 
 _NAMES_SPAN = 600.0
+_TIMEOUT_SECONDS = 30.0
 
 _MAIN_SHARE, _SHARE = 0.01, 0.005
 """How much of the time the server may work for the main query, and for all others together."""
@@ -262,8 +263,8 @@ class PrometheusSource:
             self._free.append(client)
             take(result)
 
-        seconds = self._endpoint.timeout_seconds
-        self._workers.ask(partial(answer_of, client, path, parameters, decoder, seconds), taken)
+        work = partial(answer_of, client, path, parameters, decoder, _TIMEOUT_SECONDS)
+        self._workers.ask(work, taken)
 
     def _take(self, view: _View, task: _Task, result: Outcome | PrometheusError) -> None:
         task.is_in_flight = False
@@ -303,7 +304,7 @@ class PrometheusSource:
         """Keep what there was, and ask again later; an overloaded server is left alone longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
-            view.picture.inventory.set_names(metric_names())
+            view.picture.inventory.set_names(known_series())
             self._finish(view, task, 0.0)
             return
         task.failures += 1
@@ -317,7 +318,7 @@ class PrometheusSource:
         picture = view.picture
         if task.query.terms is None:
             # The clocks may differ by more than the span that was asked for.
-            picture.inventory.set_names(metric_names().intersection(outcome.data) or metric_names())
+            picture.inventory.set_names(known_series().keys() & outcome.data or known_series())
             return
         rows: list[Row] = outcome.data.result
         at = next((row.value[0] for row in rows if row.value), view.now())
