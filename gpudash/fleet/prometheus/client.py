@@ -198,8 +198,7 @@ class Client:
         return f"Bearer {token}"
 
     def _failure(self, error: Exception) -> PrometheusError:
-        address = self._address
-        found = failure(error, address.host, address.port, address.proxy)
+        found = failure(error, self._address)
         withheld = self._endpoint.withheld
         if withheld is None or not isinstance(error, ssl.SSLError):
             return found

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import AnyDevice, device_fields
+from gpudash.model.fleet import JobKind
 from gpudash.model.units import Unit
 
 UTILIZATION = "gpu_utilization_percent"
@@ -174,7 +175,7 @@ class Person(NamedTuple):
 
     user: str | None
     job: str
-    kind: str
+    kind: JobKind
 
 
 class LabelChoice(NamedTuple):

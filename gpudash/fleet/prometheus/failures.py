@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import DecodeError, Struct, json
 
+from gpudash.fleet.prometheus.endpoint import Address
 from gpudash.model.errors import GpudashError
 from gpudash.model.text import SafeText, clean
 
@@ -148,12 +149,11 @@ def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
     return f"the proxy {name} {verb} (407)"
 
 
-def failure(error: Exception, host: str, port: int, proxy: SplitResult | None) -> PrometheusError:
-    """Return why there was no whole answer of a host, or of the proxy before it."""
-    if isinstance(error, PrometheusError):
-        return error
+def failure(error: Exception, address: Address) -> PrometheusError:
+    """Return why there was no whole answer of a server, or of the proxy before it."""
+    proxy = address.proxy
     if proxy is None:
-        return PrometheusError(_failure_text(error, host, port))
+        return PrometheusError(_failure_text(error, address.host, address.port))
     _, _, reason = str(error).partition("Tunnel connection failed: ")
     if reason:
         return PrometheusError(_proxy_refusal(proxy, reason))

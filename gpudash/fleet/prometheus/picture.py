@@ -12,9 +12,9 @@ from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
 from gpudash.fleet.prometheus.dialects import (
-    CLOCK,
     DATED_XIDS,
     ENGINE,
+    FIELDS,
     MEMORY,
     MEMORY_TOTAL,
     POWER,
@@ -23,6 +23,7 @@ from gpudash.fleet.prometheus.dialects import (
     UTILIZATION,
     XID_LABEL,
     Labels,
+    Person,
     Series,
     dialects,
     host_name,
@@ -207,21 +208,22 @@ class Picture:
 
     def jobs(self) -> tuple[FleetJob, ...]:
         """Return the jobs and pods that devices are allocated to, the largest first."""
-        found: dict[tuple[str, str | None, str], list[Device]] = {}
+        found: dict[Person, list[Device]] = {}
         for device in self._present(self.inventory.devices()):
-            if device.people:
-                for person in device.people:
-                    found.setdefault((person.job, person.user, person.kind), []).append(device)
+            for person in device.people:
+                found.setdefault(person, []).append(device)
         jobs = [
             FleetJob(
-                id=clean(job, NAME_BYTES),
-                kind="slurm" if kind == "slurm" else "kubernetes",
-                name=clean(job.rpartition("/")[2], NAME_BYTES) if kind != "slurm" else None,
-                user=None if user is None else clean(user, NAME_BYTES),
-                hosts=tuple(sorted({each.host.name for each in devices})),
+                id=clean(each.job, NAME_BYTES),
+                kind=each.kind,
+                name=clean(each.job.rpartition("/")[2], NAME_BYTES)
+                if each.kind == "kubernetes"
+                else None,
+                user=None if each.user is None else clean(each.user, NAME_BYTES),
+                hosts=tuple(sorted({device.host.name for device in devices})),
                 devices=len(devices),
             )
-            for (job, user, kind), devices in found.items()
+            for each, devices in found.items()
         ]
         return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
 
@@ -438,20 +440,15 @@ def _parent(instances: list[Device]) -> FleetDevice:
     Their memory adds up; the values of the board are repeated on each.
     """
     first = instances[0]
-
-    def known(field: str) -> list[Any]:
-        values = (each.values.get(field) for each in instances)
-        return [value for value in values if value is not None]
-
-    of_board: dict[str, Any] = {
-        field: max(known(field), default=None) for field in (*_OF_BOARD, CLOCK)
-    }
+    values: dict[str, Any] = {}
+    for field in FIELDS:
+        known = [value for each in instances if (value := each.values.get(field)) is not None]
+        if known and not field.endswith("percent"):
+            values[field] = sum(known) if field in (MEMORY, MEMORY_TOTAL) else max(known)
     return FleetDevice(
         index=first.index,
         label=device_label(first.index),
         uuid=first.uuid,
         name=first.name,
-        memory_used_bytes=sum(known(MEMORY)) if known(MEMORY) else None,
-        memory_total_bytes=sum(known(MEMORY_TOTAL)) or None,
-        **of_board,
+        **values,
     )
