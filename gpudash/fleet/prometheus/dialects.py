@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import AnyDevice, device_fields
@@ -34,6 +34,10 @@ FIELDS = tuple(
     if device_fields()[name].unit not in (Unit.NONE, Unit.SECOND)
 )
 """What is read of a GPU: all that is measured of a device among many."""
+FRACTIONS = {ENGINE} | {
+    name for name, kind in get_type_hints(AnyDevice).items() if float in get_args(kind)
+}
+"""What need not be whole."""
 _SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST)))
 
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
@@ -91,16 +95,20 @@ class Dialect(NamedTuple):
 
 
 def _dcgm_series() -> Iterable[Series]:
+    # Some names have stayed the same.
+    found: dict[str, Series] = {}
     for generation in _GENERATIONS:
-        yield Series(XID[generation], XIDS, 1)
-        for name in _SERIES:
-            metric = dcgm_metric(device_fields()[name], generation)
+        found[XID[generation]] = Series(XID[generation], XIDS, 1)
+        for field in _SERIES:
+            metric = dcgm_metric(device_fields()[field], generation)
             if metric is not None:
                 is_ratio = metric.name.endswith("_RATIO") and metric.name.startswith("DCGM_FI_DEV")
-                yield Series(metric.name, name, 1 / metric.factor, is_ratio)
+                series = Series(metric.name, field, 1 / metric.factor, is_ratio)
+                found.setdefault(metric.name, series)
     # Not in its default list.
-    yield Series("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", POWER_LIMIT, 1e3)
-    yield Series("DCGM_FI_DEV_POWER_MGMT_LIMIT", POWER_LIMIT, 1e3)
+    for name in ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_POWER_MGMT_LIMIT"):
+        found[name] = Series(name, POWER_LIMIT, 1e3)
+    return found.values()
 
 
 _MIB = float(1 << 20)

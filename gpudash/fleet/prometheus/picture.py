@@ -15,6 +15,7 @@ from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
     ENGINE,
     FIELDS,
+    FRACTIONS,
     MEMORY,
     MEMORY_TOTAL,
     POWER,
@@ -418,11 +419,11 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     if value is None:
         return None
     value *= factor
-    if series.field.endswith("percent"):
-        return value if value <= _MAX_PERCENT else None
+    if series.field.endswith("percent") and value > _MAX_PERCENT:
+        return None
     if series.field.endswith("celsius") and value > _MAX_CELSIUS:
         return None
-    return round(value)
+    return value if series.field in FRACTIONS else round(value)
 
 
 def _index(device: Device) -> int:

@@ -17,7 +17,7 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
 )
 from gpudash.fleet.prometheus.queries import Layout, matcher, promql, value
-from gpudash.model.device import AnyDevice
+from gpudash.model.device import AnyDevice, device_fields
 
 _TEXT = st.text(max_size=20)
 
@@ -28,9 +28,9 @@ def row(**labels: str) -> dict[str, str]:
 
 def test_both_generations_of_dcgm_have_all_fields_that_the_old_one_had() -> None:
     (dcgm,) = (each for each in dialects() if each.name == "dcgm-exporter")
-    for field in {*FIELDS, "graphics_active_percent", "xid"} - {"enforced_power_limit_mw"}:
-        old, new = dcgm.of(field)
-        assert old.name != new.name
+    names = {name: device_fields()[name].dcgm for name in FIELDS}
+    for field, dcgm_names in names.items():
+        assert [each.name for each in dcgm.of(field)][: len(dcgm_names)] == list(dcgm_names)
     factors = {series.name: series.factor for series in dcgm.series}
     assert factors["DCGM_FI_DEV_FB_USED"] == 1 << 20
     assert factors["DCGM_FI_DEV_GPU_UTIL_RATIO"] == 100
