@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from gpudash.fleet.prometheus.dialects import (
+    DATED_XIDS,
+    ENGINE,
     FIELDS,
+    IDENTITY,
+    MEMORY_REST,
+    USERS,
+    XIDS,
     choose_labels,
     dialects,
     host_name,
@@ -41,6 +47,11 @@ def test_every_number_of_a_device_is_read() -> None:
     kinds = {each.name: str(each.type) for each in fields(AnyDevice)}
     numbers = {name for name, kind in kinds.items() if "[int, " in kind or "[float, " in kind}
     assert numbers - {"index", "idle_seconds"} == set(FIELDS)
+
+
+def test_every_series_is_of_something_that_is_read() -> None:
+    beside = {ENGINE, *MEMORY_REST, IDENTITY, USERS, XIDS, DATED_XIDS}
+    assert {each.field for dialect in dialects() for each in dialect.series} == {*FIELDS, *beside}
 
 
 def test_no_name_is_in_two_dialects() -> None:
