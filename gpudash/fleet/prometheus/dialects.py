@@ -14,7 +14,6 @@ from typing import NamedTuple, get_args, get_type_hints
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import AnyDevice, device_fields
 from gpudash.model.fleet import JobKind
-from gpudash.model.units import Unit
 
 UTILIZATION = "gpu_utilization_percent"
 ENGINE = "graphics_active_percent"
@@ -28,15 +27,14 @@ IDENTITY, USERS, XIDS, DATED_XIDS = "identity", "users", "xid", "dated xid"
 """No fields: labels of a GPU, who is on it, its last XID error, the time of each of them."""
 XID_LABEL = "xid"
 
+_TYPES = {name: get_args(kind) for name, kind in get_type_hints(AnyDevice).items()}
 FIELDS = tuple(
     name
-    for name in AnyDevice.__struct_fields__
-    if device_fields()[name].unit not in (Unit.NONE, Unit.SECOND)
+    for name, types in _TYPES.items()
+    if (int in types or float in types) and name != "idle_seconds"
 )
-"""What is read of a GPU: all that is measured of a device among many."""
-FRACTIONS = {ENGINE} | {
-    name for name, kind in get_type_hints(AnyDevice).items() if float in get_args(kind)
-}
+"""What is read of a GPU: every number of a device among many but what is counted here."""
+FRACTIONS = {ENGINE} | {name for name, types in _TYPES.items() if float in types}
 """What need not be whole."""
 _SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST)))
 
