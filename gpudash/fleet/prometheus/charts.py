@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from datetime import datetime, timezone
 from math import inf
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import Host, finite
+from gpudash.fleet.prometheus.inventory import finite
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Names
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
@@ -42,14 +41,14 @@ class Chart:
             self.due_at = time.monotonic() + 1
             return None
         request = self._request
-        hosts = _hosts(picture, request)
+        names = _names(picture, request)
         # Aligned, so that the server finds the same points in its cache.
         self._end = now - now % self._step if self._at is None else self._at
         expression = None
-        if bool(hosts) == bool(request.hosts):
+        if bool(names) == bool(request.hosts):
             expression = layout.chart(
                 request.metric,
-                _names(hosts),
+                names,
                 by_device=request.by_device,
                 has_percent=picture.has_percent(request.hosts),
             )
@@ -107,17 +106,9 @@ class Chart:
         )
 
 
-def _hosts(picture: Picture, request: ChartRequest) -> list[Host]:
-    names = set(request.hosts)
-    return [
-        host
-        for host in picture.inventory.hosts.values()
-        if host.name in names and request.cluster in (None, host.cluster)
-    ]
-
-
-def _names(hosts: Iterable[Host]) -> Names:
+def _names(picture: Picture, request: ChartRequest) -> Names:
     names: Names = {}
-    for host in hosts:
-        names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
+    for host in picture.inventory.hosts.values():
+        if host.name in request.hosts and request.cluster in (None, host.cluster):
+            names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
     return names

@@ -46,12 +46,7 @@ def public_url(url: str) -> SafeText:
     return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/"))
 
 
-_REFUSALS = {
-    403: "forbids the query (403)",
-    429: "asks for fewer requests (429)",
-}
-
-
+_REFUSALS = {403: "forbids the query (403)", 429: "asks for fewer requests (429)"}
 _LOGINS = {
     "Prometheus": "token_file, token_command, GPUDASH_PROM_TOKEN",
     "exporter": "[exporters] in the settings",
@@ -119,12 +114,8 @@ def _plain(response: HTTPResponse, body: bytes) -> str:
     """Return ": " and what a server says in plain text, nothing if that is its status alone."""
     if not response.getheader("Content-Type", "").startswith("text/plain"):
         return ""
-    text = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip()
-    is_status = text.endswith(response.reason) and text.removesuffix(response.reason).strip() in (
-        "",
-        str(response.status),
-    )
-    return "" if is_status else f": {text}"
+    text, reason = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip(), response.reason
+    return "" if text in ("", reason, f"{response.status} {reason}".strip()) else f": {text}"
 
 
 def shortened(text: str) -> SafeText:
