@@ -190,11 +190,9 @@ class Inventory:
         if host is None:
             return None
         for dialect in dialects():
-            text = labels.get(dialect.device_label)
-            if text is not None and dialect.name in self.layout.choices:
-                index = host.by_uuid.get(text) if dialect.index_label else number_of(text)
-                if index is not None:
-                    return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
+            index = _index(labels, dialect, host) if dialect.name in self.layout.choices else None
+            if index is not None:
+                return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
         return None
 
     def drop(self, device: Device) -> None:
@@ -248,7 +246,10 @@ class Inventory:
                 clean(name, NAME_BYTES),
                 None if cluster is None else clean(cluster, NAME_BYTES),
             )
-        index = self._index(labels, dialect, host)
+        own = number_of(labels.get(dialect.index_label or "", ""))
+        if own is not None:
+            host.by_uuid[labels.get(dialect.device_label, "")] = own
+        index = _index(labels, dialect, host)
         if index is None:
             return None
         target = _target(labels)
@@ -271,15 +272,11 @@ class Inventory:
         host.driver = clean(driver, NAME_BYTES) if driver else host.driver
         return device
 
-    def _index(self, labels: Labels, dialect: Dialect, host: Host) -> int | None:
-        """Return NVML's index; where the label is a UUID, as the series of identity had it."""
-        text = labels.get(dialect.device_label, "")
-        if dialect.index_label is None:
-            return number_of(text)
-        index = number_of(labels.get(dialect.index_label, ""))
-        if index is not None:
-            host.by_uuid[text] = index
-        return host.by_uuid.get(text)
+
+def _index(labels: Labels, dialect: Dialect, host: Host) -> int | None:
+    """Return NVML's index; where the label is a UUID, as the series of identity had it."""
+    text = labels.get(dialect.device_label, "")
+    return host.by_uuid.get(text) if dialect.index_label else number_of(text)
 
 
 def finite(text: str) -> float | None:
