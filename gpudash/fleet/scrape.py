@@ -171,7 +171,7 @@ class ScrapeSource:
         picture, at = self._picture, time.time()
         picture.inventory.set_names(samples)
         for query in QUERIES:
-            if query.is_of_exporters and query.terms is not None:
+            if query.is_of_exporters:
                 query.take(picture, _rows(query.terms(picture.inventory.layout), samples), at)
         failing = [page for page in self._pages if page.error is not None]
         picture.take_down((page.target, str(page.error)) for page in failing)

@@ -36,8 +36,8 @@ class Query(NamedTuple):
     name: str
     period: float
     """Seconds, infinity for once."""
-    terms: Callable[[Layout], Iterable[Term]] | None = None
-    """What is asked for; without, the names of metrics are."""
+    terms: Callable[[Layout], Iterable[Term]] = lambda _: ()
+    """What is asked for; none where that is no series, as of the names of metrics."""
     take: Callable[[Picture, list[Row], float], None] = lambda *_: None
     """Takes the series of an instant."""
     form: Form = queries.value
@@ -50,12 +50,11 @@ class Query(NamedTuple):
     @property
     def is_of_exporters(self) -> bool:
         """Whether exporters have it, who know of nothing but now."""
-        is_instant = self.form in (queries.value, queries.series) and not self.seconds_back
-        return self.terms is not None and is_instant
+        return self.form in (queries.value, queries.series) and not self.seconds_back
 
     def expression(self, layout: Layout) -> str | None:
         """Return it in PromQL, None if there is nothing to ask."""
-        return None if self.terms is None else promql(self.terms(layout), self.form)
+        return promql(self.terms(layout), self.form)
 
 
 def _period(field: str) -> float:
@@ -71,16 +70,15 @@ def _field(name: str) -> Query:
     )
 
 
-def _since(
-    name: str, seconds: float, terms: Callable[[Layout], Iterable[Term]], step: str = ""
-) -> Query:
+def _since(name: str, seconds: float, step: str = "") -> Query:
     """Return what asks for devices that have been idle, or held, for a span."""
-    take = Picture.take_idle if name == "idle" else Picture.take_held
+    is_idle = name == "idle"
+    take = Picture.take_idle if is_idle else Picture.take_held
     span = f"{seconds / 60:.0f}m"
     return Query(
         f"{name} {span}",
         inf,
-        terms,
+        Layout.main if is_idle else Layout.held,
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
     )
@@ -115,14 +113,14 @@ QUERIES: tuple[Query, ...] = (
     Query("down", 30, Layout.down, _take_down, queries.series, "past"),
     _field(MEMORY),
     Query("xids", 60, Layout.xids, Picture.take_xids, after="old xids"),
-    _since("idle", 300, Layout.main),
-    _since("held", 300, Layout.held),
+    _since("idle", 300),
+    _since("held", 300),
     Query("ages", 60, Layout.main, Picture.take_ages, queries.ages),
     *(_field(name) for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY)),
     Query("users", 60, Layout.users, Picture.take_users),
     Query("last seen", inf, Layout.main, Picture.take_last_seen, queries.last_seen, "past"),
     Query("frozen", inf, _power, Picture.take_frozen, queries.frozen),
-    _since("idle", _HOUR, Layout.main, "5m"),
-    _since("held", _HOUR, Layout.held, "5m"),
+    _since("idle", _HOUR, "5m"),
+    _since("held", _HOUR, "5m"),
 )
 """In the order in which they are asked for at the start: what is seen first comes first."""

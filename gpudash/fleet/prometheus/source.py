@@ -223,7 +223,7 @@ class PrometheusSource:
         view = self._view
         take = partial(self._take, view, task)
         at = view.at
-        if task.query.terms is None:
+        if task.name == "names":
             end = time.time() if at is None else at
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
             self._ask(_NAMES_PATH, [*span, ("match[]", NAMES_SELECTOR)], NAMES, take)
@@ -316,7 +316,7 @@ class PrometheusSource:
 
     def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
         picture = view.picture
-        if task.query.terms is None:
+        if task.name == "names":
             # The clocks may differ by more than the span that was asked for.
             picture.inventory.set_names(known_series().keys() & outcome.data or known_series())
             return

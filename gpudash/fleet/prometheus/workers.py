@@ -30,12 +30,6 @@ _Data = TypeVar("_Data")
 _Result = TypeVar("_Result")
 
 
-class VectorData(Struct):
-    """The series of an instant."""
-
-    result: list[Row]
-
-
 class RangeRow(Struct):
     """A series over time."""
 
@@ -43,10 +37,10 @@ class RangeRow(Struct):
     values: list[tuple[float, str]] = []
 
 
-class MatrixData(Struct):
-    """The series of a span."""
+class SeriesData(Struct, Generic[_Data]):
+    """The series of an instant, or of a span."""
 
-    result: list[RangeRow]
+    result: list[_Data]
 
 
 class Answer(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
@@ -60,8 +54,8 @@ class Answer(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
     """VictoriaMetrics' word for it, in place of a warning."""
 
 
-VECTOR = json.Decoder(Answer[VectorData])
-MATRIX = json.Decoder(Answer[MatrixData])
+VECTOR = json.Decoder(Answer[SeriesData[Row]])
+MATRIX = json.Decoder(Answer[SeriesData[RangeRow]])
 NAMES = json.Decoder(Answer[list[str]])
 
 
