@@ -123,7 +123,8 @@ class Inventory:
         """Labels that name hosts, in any dialect."""
         self._targets: dict[tuple[str, str, str], Host] = {}
         self._found: dict[bytes, Found] = {}
-        self._learned: frozenset[bytes] = frozenset()
+        self._learned: frozenset[int] = frozenset()
+        """Hashes of the series that were learned: with all labels, they are long."""
 
     def devices(self) -> Iterator[Device]:
         """Yield all devices."""
@@ -137,10 +138,10 @@ class Inventory:
     def learn(self, rows: list[Row]) -> None:
         """Take one series a device with all of its labels, and who has the device."""
         self.has_unknown = False
-        metrics = frozenset(bytes(row.metric) for row in rows)
-        if metrics == self._learned:
+        learned = frozenset(hash(bytes(row.metric)) for row in rows)
+        if learned == self._learned:
             return
-        self._learned = metrics
+        self._learned = learned
         people: dict[Device, set[Person]] = {}
         for device, person in self._known(rows, is_past=False):
             people.setdefault(device, set()).update([] if person is None else [person])
