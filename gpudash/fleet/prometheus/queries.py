@@ -142,11 +142,16 @@ class Layout(NamedTuple):
         """Yield the memory of each device: DCGM up to 4.8 has it in three parts by default."""
         yield from self.field(MEMORY_TOTAL)
         for dialect in self._chosen():
-            parts = zip(*(dialect.of(field) for field in (MEMORY, *MEMORY_REST)), strict=False)
-            for used, *rest in parts:
-                known = [each.name for each in (used, *rest) if each.name in self.names]
-                if len(known) > 1 and used.name in known and rest[0].name in known:
-                    yield self._term(dialect, *known)._replace(factor=used.factor)
+            for used in self._present(dialect, MEMORY):
+                rest = [
+                    each
+                    for field in MEMORY_REST
+                    for each in self._present(dialect, field)
+                    if each.factor == used.factor
+                ]
+                if any(each.field == MEMORY_REST[0] for each in rest):
+                    names = (each.name for each in (used, *rest))
+                    yield self._term(dialect, *names)._replace(factor=used.factor)
 
     def held(self) -> Iterator[Term]:
         """Yield the memory of devices that do not compute."""
