@@ -1,7 +1,7 @@
 """Made-up hosts that speak NVML's functions, so that the reader of real ones reads them too.
 
 `gpudash --demo=NAME` shows one. Values move as on a working machine and are a pure function of
-host, seed and clock.
+host and clock.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NAMES = tuple(SCENES)
 class SimulatedHost:
     """A host by name: its NVML, its PCI devices' power states and its operating system."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.time, seed: int = 0) -> None:
+    def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
         """Raise UsageError that names the valid hosts if there is none of that name."""
         self._scene = load(name)
         self.clock = clock
-        self.library = Library(self._scene, clock, seed)
-        self.reader = SimulatedReader(self._scene, clock, seed)
+        self.library = Library(self._scene, clock)
+        self.reader = SimulatedReader(self._scene, clock)
 
     @property
     def woken(self) -> frozenset[str]:

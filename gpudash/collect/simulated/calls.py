@@ -5,15 +5,34 @@ A call that is not in a table is one that this GPU's driver does not support.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace as Record
+from typing import Any, Literal
 
-from gpudash.collect.simulated.constants import CONSTANTS, NVMLError, Record, pick
-from gpudash.collect.simulated.gpu import Gpu, Instance, Occupant, load_of
-from gpudash.collect.simulated.scene import MIB, NvLink
+from gpudash.collect.nvml import codes
+from gpudash.collect.simulated.gpu import (
+    REASON_POWER_CAP,
+    REASON_THERMAL,
+    Gpu,
+    boot_time,
+)
+from gpudash.collect.simulated.scene import MIB, Program
 from gpudash.collect.simulated.signals import mix
 
 Call = Callable[..., Any]
+
+
+class NVMLError(Exception):
+    """A call that NVML answered with a return value other than 0."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"NVML return value {value}")
+        self.value = value
+
+
+NO_INSTANCE = 0xFFFFFFFF
+_SAMPLING_US = 167_000
+_WORD = 64
 
 
 def pci(gpu: Gpu) -> Record:
@@ -30,279 +49,280 @@ def pci(gpu: Gpu) -> Record:
     )
 
 
-def _threshold(gpu: Gpu, which: int) -> int | None:
-    limits = gpu.board.thresholds
-    order = (limits.shutdown, limits.slowdown, limits.memory, limits.operating)
-    return order[which] if 0 <= which < len(order) else None
-
-
-def _max_clock(gpu: Gpu, kind: int) -> int:
-    clocks = gpu.board.clocks
-    return pick((clocks.highest, clocks.highest, clocks.memory, clocks.video), kind)
-
-
-def _ecc_errors(gpu: Gpu, kind: int) -> int | None:
-    if not gpu.board.ecc:
-        return None
-    return pick((gpu.card.corrected_errors, 0), kind)
-
-
-def _limit(gpu: Gpu, watts: float) -> int | None:
-    """Return a limit in mW; boards whose limit a laptop governs have none."""
+def _milliwatts(gpu: Gpu, watts: float) -> int | None:
+    """Return a limit; boards whose limit a laptop governs have none."""
     return round(watts * 1000) if gpu.board.power_limits else None
 
 
-FACTS: dict[str, Call] = {
-    "MinorNumber": lambda g, _: g.index,
-    "UUID": lambda g, _: g.uuid,
-    "Name": lambda g, _: g.board.name,
-    "Architecture": lambda g, _: g.board.architecture,
-    "CudaComputeCapability": lambda g, _: g.board.compute_capability,
-    "AddressingMode": lambda g, _: 1 if g.board.media else None,
-    "NumGpuCores": lambda g, _: g.board.core_count,
-    "Serial": lambda g, _: (
-        str(1_320_000_000_000 + mix(g.identity) % 10**9) if g.board.has_serial else None
-    ),
-    "VbiosVersion": lambda g, _: g.board.vbios_version,
-    "BoardPartNumber": lambda g, _: g.board.part_number,
-    "PciInfo": lambda g, _: pci(g),
-    "TemperatureThreshold": lambda g, _, which: _threshold(g, which),
-    "MaxClockInfo": lambda g, _, kind: _max_clock(g, kind),
-    "NumFans": lambda g, _: g.board.fans,
-    "PowerManagementLimit": lambda g, _: _limit(g, g.power_limit),
-    "EnforcedPowerLimit": lambda g, _: _limit(g, g.power_limit),
-    "PowerManagementDefaultLimit": lambda g, _: _limit(g, g.board.power_limit),
-    "PowerManagementLimitConstraints": lambda g, _: (
-        [round(watts * 1000) for watts in g.board.power_limits] if g.board.power_limits else None
-    ),
-    "MaxPcieLinkGeneration": lambda g, _: g.board.pcie_generation,
-    "MaxPcieLinkWidth": lambda g, _: 16,
-    "CurrPcieLinkWidth": lambda g, _: 16,
-    "PcieReplayCounter": lambda g, _: g.card.pcie_replays,
-    "EccMode": lambda g, _: [1, 1] if g.board.ecc else None,
-    "TotalEccErrors": lambda g, _, kind, counter: _ecc_errors(g, kind),
-    "RemappedRows": lambda g, _: (g.card.remapped_rows, 0, 0, 0) if g.board.ecc else None,
-    "ComputeMode": lambda g, _: 0,
-    "PersistenceMode": lambda g, _: int(g.board.has_serial),
-    "DisplayActive": lambda g, _: int(g.card.display),
-    "DisplayMode": lambda g, _: int(g.card.display),
-}
-"""Calls whose answer never changes, without their `nvmlDeviceGet`."""
-
-
-_MICROSECONDS = 167_000
-
-
-def memory(total: int, reserved: int, used: int, version: int | None) -> Record:
+def memory(total: int, reserved: int, used: int, version: tuple[int, ...]) -> Record:
     """Return the memory structure of version 1, whose used includes reserved, or 2."""
     free = total - reserved - used
-    if version is None:
-        return Record(total=total, free=free, used=used + reserved)
-    return Record(version=version, total=total, reserved=reserved, free=free, used=used)
+    return Record(total=total, reserved=reserved, free=free, used=used + (not version) * reserved)
 
 
-def _bar1(gpu: Gpu) -> Record:
-    total = gpu.board.bar1
-    used = min(total, (1 + len(gpu.occupants)) << 20)
-    return Record(bar1Total=total, bar1Used=used, bar1Free=total - used)
+def _fan(gpu: Gpu) -> int | None:
+    wanted = round((gpu.moment.temperature - 35) * 1.6)
+    return max(gpu.board.min_fan, min(100, wanted)) if gpu.board.fans else None
 
 
-def _fan(gpu: Gpu, now: float) -> int | None:
-    if not gpu.board.fans:
-        return None
-    wanted = round((gpu.at(now).temperature - 35) * 1.6)
-    return max(gpu.board.lowest_fan, min(100, wanted))
+def _engine(gpu: Gpu, percent: int | None) -> list[int] | None:
+    """Return the load of an engine, None on a GPU in MIG mode: it is not measured there."""
+    return None if percent is None or gpu.card.slices else [percent, _SAMPLING_US]
 
 
-def _margin(gpu: Gpu, now: float) -> int | None:
-    if not gpu.board.margin:
-        return None
-    return gpu.board.thresholds.slowdown - gpu.at(now).temperature
+def _idle_engine(gpu: Gpu) -> list[int] | None:
+    return _engine(gpu, 0 if gpu.board.is_modern else None)
 
 
-def _clock(gpu: Gpu, now: float, kind: int) -> int:
-    moment = gpu.at(now)
-    clocks = (moment.sm_clock, moment.sm_clock, moment.memory_clock, moment.video_clock)
-    return pick(clocks, kind)
+def _throughput(gpu: Gpu, direction: int) -> int:
+    now = gpu.now
+    return round(gpu.traffic("pcie", now - 1, now) / 1000 * (0.8, 1.0)[direction])
 
-
-def _not_in_mig(gpu: Gpu, value: Any) -> Any:
-    """Return the value, or None on a GPU in MIG mode, which has no engine of its own to measure."""
-    return None if gpu.card.mig else value
-
-
-def _throughput(gpu: Gpu, now: float, direction: int) -> int:
-    rate = sum(
-        occupant.share.pcie * load / 100
-        for occupant, load in zip(gpu.occupants, gpu.at(now).loads, strict=True)
-    )
-    return round(rate * 1e6 * pick((0.8, 1.0), direction))
-
-
-MOVING: dict[str, Call] = {
-    "MemoryInfo": lambda g, now, version=None: memory(
-        g.board.memory, g.board.reserved, g.memory_used, version
-    ),
-    "BAR1MemoryInfo": lambda g, now: _bar1(g),
-    "UtilizationRates": lambda g, now: _not_in_mig(
-        g, Record(gpu=g.at(now).gpu_utilization, memory=g.at(now).memory_utilization)
-    ),
-    "EncoderUtilization": lambda g, now: _not_in_mig(
-        g, [g.at(now).encoder_utilization, _MICROSECONDS]
-    ),
-    "DecoderUtilization": lambda g, now: _not_in_mig(
-        g, [g.at(now).decoder_utilization, _MICROSECONDS]
-    ),
-    "JpgUtilization": lambda g, now: _not_in_mig(g, [0, _MICROSECONDS] if g.board.media else None),
-    "OfaUtilization": lambda g, now: _not_in_mig(g, [0, _MICROSECONDS] if g.board.media else None),
-    "TemperatureV": lambda g, now, sensor: pick((g.at(now).temperature,), sensor),
-    "Temperature": lambda g, now, sensor: pick((g.at(now).temperature,), sensor),
-    "MarginTemperature": _margin,
-    "FanSpeed": _fan,
-    "FanSpeed_v2": lambda g, now, fan: pick((_fan(g, now),) * g.board.fans, fan),
-    "PowerUsage": lambda g, now: (
-        g.at(now).average_power if g.board.average_power else g.at(now).instant_power
-    ),
-    "ClockInfo": _clock,
-    "PerformanceState": lambda g, now: g.at(now).performance_state,
-    "CurrentClocksEventReasons": lambda g, now: g.at(now).reasons,
-    "CurrentClocksThrottleReasons": lambda g, now: g.at(now).reasons,
-    "CurrPcieLinkGeneration": lambda g, now: (
-        g.board.pcie_generation if g.at(now).gpu_utilization else g.board.idle_pcie_generation
-    ),
-    "PcieThroughput": _throughput,
-    "MigMode": lambda g, now: [int(g.card.mig)] * 2 if g.board.mig_slots else None,
-    "MaxMigDeviceCount": lambda g, now: g.board.mig_slots,
-}
-"""Calls whose answer changes over time, without their `nvmlDeviceGet`."""
 
 _DEVICE_CALLS: dict[str, Call] = {
-    **{f"nvmlDeviceGet{name}": call for name, call in {**FACTS, **MOVING}.items()},
+    "MinorNumber": lambda g: g.index,
+    "UUID": lambda g: g.uuid,
+    "Name": lambda g: g.board.name,
+    "Architecture": lambda g: g.board.architecture,
+    "CudaComputeCapability": lambda g: g.board.compute_capability,
+    "AddressingMode": lambda g: 1 if g.board.is_modern else None,
+    "NumGpuCores": lambda g: g.board.core_count,
+    "Serial": lambda g: (
+        str(1_320_000_000_000 + mix(g.identity) % 10**9) if g.board.part_number else None
+    ),
+    "VbiosVersion": lambda g: g.board.vbios_version,
+    "BoardPartNumber": lambda g: g.board.part_number,
+    "PciInfo": pci,
+    "TemperatureThreshold": lambda g, which: g.board.thresholds[which],
+    "MaxClockInfo": lambda g, kind: (
+        g.board.max_clock,
+        g.board.max_clock,
+        g.board.memory_clock,
+        g.board.video_clock,
+    )[kind],
+    "NumFans": lambda g: g.board.fans,
+    "PowerManagementLimit": lambda g: _milliwatts(g, g.power_limit),
+    "EnforcedPowerLimit": lambda g: _milliwatts(g, g.power_limit),
+    "PowerManagementDefaultLimit": lambda g: _milliwatts(g, g.board.power_limit),
+    "PowerManagementLimitConstraints": lambda g: (
+        [round(watts * 1000) for watts in g.board.power_limits] if g.board.power_limits else None
+    ),
+    "MaxPcieLinkGeneration": lambda g: g.board.pcie_generation,
+    "MaxPcieLinkWidth": lambda g: 16,
+    "CurrPcieLinkGeneration": lambda g: (
+        g.board.pcie_generation if g.moment.busy or g.board.has_hbm else 1
+    ),
+    "CurrPcieLinkWidth": lambda g: 16,
+    "PcieReplayCounter": lambda g: g.card.pcie_replays,
+    "PcieThroughput": _throughput,
+    "EccMode": lambda g: [1, 1] if g.board.part_number else None,
+    "TotalEccErrors": lambda g, kind, counter: (
+        (g.card.corrected_errors, 0)[kind] if g.board.part_number else None
+    ),
+    "RemappedRows": lambda g: (g.card.remapped_rows, 0, 0, 0) if g.board.part_number else None,
+    "ComputeMode": lambda g: 0,
+    "PersistenceMode": lambda g: 1 if g.board.part_number else 0,
+    "DisplayActive": lambda g: int(g.card.display),
+    "DisplayMode": lambda g: int(g.card.display),
+    "MemoryInfo": lambda g, *version: memory(
+        g.board.memory, g.board.reserved, g.memory_used() + g.card.orphaned, version
+    ),
+    "BAR1MemoryInfo": lambda g: Record(
+        bar1Total=g.board.bar1, bar1Used=min(g.board.bar1, (1 + len(g.occupants)) * MIB)
+    ),
+    "UtilizationRates": lambda g: (
+        None if g.card.slices else Record(gpu=g.moment.busy, memory=g.engine("bandwidth"))
+    ),
+    "EncoderUtilization": lambda g: _engine(g, g.engine("encoder")),
+    "DecoderUtilization": lambda g: _engine(g, g.engine("decoder")),
+    "JpgUtilization": _idle_engine,
+    "OfaUtilization": _idle_engine,
+    "TemperatureV": lambda g, sensor: g.moment.temperature,
+    "Temperature": lambda g, sensor: g.moment.temperature,
+    "MarginTemperature": lambda g: (
+        g.board.thresholds[1] - g.moment.temperature if g.board.has_margin else None
+    ),
+    "FanSpeed": _fan,
+    "FanSpeed_v2": lambda g, fan: _fan(g),
+    "PowerUsage": lambda g: (
+        g.moment.average_power if g.board.averages_power else g.moment.instant_power
+    ),
+    "ClockInfo": lambda g, kind: (
+        g.moment.sm_clock,
+        g.moment.sm_clock,
+        g.board.memory_clock if g.moment.busy else g.board.idle_memory_clock,
+        g.board.video_clock if g.moment.busy else min(g.board.video_clock, 2 * g.board.idle_clock),
+    )[kind],
+    "PerformanceState": lambda g: 0 if g.moment.busy or g.board.has_hbm else 8,
+    "CurrentClocksEventReasons": lambda g: g.moment.reasons,
+    "CurrentClocksThrottleReasons": lambda g: g.moment.reasons,
+    "MigMode": lambda g: [int(bool(g.card.slices))] * 2 if g.board.has_hbm else None,
+    "MaxMigDeviceCount": lambda g: 7 if g.board.has_hbm else 0,
 }
-"""Calls on the handle of a whole GPU: (gpu, now, *arguments) -> answer."""
+"""Calls on the handle of a whole GPU, without their `nvmlDeviceGet`."""
 
 
-_NO_INSTANCE = 0xFFFFFFFF
-_NOT_FOUND = CONSTANTS["NVML_ERROR_NOT_FOUND"]
-_LISTS = {"Compute": "C", "Graphics": "G", "MPSCompute": "M"}
+def _held(gpu: Gpu, reason: int) -> int:
+    """Return for how many ns a reason has held the clocks: what holds now has since boot."""
+    now = gpu.now
+    return int((now - boot_time(now)) * 1e9) if gpu.moment.reasons & reason else 0
 
 
-def utilization_samples(gpu: Gpu, now: float, last_seen: int) -> list[Record] | None:
+def _since_boot(gpu: Gpu, rate: Literal["pcie", "nvlink"], factor: float) -> int:
+    now = gpu.now
+    return int(gpu.traffic(rate, boot_time(now), now) * factor)
+
+
+def _link_kib(gpu: Gpu, link: int, factor: float) -> int | None:
+    """Return the KiB of one NVLink since boot, or of all for the scope of all links."""
+    count = gpu.board.nvlinks
+    if not (link < count or (count and link == NO_INSTANCE)):
+        return None
+    each = _since_boot(gpu, "nvlink", factor) // count // 1024
+    return each if link < count else each * count
+
+
+def _energy(gpu: Gpu) -> int | None:
+    now = gpu.now
+    start = boot_time(now)
+    return int(gpu.watts(start, now) * (now - start) * 1000) if gpu.board.is_modern else None
+
+
+def _offset(gpu: Gpu, which: int) -> int | None:
+    """Return a threshold as its distance below the one where the hardware slows down."""
+    limit = gpu.board.thresholds[which]
+    return None if limit is None or not gpu.board.has_margin else gpu.board.thresholds[1] - limit
+
+
+_FIELDS: dict[int, Call] = {
+    74: lambda g, _: _held(g, REASON_POWER_CAP),  # PERF_POLICY_POWER
+    75: lambda g, _: _held(g, REASON_THERMAL),  # PERF_POLICY_THERMAL
+    76: lambda g, _: 0,  # PERF_POLICY_SYNC_BOOST
+    77: lambda g, _: 0,  # PERF_POLICY_BOARD_LIMIT
+    82: lambda g, _: (  # MEMORY_TEMP
+        g.moment.temperature + 3 + g.engine("bandwidth") // 16 if g.board.has_hbm else None
+    ),
+    83: lambda g, _: _energy(g),  # TOTAL_ENERGY_CONSUMPTION
+    91: lambda g, _: g.board.nvlinks or None,  # NVLINK_LINK_COUNT
+    138: lambda g, link: _link_kib(g, link, 0.94),  # NVLINK_THROUGHPUT_DATA_TX
+    139: lambda g, link: _link_kib(g, link, 1.0),  # NVLINK_THROUGHPUT_DATA_RX
+    147: lambda g, _: g.board.nvlinks or None,  # NVSWITCH_CONNECTED_LINK_COUNT
+    161: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_REPLAY
+    162: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_RECOVERY
+    163: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_CRC
+    185: lambda g, _: g.moment.average_power if g.board.averages_power else None,  # POWER_AVERAGE
+    186: lambda g, _: g.moment.instant_power,  # POWER_INSTANT
+    193: lambda g, _: _offset(g, 0),  # TEMPERATURE_SHUTDOWN_TLIMIT
+    194: lambda g, _: _offset(g, 1),  # TEMPERATURE_SLOWDOWN_TLIMIT
+    195: lambda g, _: _offset(g, 2),  # TEMPERATURE_MEM_MAX_TLIMIT
+    196: lambda g, _: _offset(g, 3),  # TEMPERATURE_GPU_MAX_TLIMIT
+    197: lambda g, _: _since_boot(g, "pcie", 0.8),  # PCIE_COUNT_TX_BYTES
+    198: lambda g, _: _since_boot(g, "pcie", 1.0),  # PCIE_COUNT_RX_BYTES
+    230: lambda g, _: 0,  # GET_GPU_RECOVERY_ACTION
+    269: lambda g, _: _held(g, REASON_THERMAL),  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
+    270: lambda g, _: 0,  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
+    271: lambda g, _: 0,  # CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN
+}
+"""Field values by id, the rest of its name after `NVML_FI_DEV_`: (gpu, scope) -> answer."""
+
+_SIGNED_LONG_LONG = 4
+
+
+def field_values(gpu: Gpu, ids: Sequence[tuple[int, int]]) -> list[Record]:
+    """Return one value per (id, scope); `nvmlReturn` is the status of each."""
+    return [_field_value(gpu, number, scope) for number, scope in ids]
+
+
+def _field_value(gpu: Gpu, number: int, scope: int) -> Record:
+    read = _FIELDS.get(number)
+    value = read and read(gpu, scope)
+    return Record(
+        fieldId=number,
+        scopeId=scope,
+        timestamp=int(gpu.now * 1e6),
+        valueType=_SIGNED_LONG_LONG,
+        nvmlReturn=codes.NOT_SUPPORTED if value is None else codes.SUCCESS,
+        value=Record(sllVal=value),
+    )
+
+
+def utilization_samples(gpu: Gpu, last_seen: int) -> list[Record] | None:
     """Return the newest sample of each busy program, if it is newer than `last_seen` (µs).
 
     Raises NVMLError NOT_FOUND when nothing is.
     """
-    if gpu.card.mig:
+    if gpu.card.slices:
         return None
-    moment = gpu.at(now)
+    timestamp = int(gpu.now * 10) * 100_000
     samples = [
         Record(
-            pid=occupant.program.pid,
-            timeStamp=moment.timestamp,
+            pid=program.pid,
+            timeStamp=timestamp,
             smUtil=load,
-            memUtil=load_of(load, occupant.share.bandwidth),
-            encUtil=load_of(load, occupant.share.encoder),
-            decUtil=load_of(load, occupant.share.decoder),
+            memUtil=round(load * program.bandwidth),
+            encUtil=round(load * program.encoder),
+            decUtil=round(load * program.decoder),
         )
-        for occupant, load in zip(gpu.occupants, moment.loads, strict=True)
-        if load and moment.timestamp > last_seen
+        for (program, _), load in zip(gpu.occupants, gpu.moment.loads, strict=True)
+        if load and timestamp > last_seen
     ]
     if not samples:
-        raise NVMLError(_NOT_FOUND)
+        raise NVMLError(codes.NOT_FOUND)
     return samples
 
 
-def _listing(letter: str) -> Callable[[Gpu, float], list[Record]]:
+def _listing(letter: str) -> Callable[[Gpu], list[Record]]:
     """Return the call that lists the programs of one type."""
-    return lambda gpu, now: [
-        _entry(gpu, occupant)
-        for occupant in gpu.occupants
-        if letter in occupant.share.type.split("+")
+    return lambda gpu: [
+        _entry(gpu, program) for program, _ in gpu.occupants if letter in program.type.split("+")
     ]
 
 
-def _entry(gpu: Gpu, occupant: Occupant) -> Record:
-    slices = (each for each in gpu.card.slices if each.slot == occupant.share.slot)
-    mig = next(slices, None)
+def _entry(gpu: Gpu, program: Program) -> Record:
+    mig = next((each for each in gpu.card.slices if each.slot == program.slot), None)
     return Record(
-        pid=occupant.program.pid,
-        usedGpuMemory=occupant.share.memory,
-        gpuInstanceId=mig.gpu_instance if mig else _NO_INSTANCE,
-        computeInstanceId=mig.compute_instance if mig else _NO_INSTANCE,
+        pid=program.pid,
+        usedGpuMemory=program.memory,
+        gpuInstanceId=mig.gpu_instance if mig else NO_INSTANCE,
+        computeInstanceId=0 if mig else NO_INSTANCE,
     )
 
 
-_PROCESS_CALLS: dict[str, Callable[..., Any]] = {
-    **{
-        f"nvmlDeviceGet{kind}RunningProcesses_v3": _listing(letter)
-        for kind, letter in _LISTS.items()
-    },
-    "nvmlDeviceGetProcessUtilization": utilization_samples,
-}
-"""Calls about programs on the handle of a whole GPU."""
-
-
-_C = CONSTANTS
-_OK = _C["NVML_P2P_STATUS_OK"]
-_CHIPSET = _C["NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED"]
-_BOARD = _C["NVML_P2P_STATUS_GPU_NOT_SUPPORTED"]
-_NOT = _C["NVML_P2P_STATUS_NOT_SUPPORTED"]
-_WORD = 64
-
-
-def common_ancestor(one: Gpu, now: float, other: Gpu) -> int:
-    """Return how far up the PCIe tree two GPUs meet."""
+def common_ancestor(one: Gpu, other: Gpu) -> int:
+    """Return how far up the PCIe tree two GPUs meet, as NVML's nvmlGpuTopologyLevel_t."""
     here, there = one.card.location, other.card.location
     if one is other:
-        return _C["NVML_TOPOLOGY_INTERNAL"]
+        return 0
     if here == there:
-        return _C["NVML_TOPOLOGY_SINGLE"]
+        return 10
     if here[:2] == there[:2]:
-        return _C["NVML_TOPOLOGY_MULTIPLE"]
-    return _C["NVML_TOPOLOGY_NODE" if here[0] == there[0] else "NVML_TOPOLOGY_SYSTEM"]
+        return 20
+    return 40 if here[0] == there[0] else 50
 
 
-def peer_status(one: Gpu, now: float, other: Gpu, capability: int) -> int:
+def peer_status(one: Gpu, other: Gpu, capability: int) -> int:
     """Return whether one GPU may read, write, link to, or do atomics on another.
 
     NVLink allows all; PCIe allows reading and writing below one root complex, on boards whose
     driver does not refuse it.
     """
-    if one.board.nvlink and other.board.nvlink:
-        return pick((_OK, _OK, _OK, _OK, _NOT), capability)
-    reach = _OK if one.card.location[:2] == other.card.location[:2] else _CHIPSET
-    if not one.board.peer_access:
-        reach = _BOARD
-    return pick((reach, reach, _NOT, _NOT, reach), capability)
+    ok, chipset, board, unsupported = 0, 1, 2, 5
+    if one.board.nvlinks and other.board.nvlinks:
+        return (ok, ok, ok, ok, unsupported)[capability]
+    reach = ok if one.card.location[:2] == other.card.location[:2] else chipset
+    if one.board.refuses_peers:
+        reach = board
+    return (reach, reach, unsupported, unsupported, reach)[capability]
 
 
-def _link(gpu: Gpu, number: int) -> NvLink | None:
-    """Return the board's links if that one exists, None if the board has none.
+def _nvlink(gpu: Gpu, link: int, value: int) -> int | None:
+    """Return a value of one link, None if the board has none.
 
     Raises NVMLError INVALID_ARGUMENT past the last link.
     """
-    link = gpu.board.nvlink
-    if link is not None and not 0 <= number < link.count:
-        raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
-    return link
-
-
-def _remote_pci(gpu: Gpu, now: float, number: int) -> Record | None:
-    """Return the address that stands for an NVSwitch: all ones."""
-    if _link(gpu, number) is None:
-        return None
-    address = "FFFFFFFF:FF:FF.0"
-    return Record(domain=0xFFFFFFFF, bus=0xFF, device=0xFF, busId=address, busIdLegacy=address[4:])
-
-
-def _when_linked(value: Callable[[NvLink], int]) -> Callable[..., int | None]:
-    """Return a call that answers one fact about a link."""
-
-    def answer(gpu: Gpu, now: float, number: int, *_: int) -> int | None:
-        link = _link(gpu, number)
-        return None if link is None else value(link)
-
-    return answer
+    if link >= gpu.board.nvlinks > 0:
+        raise NVMLError(codes.INVALID_ARGUMENT)
+    return value if gpu.board.nvlinks else None
 
 
 def _words(members: range, count: int) -> list[int]:
@@ -311,66 +331,47 @@ def _words(members: range, count: int) -> list[int]:
     return [mask >> (_WORD * word) & (1 << _WORD) - 1 for word in range(count)]
 
 
-def _cpus(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
-    per_socket = gpu.scene.cpus_per_socket
-    first = gpu.card.location[0] * per_socket
-    return _words(range(first, first + per_socket), count)
+def _cpus(gpu: Gpu, count: int, *_: int) -> list[int]:
+    each = gpu.scene.cpu_count // gpu.scene.sockets
+    first = gpu.card.location[0] * each
+    return _words(range(first, first + each), count)
 
 
-def _nodes(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
+def _nodes(gpu: Gpu, count: int, *_: int) -> list[int]:
     socket = gpu.card.location[0]
     return _words(range(socket, socket + 1), count)
 
 
-_LINK_CALLS: dict[str, Callable[..., Any]] = {
+GPU_CALLS: dict[str, Call] = {
+    **{f"nvmlDeviceGet{name}": call for name, call in _DEVICE_CALLS.items()},
+    "nvmlDeviceGetFieldValues": field_values,
+    "nvmlDeviceGetComputeRunningProcesses_v3": _listing("C"),
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": _listing("G"),
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3": _listing("M"),
+    "nvmlDeviceGetProcessUtilization": utilization_samples,
     "nvmlDeviceGetTopologyCommonAncestor": common_ancestor,
     "nvmlDeviceGetP2PStatus": peer_status,
     "nvmlDeviceGetCpuAffinity": _cpus,
     "nvmlDeviceGetMemoryAffinity": _nodes,
-    "nvmlDeviceGetNvLinkState": _when_linked(lambda link: 1),
-    "nvmlDeviceGetNvLinkVersion": _when_linked(lambda link: link.version),
-    "nvmlDeviceGetNvLinkRemoteDeviceType": _when_linked(
-        lambda link: _C["NVML_NVLINK_DEVICE_TYPE_SWITCH"]
+    "nvmlDeviceGetNvLinkState": lambda g, link: _nvlink(g, link, 1),
+    "nvmlDeviceGetNvLinkVersion": lambda g, link: _nvlink(g, link, 6),
+    "nvmlDeviceGetNvLinkRemoteDeviceType": lambda g, link: _nvlink(g, link, 2),
+    "nvmlDeviceGetNvLinkErrorCounter": lambda g, link, counter: _nvlink(g, link, 0),
+}
+"""Calls on the handle of a whole GPU: (gpu, *arguments) -> answer."""
+
+INSTANCE_CALLS: dict[str, Call] = {
+    "nvmlDeviceGetUUID": lambda i: i.uuid,
+    "nvmlDeviceGetName": lambda i: f"{i.gpu.board.name} MIG {i.slice.profile}",
+    "nvmlDeviceGetMemoryInfo": lambda i, *version: memory(
+        i.slice.memory, 13 * MIB, i.gpu.memory_used(i.slice.slot), version
     ),
-    "nvmlDeviceGetNvLinkErrorCounter": _when_linked(lambda link: 0),
-    "nvmlDeviceGetNvLinkRemotePciInfo": _remote_pci,
+    "nvmlDeviceGetGpuInstanceId": lambda i: i.slice.gpu_instance,
+    "nvmlDeviceGetComputeInstanceId": lambda i: 0,
+    "nvmlDeviceGetAttributes": lambda i: Record(
+        multiprocessorCount=i.slice.multiprocessor_count,
+        gpuInstanceSliceCount=i.slice.slices,
+        memorySizeMB=i.slice.memory // MIB,
+    ),
 }
-"""Calls about links, on the handle of a whole GPU; a second handle arrives as its GPU."""
-
-
-_RESERVED = 13 * MIB
-
-
-def _memory(instance: Instance, now: float, version: int | None = None) -> Record:
-    inside = (o for o in instance.gpu.occupants if o.share.slot == instance.slice.slot)
-    used = sum(o.share.memory + (3 + o.program.pid % 5) * MIB for o in inside)
-    return memory(instance.slice.memory, _RESERVED, used, version)
-
-
-def _attributes(instance: Instance, now: float) -> Record:
-    mig = instance.slice
-    return Record(
-        multiprocessorCount=mig.multiprocessor_count,
-        sharedCopyEngineCount=mig.slices,
-        sharedDecoderCount=mig.slices // 2,
-        sharedEncoderCount=0,
-        sharedJpegCount=0,
-        sharedOfaCount=0,
-        gpuInstanceSliceCount=mig.slices,
-        computeInstanceSliceCount=mig.slices,
-        memorySizeMB=mig.memory // MIB,
-    )
-
-
-INSTANCE_CALLS: dict[str, Callable[..., Any]] = {
-    "nvmlDeviceGetUUID": lambda i, now: i.uuid,
-    "nvmlDeviceGetName": lambda i, now: f"{i.gpu.board.name} MIG {i.slice.profile}",
-    "nvmlDeviceGetMemoryInfo": _memory,
-    "nvmlDeviceGetGpuInstanceId": lambda i, now: i.slice.gpu_instance,
-    "nvmlDeviceGetComputeInstanceId": lambda i, now: i.slice.compute_instance,
-    "nvmlDeviceGetAttributes": _attributes,
-}
-"""Calls on the handle of a MIG instance: (instance, now, *arguments) -> answer."""
-
-GPU_CALLS: dict[str, Call] = {**_DEVICE_CALLS, **_PROCESS_CALLS, **_LINK_CALLS}
-"""Calls on the handle of a whole GPU: (gpu, now, *arguments) -> answer."""
+"""Calls on the handle of a MIG instance: (instance, *arguments) -> answer."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from math import pi, sin
 
 from gpudash.collect.simulated.gpu import boot_time, start_time
 from gpudash.collect.simulated.scene import Program, Scene
-from gpudash.collect.simulated.signals import key, mix, wobble
+from gpudash.collect.simulated.signals import wave
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
@@ -15,34 +14,33 @@ from gpudash.model.process import EXITED, Lease, Process
 from gpudash.model.snapshot import Host
 from gpudash.model.text import clean
 
-_LOAD_PERIOD = 280.0
 _TICKS_PER_SECOND = 100
 
 
 class SimulatedReader:
     """A HostReader of what a scene declares, with small variations over time."""
 
-    def __init__(self, scene: Scene, clock: Callable[[], float], seed: int) -> None:
+    def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
         self._scene = scene
         self._clock = clock
-        self._seed = mix(seed, key(scene.name))
         self._programs = {program.pid: program for program in scene.programs}
 
     def host(self, *, with_load: bool = True) -> Host:
         """Return the machine; the driver's versions are left None for NVML to fill in."""
         scene, now = self._scene, self._clock()
         used = scene.memory_used + sum(p.resident_memory for p in scene.programs)
+        one, five, fifteen = (self._cpus_in_use(now, swing) for swing in (0.08, 0.04, 0.01))
         return Host(
             hostname=clean(scene.hostname),
             simulated=True,
             cpu_count=scene.cpu_count,
-            cpu_percent=round(min(100.0, self._cpu_percent(now)), 1),
+            cpu_percent=round(100 * self._cpus_in_use(now, 0.1) / scene.cpu_count, 1),
             memory_total_bytes=scene.memory,
             memory_used_bytes=used,
             memory_available_bytes=scene.memory - used,
             swap_total_bytes=scene.swap,
             swap_used_bytes=scene.swap // 16,
-            load_average=self._load_average(now),
+            load_average=(round(one, 2), round(five, 2), round(fifteen, 2)),
             uptime_seconds=now - boot_time(now),
         )
 
@@ -82,13 +80,14 @@ class SimulatedReader:
         if program is None:
             return Process(pid=pid, devices=(), hidden_reason=EXITED)
         started = start_time(program, now)
+        command_line = tuple(map(clean, program.command.split()))
         return Process(
             pid=pid,
             devices=(),
             username=clean(program.username),
-            name=clean(program.command_line[0].rpartition("/")[2]),
-            command_line=tuple(map(clean, program.command_line)),
-            cpu_percent=round(self._share(program, now), 1),
+            name=clean(command_line[0].rpartition("/")[2]),
+            command_line=command_line,
+            cpu_percent=round(program.cpu_percent * (1 + 0.06 * wave(now + pid)), 1),
             resident_memory_bytes=program.resident_memory,
             create_time=started,
             start_ticks=round((started - boot_time(now)) * _TICKS_PER_SECOND),
@@ -97,23 +96,11 @@ class SimulatedReader:
             job=program.job,
         )
 
-    def _share(self, program: Program, now: float) -> float:
-        """Return a program's CPU time in percent of one core; it changes every second."""
-        return program.cpu_percent * (1 + 0.06 * wobble(self._seed, program.pid, int(now // 1)))
-
-    def _cpu_percent(self, now: float) -> float:
-        programs = sum(self._share(program, now) for program in self._scene.programs)
-        others = self._scene.cpu_percent * (1 + 0.2 * wobble(self._seed, int(now // 1)))
-        return others + programs / self._scene.cpu_count
-
-    def _load_average(self, now: float) -> tuple[float, float, float]:
-        """Return runnable tasks: the CPUs in use, swinging the less the longer the average."""
+    def _cpus_in_use(self, now: float, swing: float) -> float:
         scene = self._scene
-        busy = sum(p.cpu_percent for p in scene.programs) / 100
-        base = busy + scene.cpu_percent / 100 * scene.cpu_count
-        swing = sin(2 * pi * now / _LOAD_PERIOD)
-        one, five, fifteen = (round(base * (1 + part * swing), 2) for part in (0.08, 0.04, 0.01))
-        return one, five, fifteen
+        programs = sum(program.cpu_percent for program in scene.programs)
+        busy = (scene.cpu_percent * scene.cpu_count + programs) / 100
+        return busy * (1 + swing * wave(now))
 
 
 def _lease(device: Device, program: Program, process: Process) -> Lease:
@@ -126,5 +113,5 @@ def _lease(device: Device, program: Program, process: Process) -> Lease:
         create_time=process.create_time,
         username=process.username,
         name=process.name,
-        is_used=any(share.gpu == device.index for share in program.shares),
+        is_used=device.index in program.gpus + program.holds,
     )

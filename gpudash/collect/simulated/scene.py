@@ -1,12 +1,12 @@
-"""The types by which simulated hosts are declared: boards, cards, programs and their shares.
+"""The types by which simulated hosts are declared: boards, cards and programs.
 
 Sizes are bytes, powers watts, clocks MHz, rates GB/s at full utilization. What is None or 0 of
-a board's abilities is what its driver does not support.
+a board is what its driver does not support.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -14,37 +14,9 @@ from gpudash.collect.simulated.signals import IDLE, Rhythm
 from gpudash.model.process import Holder, Job, JobKind
 from gpudash.model.text import clean
 
-MIB = 1 << 20
-GIB = 1 << 30
-HOUR, DAY = 3600.0, 86400.0
-
-
-class Thresholds(Struct, frozen=True, kw_only=True):
-    """Degrees at which a board reacts; None where it has no such limit."""
-
-    shutdown: int
-    slowdown: int
-    operating: int
-    memory: int | None = None
-
-
-class Clocks(Struct, frozen=True, kw_only=True):
-    """Clocks in MHz: `boost` is what a busy and cool board runs at, `highest` what it allows."""
-
-    boost: int
-    highest: int
-    memory: int
-    video: int
-    idle: int = 210
-    idle_memory: int = 405
-    idle_state: int = 8
-
-
-class NvLink(Struct, frozen=True, kw_only=True):
-    """Links of a board, all of them to NVSwitches; `version` in NVML's own numbering."""
-
-    count: int
-    version: int
+MIB, GIB = 1 << 20, 1 << 30
+PASCAL, AMPERE, ADA, HOPPER = 4, 7, 8, 9
+"""NVML's numbers of architectures."""
 
 
 class Board(Struct, frozen=True, kw_only=True):
@@ -54,7 +26,6 @@ class Board(Struct, frozen=True, kw_only=True):
     architecture: int
     compute_capability: tuple[int, int]
     core_count: int
-    multiprocessor_count: int
     device_id: int
     memory: int
     reserved: int
@@ -62,45 +33,63 @@ class Board(Struct, frozen=True, kw_only=True):
     idle_power: float
     power_limit: float
     power_limits: tuple[float, float] | None
-    thresholds: Thresholds
-    clocks: Clocks
+    thresholds: tuple[int, int, int | None, int]
+    """Degrees in NVML's order: shutdown, slowdown, highest of the memory, highest of the GPU."""
+    boost_clock: int
+    """What a busy and cool board runs at."""
+    max_clock: int
+    memory_clock: int
+    video_clock: int
+    idle_clock: int = 210
+    idle_memory_clock: int = 405
     heat: float
+    """Degrees that a watt adds."""
     pcie_generation: int
     vbios_version: str
     part_number: str | None = None
-    idle_pcie_generation: int = 1
-    has_serial: bool = False
-    ecc: bool = False
-    memory_sensor: bool = False
-    energy_counter: bool = True
-    margin: bool = False
-    average_power: bool = True
+    """None of a consumer's board, which has no serial number and no ECC either."""
+    has_hbm: bool = False
+    """Whether it has a sensor in its memory and MIG, and never lowers its performance state."""
     fans: int = 0
-    lowest_fan: int = 30
-    media: bool = True
-    peer_access: bool = True
-    mig_slots: int = 0
-    gpm: bool = False
-    nvlink: NvLink | None = None
+    min_fan: int = 30
+    nvlinks: int = 0
+    """Links, all to NVSwitches."""
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it counts energy and has engines for JPEG and optical flow."""
+        return self.architecture > PASCAL
+
+    @property
+    def averages_power(self) -> bool:
+        """Whether power is averaged over a second: since Ampere, but not on GA100."""
+        return self.compute_capability > (8, 0)
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether thresholds are also distances from the one where it slows down."""
+        return self.architecture >= ADA
+
+    @property
+    def has_gpm(self) -> bool:
+        """Whether it has GPU performance monitoring."""
+        return self.architecture >= HOPPER
+
+    @property
+    def refuses_peers(self) -> bool:
+        """Whether its driver lets no GPU access another over PCIe."""
+        return self.architecture >= ADA and self.part_number is None
 
 
-class MigSlice(Struct, frozen=True, kw_only=True):
+class MigSlice(NamedTuple):
     """A MIG instance of a card; `slot` is its index among the possible ones."""
 
     slot: int
     profile: str
     gpu_instance: int
-    compute_instance: int
     memory: int
     multiprocessor_count: int
     slices: int
-
-
-class Xid(Struct, frozen=True, kw_only=True):
-    """An XID error that a card reports `every` so many seconds."""
-
-    code: int
-    every: float
 
 
 class Card(Struct, frozen=True, kw_only=True):
@@ -116,12 +105,12 @@ class Card(Struct, frozen=True, kw_only=True):
     orphaned: int = 0
     holders: tuple[Holder, ...] = ()
     slices: tuple[MigSlice, ...] = ()
-    mig: bool = False
     display: bool = False
     corrected_errors: int = 0
     remapped_rows: int = 0
     pcie_replays: int = 0
-    xids: tuple[Xid, ...] = ()
+    xid: int | None = None
+    """What it reports every quarter of an hour."""
 
     @property
     def pci_address(self) -> str:
@@ -129,12 +118,18 @@ class Card(Struct, frozen=True, kw_only=True):
         return f"{self.domain:04x}:{self.bus:02x}:00.0"
 
 
-class Share(Struct, frozen=True, kw_only=True):
-    """What one program does on one card; ratios are of its utilization."""
+class Program(Struct, frozen=True, kw_only=True):
+    """A process of the host, and what it does on each of its GPUs; ratios are of its load."""
 
-    gpu: int
+    pid: int
+    username: str
+    command: str
+    gpus: tuple[int, ...]
+    """Where it works."""
+    holds: tuple[int, ...] = ()
+    """Where it has the same memory without working."""
     memory: int
-    rhythm: Rhythm = IDLE
+    load: Rhythm = IDLE
     type: Literal["C", "G", "C+G", "M", "M+C"] = "C"
     intensity: float = 0.9
     bandwidth: float = 0.5
@@ -143,27 +138,17 @@ class Share(Struct, frozen=True, kw_only=True):
     pcie: float = 0.2
     nvlink: float = 0.0
     slot: int | None = None
-
-
-class Program(Struct, frozen=True, kw_only=True):
-    """A process of the host; a new one with the same PID follows it every `lifetime`."""
-
-    pid: int
-    username: str
-    command_line: tuple[str, ...]
-    shares: tuple[Share, ...]
     job: Job | None = None
     cpu_percent: float = 2.0
     resident_memory: int = 2 * GIB
-    lifetime: float = DAY
     status: str = "sleeping"
     parent_pid: int = 1
     leases: tuple[int, ...] = ()
 
 
-def job(*, kind: JobKind, **names: str) -> Job:
+def job(kind: JobKind, id: str, **names: str) -> Job:
     """Return a job whose names are given as its fields."""
-    return Job(kind=kind, **{field: clean(name) for field, name in names.items()})
+    return Job(kind=kind, id=clean(id), **{field: clean(name) for field, name in names.items()})
 
 
 class Scene(Struct, frozen=True, kw_only=True):
@@ -176,7 +161,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     driver_version: str = "580.95.05"
     cuda_version: int = 13000
     cpu_count: int = 32
-    cpus_per_socket: int = 16
+    sockets: int = 1
     memory: int = 128 * GIB
     memory_used: int = 18 * GIB
     swap: int = 0

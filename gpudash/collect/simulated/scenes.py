@@ -11,19 +11,7 @@ from gpudash.collect.simulated.boards import (
     RTX_4090,
     RTX_A6000,
 )
-from gpudash.collect.simulated.scene import (
-    DAY,
-    GIB,
-    HOUR,
-    MIB,
-    Card,
-    MigSlice,
-    Program,
-    Scene,
-    Share,
-    Xid,
-    job,
-)
+from gpudash.collect.simulated.scene import GIB, MIB, Card, MigSlice, Program, Scene, job
 from gpudash.collect.simulated.signals import IDLE, Rhythm, digits, unit
 from gpudash.model.errors import UsageError
 from gpudash.model.process import Holder, Job
@@ -32,20 +20,6 @@ from gpudash.model.text import clean
 _BUSES = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 _HOT = 2
 
-_TRAINING = Rhythm(level=97, swing=3, period=31, pulse=-88, every=420, lasting=14)
-_STRAGGLER = Rhythm(level=98, swing=2, period=31)
-_SERVING = Rhythm(level=54, swing=24, period=71)
-_RANKING = Rhythm(level=9, swing=5, period=23)
-
-_SLURM = job(kind="slurm", id="184203", step="0")
-_SERVER = job(kind="container", id=digits(64, 4711), runtime="docker")
-_POD = job(
-    kind="pod",
-    id="7c1d0f52-93ab-4e0d-8a56-2f0b6c1e9d34",
-    runtime="cri-containerd",
-    container=digits(64, 4712),
-)
-
 
 def _rank(number: int) -> Program:
     """Return one rank of the training, on the GPU of its number."""
@@ -53,30 +27,18 @@ def _rank(number: int) -> Program:
     return Program(
         pid=412_907 + number,
         username="alice",
-        command_line=(
-            "/home/alice/envs/llm/bin/python",
-            "-u",
-            "train.py",
-            "--config=configs/llama3-8b-sft.yaml",
-            "--fsdp=full_shard",
-            "--bf16",
-            "--output=/scratch/alice/runs/sft-041",
-        ),
-        shares=(
-            Share(
-                gpu=number,
-                memory=71_240 * MIB + number * 38 * MIB,
-                rhythm=_STRAGGLER if hot else _TRAINING,
-                intensity=1.15 if hot else 0.92,
-                bandwidth=0.62,
-                pcie=1.4,
-                nvlink=210.0,
-            ),
-        ),
-        job=_SLURM,
+        command="/home/alice/envs/llm/bin/python -u train.py --config=configs/llama3-8b-sft.yaml"
+        " --fsdp=full_shard --bf16 --output=/scratch/alice/runs/sft-041",
+        gpus=(number,),
+        memory=71_240 * MIB + number * 38 * MIB,
+        load=Rhythm(98, 2) if hot else Rhythm(97, 3, dip=88),
+        intensity=1.15 if hot else 0.92,
+        bandwidth=0.62,
+        pcie=1.4,
+        nvlink=210.0,
+        job=job("slurm", "184203", step="0"),
         cpu_percent=104.0 + 3 * number,
         resident_memory=23 * GIB,
-        lifetime=2 * DAY,
         status="running",
         parent_pid=412_861,
         leases=(number,),
@@ -88,30 +50,18 @@ def _worker(number: int) -> Program:
     return Program(
         pid=88_214 + number,
         username="carol",
-        command_line=(
-            "/usr/bin/python3",
-            "/usr/local/bin/vllm",
-            "serve",
-            "mistralai/Mixtral-8x7B-Instruct-v0.1",
-            "--tensor-parallel-size=2",
-            "--gpu-memory-utilization=0.85",
-            "--port=8000",
-        ),
-        shares=(
-            Share(
-                gpu=4 + number,
-                memory=68_932 * MIB,
-                rhythm=_SERVING,
-                intensity=0.7,
-                bandwidth=0.8,
-                pcie=0.5,
-                nvlink=45.0,
-            ),
-        ),
-        job=_SERVER,
+        command="/usr/bin/python3 /usr/local/bin/vllm serve mistralai/Mixtral-8x7B-Instruct-v0.1"
+        " --tensor-parallel-size=2 --gpu-memory-utilization=0.85 --port=8000",
+        gpus=(4 + number,),
+        memory=68_932 * MIB,
+        load=Rhythm(54, 24),
+        intensity=0.7,
+        bandwidth=0.8,
+        pcie=0.5,
+        nvlink=45.0,
+        job=job("container", digits(64, 4711), runtime="docker"),
         cpu_percent=61.0,
         resident_memory=11 * GIB,
-        lifetime=3 * DAY,
         status="running",
         parent_pid=88_140,
     )
@@ -120,30 +70,33 @@ def _worker(number: int) -> Program:
 _NOTEBOOK = Program(
     pid=301_556,
     username="bob",
-    command_line=(
-        "/home/bob/miniforge3/envs/lab/bin/python",
-        "-m",
-        "ipykernel_launcher",
-        "-f",
-        "/home/bob/.local/share/jupyter/runtime/kernel-5e0c1f2a.json",
-    ),
-    shares=(Share(gpu=6, memory=60 * GIB),),
-    job=job(kind="unit", id="jupyter-bob.service"),
+    command="/home/bob/miniforge3/envs/lab/bin/python -m ipykernel_launcher"
+    " -f /home/bob/.local/share/jupyter/runtime/kernel-5e0c1f2a.json",
+    gpus=(6,),
+    memory=60 * GIB,
+    job=job("unit", "jupyter-bob.service"),
     cpu_percent=0.1,
     resident_memory=7 * GIB,
-    lifetime=9 * HOUR,
     parent_pid=301_120,
 )
 
 _RANKER = Program(
     pid=519_033,
     username="dave",
-    command_line=("tritonserver", "--model-repository=/models", "--http-port=8080"),
-    shares=(Share(gpu=5, memory=6_318 * MIB, rhythm=_RANKING, intensity=0.5, bandwidth=0.4),),
-    job=_POD,
+    command="tritonserver --model-repository=/models --http-port=8080",
+    gpus=(5,),
+    memory=6_318 * MIB,
+    load=Rhythm(9, 5),
+    intensity=0.5,
+    bandwidth=0.4,
+    job=job(
+        "pod",
+        "7c1d0f52-93ab-4e0d-8a56-2f0b6c1e9d34",
+        runtime="cri-containerd",
+        container=digits(64, 4712),
+    ),
     cpu_percent=12.0,
     resident_memory=3 * GIB,
-    lifetime=DAY,
     parent_pid=518_976,
 )
 
@@ -161,14 +114,9 @@ DGX_H100 = Scene(
         )
         for index, bus in enumerate(_BUSES)
     ),
-    programs=(
-        *(_rank(number) for number in range(4)),
-        *(_worker(number) for number in range(2)),
-        _NOTEBOOK,
-        _RANKER,
-    ),
+    programs=(*map(_rank, range(4)), *map(_worker, range(2)), _NOTEBOOK, _RANKER),
     cpu_count=224,
-    cpus_per_socket=112,
+    sockets=2,
     memory=2048 * GIB,
     memory_used=164 * GIB,
 )
@@ -181,6 +129,7 @@ EMPTY_HOST = Scene(
         Card(board=L40S, bus=0x21, location=(0, 0, 0)),
         Card(board=L40S, bus=0x22, location=(0, 0, 1)),
     ),
+    sockets=2,
 )
 
 
@@ -196,123 +145,102 @@ LAPTOP = Scene(
 )
 
 
+_DESKTOP = (
+    Program(
+        pid=1_904,
+        username="root",
+        command="/usr/lib/xorg/Xorg vt2 -displayfd 3 -nolisten tcp",
+        gpus=(0,),
+        type="G",
+        memory=394 * MIB,
+        load=Rhythm(4, 2),
+        intensity=0.4,
+        job=job("unit", "session-2.scope"),
+        cpu_percent=3.0,
+        resident_memory=180 * MIB,
+    ),
+    Program(
+        pid=2_317,
+        username="alice",
+        command="/usr/bin/gnome-shell",
+        gpus=(0,),
+        type="G",
+        memory=212 * MIB,
+        job=job("unit", "org.gnome.Shell@x11.service"),
+        cpu_percent=5.0,
+        resident_memory=420 * MIB,
+        parent_pid=2_101,
+    ),
+    Program(
+        pid=18_442,
+        username="alice",
+        command="/opt/blender/blender /home/alice/scenes/harbour.blend",
+        gpus=(0,),
+        type="C+G",
+        memory=9_830 * MIB,
+        load=Rhythm(62, 18),
+        bandwidth=0.35,
+        job=job("unit", "app-gnome-blender-18442.scope"),
+        cpu_percent=212.0,
+        resident_memory=11 * GIB,
+        status="running",
+        parent_pid=2_101,
+    ),
+    Program(
+        pid=19_007,
+        username="alice",
+        command="obs --startrecording",
+        gpus=(0,),
+        type="C+G",
+        memory=388 * MIB,
+        load=Rhythm(6, 2),
+        intensity=0.5,
+        encoder=2.5,
+        job=job("unit", "app-gnome-obs-19007.scope"),
+        cpu_percent=24.0,
+        resident_memory=640 * MIB,
+        parent_pid=2_101,
+    ),
+)
+
 SINGLE = Scene(
     name="single",
     hostname="workstation-demo",
     cards=(Card(board=RTX_4090, bus=0x01, display=True, power_limit=400),),
-    programs=(
-        Program(
-            pid=1_904,
-            username="root",
-            command_line=("/usr/lib/xorg/Xorg", "vt2", "-displayfd", "3", "-nolisten", "tcp"),
-            shares=(
-                Share(
-                    gpu=0,
-                    type="G",
-                    memory=394 * MIB,
-                    rhythm=Rhythm(level=4, swing=2, period=13),
-                    intensity=0.4,
-                ),
-            ),
-            job=job(kind="unit", id="session-2.scope"),
-            cpu_percent=3.0,
-            resident_memory=180 * MIB,
-            lifetime=2 * DAY,
-        ),
-        Program(
-            pid=2_317,
-            username="alice",
-            command_line=("/usr/bin/gnome-shell",),
-            shares=(Share(gpu=0, type="G", memory=212 * MIB, intensity=0.4),),
-            job=job(kind="unit", id="org.gnome.Shell@x11.service"),
-            cpu_percent=5.0,
-            resident_memory=420 * MIB,
-            lifetime=2 * DAY,
-            parent_pid=2_101,
-        ),
-        Program(
-            pid=18_442,
-            username="alice",
-            command_line=("/opt/blender/blender", "/home/alice/scenes/harbour.blend"),
-            shares=(
-                Share(
-                    gpu=0,
-                    type="C+G",
-                    memory=9_830 * MIB,
-                    rhythm=Rhythm(level=62, swing=18, period=53),
-                    bandwidth=0.35,
-                ),
-            ),
-            job=job(kind="unit", id="app-gnome-blender-18442.scope"),
-            cpu_percent=212.0,
-            resident_memory=11 * GIB,
-            lifetime=5 * HOUR,
-            status="running",
-            parent_pid=2_101,
-        ),
-        Program(
-            pid=19_007,
-            username="alice",
-            command_line=("obs", "--startrecording"),
-            shares=(
-                Share(
-                    gpu=0,
-                    type="C+G",
-                    memory=388 * MIB,
-                    rhythm=Rhythm(level=6, swing=2, period=17),
-                    intensity=0.5,
-                    encoder=2.5,
-                ),
-            ),
-            job=job(kind="unit", id="app-gnome-obs-19007.scope"),
-            cpu_percent=24.0,
-            resident_memory=640 * MIB,
-            lifetime=3 * HOUR,
-            parent_pid=2_101,
-        ),
-    ),
-    cpu_count=32,
-    cpus_per_socket=32,
+    programs=_DESKTOP,
     memory=64 * GIB,
     memory_used=8 * GIB,
     swap=16 * GIB,
 )
 
 
-_CONTAINER = job(kind="container", id=digits(64, 4901), runtime="docker")
+def _diffusion(number: int) -> Program:
+    """Return one of the two image trainings."""
+    slurm, docker = job("slurm", "77120", step="0"), digits(64, 4901)
+    return Program(
+        pid=66_120 + 13 * number,
+        username=("carol", "dave")[number],
+        command=f"python train_diffusion.py --resolution=1024 --run={number}",
+        gpus=(number,),
+        memory=36_864 * MIB,
+        load=Rhythm(92, 6, dip=70),
+        bandwidth=0.55,
+        job=job("container", docker, runtime="docker") if number else slurm,
+        cpu_percent=130.0,
+        resident_memory=14 * GIB,
+        status="running",
+    )
+
 
 _ORPHANS = tuple(
     Holder(
         pid=58_704 + number,
-        start_ticks=41_217_733 + 3 * number,
+        start_ticks=21_217_733 + 3 * number,
         username=clean("erin"),
         command_line=tuple(map(clean, ("python", "train.py", "--num-workers=2"))),
     )
     for number in range(2)
 )
-
-
-def _diffusion(number: int) -> Program:
-    """Return one of the two image trainings."""
-    return Program(
-        pid=66_120 + 13 * number,
-        username=("carol", "dave")[number],
-        command_line=("python", "train_diffusion.py", "--resolution=1024", f"--run={number}"),
-        shares=(
-            Share(
-                gpu=number,
-                memory=36_864 * MIB,
-                rhythm=Rhythm(level=92, swing=6, period=27, pulse=-70, every=330, lasting=18),
-                bandwidth=0.55,
-            ),
-        ),
-        job=_CONTAINER if number else job(kind="slurm", id="77120", step="0"),
-        cpu_percent=130.0,
-        resident_memory=14 * GIB,
-        lifetime=20 * HOUR,
-        status="running",
-    )
-
 
 LOST = Scene(
     name="lost",
@@ -327,39 +255,33 @@ LOST = Scene(
             location=(1, 3, 0),
             orphaned=5_324 * MIB,
             holders=_ORPHANS,
-            xids=(Xid(code=45, every=HOUR / 4),),
+            xid=45,
         ),
     ),
-    programs=tuple(_diffusion(number) for number in range(2)),
+    programs=tuple(map(_diffusion, range(2))),
     cpu_count=64,
-    cpus_per_socket=32,
+    sockets=2,
     memory=512 * GIB,
     memory_used=22 * GIB,
 )
 
 
 _PCIE_BUSES = (0x04, 0x05, 0x08, 0x09, 0x84, 0x85, 0x88, 0x89)
-_WORKING = Rhythm(level=78, swing=14, period=19, pulse=-60, every=240, lasting=20)
 
 _HOLDER = Program(
     pid=20_817,
     username="bob",
-    command_line=("python", "train_resnet.py", "--data", "/data/imagenet", "--epochs", "90"),
-    shares=tuple(
-        Share(
-            gpu=gpu,
-            memory=10_854 * MIB,
-            rhythm=_WORKING if gpu == 0 else IDLE,
-            intensity=0.95,
-            bandwidth=0.6,
-            pcie=2.5,
-        )
-        for gpu in range(8)
-    ),
-    job=job(kind="unit", id="session-41.scope"),
+    command="python train_resnet.py --data /data/imagenet --epochs 90",
+    gpus=(0,),
+    holds=tuple(range(1, 8)),
+    memory=10_854 * MIB,
+    load=Rhythm(78, 14, dip=60),
+    intensity=0.95,
+    bandwidth=0.6,
+    pcie=2.5,
+    job=job("unit", "session-41.scope"),
     cpu_percent=386.0,
     resident_memory=29 * GIB,
-    lifetime=31 * HOUR,
     status="running",
     parent_pid=20_455,
 )
@@ -381,7 +303,7 @@ PCIE_1080TI = Scene(
     driver_version="535.261.03",
     cuda_version=12020,
     cpu_count=40,
-    cpus_per_socket=20,
+    sockets=2,
     memory=256 * GIB,
     memory_used=14 * GIB,
     swap=8 * GIB,
@@ -389,32 +311,51 @@ PCIE_1080TI = Scene(
 
 
 _SLICES = (
-    MigSlice(
+    MigSlice(0, "3g.40gb", 2, memory=40_192 * MIB, multiprocessor_count=42, slices=3),
+    MigSlice(1, "2g.20gb", 3, memory=19_968 * MIB, multiprocessor_count=28, slices=2),
+    MigSlice(3, "1g.10gb", 9, memory=9_728 * MIB, multiprocessor_count=14, slices=1),
+)
+
+_SHARING = (
+    Program(
+        pid=7_781,
+        username="alice",
+        command="python3 finetune.py --model bert-large",
+        gpus=(0,),
         slot=0,
-        profile="3g.40gb",
-        gpu_instance=2,
-        compute_instance=0,
-        memory=40_192 * MIB,
-        multiprocessor_count=42,
-        slices=3,
+        memory=31_744 * MIB,
+        load=Rhythm(38, 4),
+        job=job(
+            "pod",
+            "e1b7b0aa-5a52-4bb5-9f0c-6f8f8d9d3c11",
+            runtime="cri-containerd",
+            container=digits(64, 4801),
+        ),
+        cpu_percent=98.0,
+        resident_memory=9 * GIB,
+        status="running",
     ),
-    MigSlice(
+    Program(
+        pid=7_902,
+        username="bob",
+        command="python3 -m ipykernel_launcher -f /tmp/kernel-81.json",
+        gpus=(0,),
         slot=1,
-        profile="2g.20gb",
-        gpu_instance=3,
-        compute_instance=0,
-        memory=19_968 * MIB,
-        multiprocessor_count=28,
-        slices=2,
+        memory=4_608 * MIB,
+        job=job("unit", "jupyter-bob.service"),
+        cpu_percent=0.2,
     ),
-    MigSlice(
-        slot=3,
-        profile="1g.10gb",
-        gpu_instance=9,
-        compute_instance=0,
-        memory=9_728 * MIB,
-        multiprocessor_count=14,
-        slices=1,
+    Program(
+        pid=9_340,
+        username="carol",
+        command="/opt/conda/bin/python simulate.py --steps=2000000",
+        gpus=(1,),
+        memory=22_528 * MIB,
+        load=Rhythm(88, 7),
+        bandwidth=0.7,
+        job=job("slurm", "184377", step="batch"),
+        cpu_percent=100.0,
+        status="running",
     ),
 )
 
@@ -422,59 +363,12 @@ MIG = Scene(
     name="mig",
     hostname="a100-mig-demo",
     cards=(
-        Card(board=A100_PCIE, bus=0x17, slices=_SLICES, mig=True),
+        Card(board=A100_PCIE, bus=0x17, slices=_SLICES),
         Card(board=A100_PCIE, bus=0xCA, location=(1, 1, 0)),
     ),
-    programs=(
-        Program(
-            pid=7_781,
-            username="alice",
-            command_line=("python3", "finetune.py", "--model", "bert-large"),
-            shares=(
-                Share(
-                    gpu=0, slot=0, memory=31_744 * MIB, rhythm=Rhythm(level=38, swing=4, period=29)
-                ),
-            ),
-            job=job(
-                kind="pod",
-                id="e1b7b0aa-5a52-4bb5-9f0c-6f8f8d9d3c11",
-                runtime="cri-containerd",
-                container=digits(64, 4801),
-            ),
-            cpu_percent=98.0,
-            resident_memory=9 * GIB,
-            lifetime=14 * HOUR,
-            status="running",
-        ),
-        Program(
-            pid=7_902,
-            username="bob",
-            command_line=("python3", "-m", "ipykernel_launcher", "-f", "/tmp/kernel-81.json"),
-            shares=(Share(gpu=0, slot=1, memory=4_608 * MIB),),
-            job=job(kind="unit", id="jupyter-bob.service"),
-            cpu_percent=0.2,
-            lifetime=6 * HOUR,
-        ),
-        Program(
-            pid=9_340,
-            username="carol",
-            command_line=("/opt/conda/bin/python", "simulate.py", "--steps=2000000"),
-            shares=(
-                Share(
-                    gpu=1,
-                    memory=22_528 * MIB,
-                    rhythm=Rhythm(level=88, swing=7, period=37),
-                    bandwidth=0.7,
-                ),
-            ),
-            job=job(kind="slurm", id="184377", step="batch"),
-            cpu_percent=100.0,
-            lifetime=DAY,
-            status="running",
-        ),
-    ),
+    programs=_SHARING,
     cpu_count=64,
-    cpus_per_socket=32,
+    sockets=2,
     memory=512 * GIB,
     memory_used=40 * GIB,
 )
@@ -483,47 +377,42 @@ MIG = Scene(
 _CARDS, _PROGRAMS = 64, 500
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 _COMMANDS = (
-    ("python", "worker.py", "--queue=embeddings"),
-    ("/opt/conda/bin/python", "-m", "vllm.entrypoints.openai.api_server", "--port=8000"),
-    ("julia", "--project=@solver", "solve.jl"),
-    ("gmx_mpi", "mdrun", "-deffnm", "md_0_1", "-nb", "gpu"),
-    ("ffmpeg", "-hwaccel", "cuda", "-i", "rtsp://camera/stream", "-c:v", "h264_nvenc", "out.mp4"),
+    "python worker.py --queue=embeddings",
+    "/opt/conda/bin/python -m vllm.entrypoints.openai.api_server --port=8000",
+    "julia --project=@solver solve.jl",
+    "gmx_mpi mdrun -deffnm md_0_1 -nb gpu",
+    "ffmpeg -hwaccel cuda -i rtsp://camera/stream -c:v h264_nvenc out.mp4",
 )
 
 
 def _job_of(number: int) -> Job:
     """Return a job of each kind in turn."""
     if number % 4 == 0:
-        return job(kind="slurm", id=str(200_000 + number // 4), step="0")
+        return job("slurm", str(200_000 + number // 4), step="0")
     if number % 4 == 1:
-        return job(kind="container", id=digits(64, 5000 + number), runtime="docker")
+        return job("container", digits(64, 5000 + number), runtime="docker")
     if number % 4 == 2:
-        return job(kind="pod", id=f"00000000-0000-4000-8000-{number:012x}", runtime="crio")
-    return job(kind="unit", id=f"inference@{number}.service")
+        return job("pod", f"00000000-0000-4000-8000-{number:012x}", runtime="crio")
+    return job("unit", f"inference@{number}.service")
 
 
 def _program(number: int) -> Program:
     """Return one process: a third of them idle, a few transcoding, a few clients of MPS."""
-    command = number % len(_COMMANDS)
-    level = 3 + 6 * unit(number, 1)
+    command = _COMMANDS[number % len(_COMMANDS)]
+    transcodes = command.startswith("ffmpeg")
     return Program(
         pid=100_000 + 37 * number,
         username=_USERS[number % len(_USERS)],
-        command_line=(*_COMMANDS[command], f"--id={number}"),
-        shares=(
-            Share(
-                gpu=number % _CARDS,
-                memory=(600 + int(4400 * unit(number, 2))) * MIB,
-                type="M+C" if number % 50 == 0 else "C",
-                rhythm=IDLE if number % 3 == 0 else Rhythm(level=level, swing=2.0, period=41),
-                encoder=1.5 if command == 4 else 0.0,
-                decoder=0.8 if command == 4 else 0.0,
-            ),
-        ),
+        command=f"{command} --id={number}",
+        gpus=(number % _CARDS,),
+        memory=(600 + int(4400 * unit(number, 2))) * MIB,
+        type="M+C" if number % 50 == 0 else "C",
+        load=Rhythm(3 + int(6 * unit(number, 1)), 2) if number % 3 else IDLE,
+        encoder=1.5 if transcodes else 0.0,
+        decoder=0.8 if transcodes else 0.0,
         job=_job_of(number),
         cpu_percent=40 * unit(number, 3),
         resident_memory=int((1 + 6 * unit(number, 4)) * GIB),
-        lifetime=(2 + 40 * unit(number, 5)) * HOUR,
     )
 
 
@@ -539,24 +428,16 @@ MANY = Scene(
         )
         for index in range(_CARDS)
     ),
-    programs=tuple(_program(number) for number in range(_PROGRAMS)),
+    programs=tuple(map(_program, range(_PROGRAMS))),
     cpu_count=512,
-    cpus_per_socket=256,
+    sockets=2,
     memory=4096 * GIB,
     memory_used=96 * GIB,
 )
 
 
-SCENES: dict[str, Scene] = {
-    "dgx-h100": DGX_H100,
-    "pcie-1080ti": PCIE_1080TI,
-    "mig": MIG,
-    "laptop": LAPTOP,
-    "lost": LOST,
-    "single": SINGLE,
-    "many": MANY,
-    "empty": EMPTY_HOST,
-}
+_SCENES = (DGX_H100, PCIE_1080TI, MIG, LAPTOP, LOST, SINGLE, MANY, EMPTY_HOST)
+SCENES = {scene.name: scene for scene in _SCENES}
 """Every simulated host by its name, the default first."""
 
 

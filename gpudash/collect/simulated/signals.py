@@ -1,14 +1,15 @@
-"""How busy a made-up program is over time: two sine waves and a pulse train.
+"""How busy a made-up program is over time, and what identifies made-up things.
 
-Their integral has a closed form, so that counters and temperatures need no memory of the past and
-every instant can be computed on its own.
+A load changes every second and repeats after some minutes, so that every instant can be computed
+on its own, and counters from the sums of its seconds.
 """
 
 from __future__ import annotations
 
-from math import cos, floor, pi, tau
-
-from msgspec import Struct
+from functools import cache
+from itertools import accumulate
+from math import sin, tau
+from typing import NamedTuple
 
 _MASK = (1 << 64) - 1
 
@@ -29,11 +30,6 @@ def unit(*keys: int) -> float:
     return (mix(*keys) >> 11) / (1 << 53)
 
 
-def wobble(*keys: int) -> float:
-    """Return a number from -1 up to, but without, 1, zero on average."""
-    return 2 * unit(*keys) - 1
-
-
 def key(text: str) -> int:
     """Return a text as a key for the other functions."""
     return int.from_bytes(text.encode(), "little")
@@ -51,75 +47,59 @@ def uuid(*keys: int) -> str:
     return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
 
 
-_SLOW, _FAST, _RATIO = 0.65, 0.35, 0.377
+_PERIOD = 300
+_DIP_SECONDS = 14
+_WAVE = [
+    0.65 * sin(5 * tau * second / _PERIOD) + 0.35 * sin(13 * tau * second / _PERIOD)
+    for second in range(_PERIOD)
+]
 
 
-class Rhythm(Struct, frozen=True, kw_only=True):
-    """Utilization in percent: `level` ± `swing`, changed by `pulse` for a while in every cycle.
+def wave(now: float) -> float:
+    """Return a number from -1 to 1, another one every second."""
+    return _WAVE[int(now) % _PERIOD]
 
-    `level - swing + pulse` and `level + swing + pulse` must stay within 0 and 100.
-    """
 
-    level: float = 0.0
-    swing: float = 0.0
-    period: float = 47.0
-    pulse: float = 0.0
-    every: float = 300.0
-    lasting: float = 12.0
+class Rhythm(NamedTuple):
+    """Utilization in percent: `level` ± `swing`, less `dip` for a while every five minutes."""
 
-    @property
-    def lowest(self) -> float:
-        """The least it can be."""
-        return self.level - self.swing + min(0.0, self.pulse)
-
-    @property
-    def highest(self) -> float:
-        """The most it can be."""
-        return self.level + self.swing + max(0.0, self.pulse)
+    level: int = 0
+    swing: int = 0
+    dip: int = 0
 
 
 IDLE = Rhythm()
 """Never busy."""
 
 
+@cache
+def _seconds(rhythm: Rhythm) -> tuple[list[float], list[float]]:
+    """Return the utilization in each second of a period, and the sums up to each."""
+    level, swing, dip = rhythm
+    values = [level + swing * each for each in _WAVE]
+    values[:_DIP_SECONDS] = [value - dip for value in values[:_DIP_SECONDS]]
+    return values, list(accumulate(values, initial=0.0))
+
+
 class Signal:
-    """A rhythm with its phases fixed by a seed, so that two programs do not move in step."""
+    """A rhythm with a phase, so that two programs do not move in step."""
 
-    __slots__ = ("_offset", "_rhythm", "_waves")
+    __slots__ = ("_phase", "_sums", "_values")
 
-    def __init__(self, rhythm: Rhythm, seed: int) -> None:
-        self._rhythm = rhythm
-        self._waves = tuple(
-            (rhythm.swing * share, tau / (rhythm.period * stretch), tau * unit(seed, number))
-            for number, (share, stretch) in enumerate(((_SLOW, 1.0), (_FAST, _RATIO)))
-            if rhythm.swing
-        )
-        self._offset = rhythm.every * unit(seed, 2)
+    def __init__(self, rhythm: Rhythm, phase: int) -> None:
+        self._values, self._sums = _seconds(rhythm)
+        self._phase = phase % _PERIOD
 
     def value(self, now: float) -> float:
         """Return the utilization in percent at an instant."""
-        total = self._rhythm.level
-        for amplitude, speed, phase in self._waves:
-            total += amplitude * cos(speed * now + phase)
-        if self._rhythm.pulse and self._position(now)[1] < self._rhythm.lasting:
-            total += self._rhythm.pulse
-        return total
+        return self._values[(int(now) + self._phase) % _PERIOD]
 
-    def integral(self, start: float, end: float) -> float:
+    def total(self, start: float, end: float) -> float:
         """Return percent times seconds between two instants."""
-        return self._antiderivative(end) - self._antiderivative(start)
+        return self._until(end) - self._until(start)
 
-    def _position(self, now: float) -> tuple[int, float]:
-        """Return (cycles done, seconds into this one) of the pulse train."""
-        cycles = floor((now + self._offset) / self._rhythm.every)
-        return cycles, now + self._offset - cycles * self._rhythm.every
-
-    def _antiderivative(self, now: float) -> float:
-        total = self._rhythm.level * now
-        for amplitude, speed, phase in self._waves:
-            total += amplitude / speed * cos(speed * now + phase - pi / 2)
-        if self._rhythm.pulse:
-            cycles, seconds = self._position(now)
-            lasting = self._rhythm.lasting
-            total += self._rhythm.pulse * (cycles * lasting + min(seconds, lasting))
-        return total
+    def _until(self, now: float) -> float:
+        periods, rest = divmod(now + self._phase, _PERIOD)
+        second = int(rest)
+        part = self._values[second] * (rest - second)
+        return periods * self._sums[-1] + self._sums[second] + part

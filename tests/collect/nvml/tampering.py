@@ -151,7 +151,7 @@ class HotplugMachine(Machine):
         return self.host.identity(address)
 
     def _utilization(self, handle: Any) -> Any:
-        self._there(handle.device.index)
+        self._there(handle.index)
         return self._rates(handle)
 
     def _there(self, number: int) -> int:

@@ -142,7 +142,7 @@ def device_after(machine: Machine, ticks: int) -> Device:
 def erring(number: int, link: int, per_second: int) -> Callable[[Any, float], None]:
     def change(entry: Any, passed: float) -> None:
         if entry.fieldId == number and entry.scopeId == link:
-            entry.value.uiVal = 100 + round(passed * per_second)
+            entry.value.sllVal = 100 + round(passed * per_second)
 
     return change
 
@@ -181,7 +181,7 @@ def test_the_link_that_errs_is_named() -> None:
 def test_a_counter_that_falls_back_is_no_negative_rate() -> None:
     def change(entry: Any, passed: float) -> None:
         if entry.fieldId == CRC:
-            entry.value.uiVal = 5000 if passed < 5 else 1
+            entry.value.sllVal = 5000 if passed < 5 else 1
 
     device = device_after(tampered(change), 14)
     assert device.nvlink_crc_error_count == 18
@@ -194,7 +194,7 @@ def test_a_newer_chip_counts_recoveries_and_receive_errors_elsewhere() -> None:
         if entry.fieldId in (CRC, REPLAY, RECOVERY):
             entry.nvmlReturn = codes.NOT_SUPPORTED
         if entry.fieldId in (RECEIVE, EVENTS):
-            entry.nvmlReturn, entry.value.uiVal = 0, 2
+            entry.nvmlReturn, entry.value.sllVal = 0, 2
 
     machine = tampered(change)
     machine.driver.replaced[ERROR_CALL] = machine.driver.error(codes.NOT_SUPPORTED)
@@ -281,7 +281,7 @@ def counting(machine: Machine, count: int, up: frozenset[int]) -> Machine:
         entries = genuine(handle, ids)
         for entry in entries:
             if entry.fieldId == 91:
-                entry.value.uiVal = count
+                entry.value.sllVal = count
         return entries
 
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer

@@ -115,7 +115,7 @@ def test_a_counter_that_exceeds_32_bits_never_goes_round() -> None:
 
 def wrap(entry: Any) -> None:
     if entry.fieldId in (PCIE_TX, 198):
-        entry.value.ullVal %= 2**32
+        entry.value.sllVal %= 2**32
 
 
 def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed() -> None:

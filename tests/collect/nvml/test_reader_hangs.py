@@ -40,7 +40,7 @@ class Hanging:
         return getattr(self._library, self._name)(*arguments)
 
     def _index(self, arguments: tuple[Any, ...]) -> Any:
-        return None if self._place is None else arguments[0].device.index
+        return None if self._place is None else arguments[0].gpu.index
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def first_link(numbers: dict[int, int]) -> NvLink:
     def answer(handle: Any, ids: Any) -> Any:
         entries = genuine(handle, ids)
         for entry in entries:
-            entry.nvmlReturn, entry.value.uiVal = codes.SUCCESS, numbers[entry.fieldId]
+            entry.nvmlReturn, entry.value.sllVal = codes.SUCCESS, numbers[entry.fieldId]
         return entries
 
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer

@@ -54,7 +54,7 @@ def test_a_number_of_links_that_cannot_be_is_none() -> None:
         entries = genuine(handle, ids)
         for entry in entries:
             if entry.fieldId == 147:
-                entry.value.uiVal = 0xFFFFFFFF
+                entry.value.sllVal = 0xFFFFFFFF
         return entries
 
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
@@ -77,7 +77,7 @@ def test_what_gpus_come_and_go_costs_only_what_was_not_read() -> None:
     rates = machine.host.library.nvmlDeviceGetUtilizationRates
 
     def lost(handle: Any) -> object:
-        is_third = handle.device.index == 2
+        is_third = handle.index == 2
         return machine.driver.error(codes.GPU_IS_LOST)() if is_third else rates(handle)
 
     machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = lost

@@ -207,7 +207,7 @@ def test_energy_that_begins_again_tells_of_a_reset() -> None:
         values = genuine(handle, ids)
         for value in values:
             if value.fieldId == 83:
-                value.value.ullVal -= used
+                value.value.sllVal -= used
         return values
 
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = anew
@@ -493,10 +493,9 @@ def test_the_xid_of_a_lost_gpu_arrives_with_another_one() -> None:
 
 def test_xids_are_routed_again_after_the_driver_was_released() -> None:
     machine = Sets()
-    late = machine.xid(79, of=2)
     machine.reader.close()
     machine.read()
-    machine.arriving[8] = [late]
+    machine.arriving[8] = [machine.xid(79, of=2)]
     assert machine.counts()[2] == {79: 1}
 
 
