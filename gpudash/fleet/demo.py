@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from math import inf, sin
 from random import Random
 from typing import NamedTuple
@@ -54,8 +55,7 @@ _MODELS = (
     _Model(SafeText("NVIDIA A100-SXM4-80GB"), 80 * _GIB, 400_000, 58_000, 1410),
     _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
 )
-_NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
-_USERS = tuple(map(SafeText, _NAMES))
+_USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
 
 
 class Event(NamedTuple):
@@ -66,6 +66,8 @@ class Event(NamedTuple):
     at: float
     """Seconds from the start of the fleet, negative for before."""
     gpus: tuple[int, ...] = ()
+    load: str = ""
+    """What its GPUs do from then on, as one job; empty for what they would anyway."""
     user: str = ""
 
 
@@ -76,9 +78,6 @@ class _Task(NamedTuple):
     kind: str
     level: float
     since: float
-
-
-_NONE = _Task(None, "free", 0.0, 0.0)
 
 
 class DemoSource:
@@ -102,10 +101,10 @@ class DemoSource:
         self.events: tuple[Event, ...] = () if is_calm else _events(hosts, gpus)
         self._by_host: dict[int, list[Event]] = {}
         for event in self.events:
-            for host in _block(event.hosts[0]) if event.kind == "straggler" else event.hosts:
+            for host in event.hosts:
                 self._by_host.setdefault(host, []).append(event)
         self._planned = lru_cache(4 * hosts + 64)(self._plan)
-        self._job = lru_cache(4 * hosts + 64)(self._job_of)
+        self._task = lru_cache(4 * hosts + 64)(self._task_of)
         digits = max(2, len(str(hosts)))
         self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
         self._racks = [SafeText(f"r{host // _RACK + 1:02d}") for host in range(hosts)]
@@ -175,19 +174,6 @@ class DemoSource:
         parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:])
         return SafeText(f"{text[:3]}-{'-'.join(parts)}")
 
-    def _job_of(self, key: str, kind: str, user: str = "") -> FleetJob:
-        """Return a job by what identifies it, without GPUs."""
-        dice = Random(f"{self._seed}/{key}")
-        names = {"infer": "serve", "dev": "notebook"}
-        return FleetJob(
-            id=SafeText(str(100_000 + dice.randrange(800_000))),
-            name=SafeText(f"{names.get(kind, 'train')}-{dice.randrange(1 << 16):04x}"),
-            user=SafeText(user or dice.choice(_USERS)),
-            partition=SafeText("debug" if kind == "dev" else "gpu"),
-            state=SafeText("RUNNING"),
-            limit_seconds=48 * _HOUR,
-        )
-
     def _tasks(self, host: int, now: float) -> Sequence[_Task]:
         block = host // _BLOCK
         phase = (block * 7919 % 97) / 97 * _SLOT
@@ -199,50 +185,49 @@ class DemoSource:
         """Return what each GPU of a host does in a slot; `_live` changes when an event begins."""
         tasks = self._usual(host, slot, since)
         for event in self._by_host.get(host, ())[:_live]:
-            at = self._start + event.at
-            if event.kind in ("held", "unused", "kept-alive"):
-                key = f"{event.kind}/{host}"
-                job = self._job(key, event.kind, event.user)
+            if event.load:
+                key = f"{event.kind}/{event.hosts[0]}"
+                task = self._task(key, event.load, 1.0, self._start + event.at, event.user)
                 for gpu in event.gpus:
-                    tasks[gpu] = _Task(job, event.kind, 1.0, at)
-            elif event.kind == "straggler":
-                job = self._job("straggler", "train")
-                tasks = [_Task(job, "train", 0.97, at)] * self._gpus
-            elif event.kind == "hot":
-                # Of one GPU each: no other waits for it.
-                for gpu in event.gpus:
-                    job = self._job(f"hot/{host}/{gpu}", "train")
-                    tasks[gpu] = _Task(job, "train", 0.97, at)
-            elif event.kind == "fragmented":
-                tasks[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
-            elif event.kind == "draining":
-                tasks = [_NONE._replace(since=at)] * self._gpus
+                    tasks[gpu] = task
         return tasks
 
+    def _task_of(self, key: str, kind: str, level: float, since: float, user: str = "") -> _Task:
+        """Return a task of the job that `key` identifies, or of none on a free GPU."""
+        if kind == "free":
+            return _Task(None, kind, level, since)
+        dice = Random(f"{self._seed}/{key}")
+        names = {"infer": "serve", "dev": "notebook"}
+        job = FleetJob(
+            id=SafeText(str(100_000 + dice.randrange(800_000))),
+            name=SafeText(f"{names.get(kind, 'train')}-{dice.randrange(1 << 16):04x}"),
+            user=SafeText(user or dice.choice(_USERS)),
+            partition=SafeText("debug" if kind == "dev" else "gpu"),
+            state=SafeText("RUNNING"),
+            limit_seconds=48 * _HOUR,
+        )
+        return _Task(job, kind, level, since)
+
     def _usual(self, host: int, slot: int, since: float) -> list[_Task]:
-        block, first = host // _BLOCK, host // _BLOCK * _BLOCK
+        block = host // _BLOCK
         dice = Random(f"{self._seed}/{block}/{slot}")
         mode, level = dice.random(), 0.86 + dice.random() / 10
-        if mode < 0.4 and first + _BLOCK <= self._count:
-            job = self._job(f"b{block}/{slot}", "train")
-            return [_Task(job, "train", level, since)] * self._gpus
+        if mode < 0.4 and (block + 1) * _BLOCK <= self._count:
+            return [self._task(f"b{block}/{slot}", "train", level, since)] * self._gpus
         own = Random(f"{self._seed}/{host}/{slot}/h")
         if mode < 0.75 or self._is_calm:
-            if own.random() < 0.04:
-                return [_NONE._replace(since=since)] * self._gpus
-            kind = "infer" if own.random() < 0.33 else "train"
-            job = self._job(f"h{host}/{slot}", kind)
-            return [_Task(job, kind, 0.6 + own.random() / 3, since)] * self._gpus
+            is_free, is_served = own.random() < 0.04, own.random() < 0.33
+            kind = "free" if is_free else "infer" if is_served else "train"
+            task = self._task(f"h{host}/{slot}", kind, 0.6 + own.random() / 3, since)
+            return [task] * self._gpus
         tasks: list[_Task] = []
         while len(tasks) < self._gpus:
-            width = min(own.choice((1, 2)), self._gpus - len(tasks))
-            if own.random() < 0.15:
-                tasks += [_NONE._replace(since=since)] * width
-                continue
-            kind = own.choice(("train", "infer", "dev"))
-            job = self._job(f"g{host}/{slot}/{len(tasks)}", kind)
-            tasks += [_Task(job, kind, 0.5 + own.random() / 2, since)] * width
-        return tasks
+            width = own.choice((1, 2))
+            kind = "free" if own.random() < 0.15 else own.choice(("train", "infer", "dev"))
+            key = f"g{host}/{slot}/{len(tasks)}"
+            level = 0.0 if kind == "free" else 0.5 + own.random() / 2
+            tasks += [self._task(key, kind, level, since)] * width
+        return tasks[: self._gpus]
 
     # Numbers
 
@@ -270,39 +255,33 @@ class DemoSource:
 
     def _devices(self, host: int, now: float, events: Sequence[Event]) -> list[FleetDevice]:
         tasks = self._tasks(host, now)
-        if not events and host % 50 != 17:
-            return [self._device(host, g, now, tasks[g], ()) for g in range(self._gpus)]
         devices = []
         for gpu, task in enumerate(tasks):
-            flags = [e.kind for e in events if gpu in e.gpus and host in e.hosts]
-            device = self._device(host, gpu, now, task, flags)
-            devices += self._divided(device) if not events and not gpu else [device]
+            flags = [event.kind for event in events if gpu in event.gpus] if events else ()
+            devices.append(self._device(host, gpu, now, task, flags))
+        if host % 50 == 17 and not events:
+            devices[:1] = self._divided(devices[0])
         return devices
 
     def _divided(self, gpu: FleetDevice) -> list[FleetDevice]:
         """Return a GPU in two MIG instances, for which the driver reports no utilization."""
+        whole = replace(gpu, gpu_utilization_percent=None, idle_seconds=None)
         half = replace(
-            gpu,
+            whole,
             name=SafeText(f"{gpu.name} MIG 3g.40gb"),
             parent_uuid=gpu.uuid,
-            gpu_utilization_percent=None,
             memory_used_bytes=(gpu.memory_used_bytes or 0) // 2,
             memory_total_bytes=(gpu.memory_total_bytes or 0) // 2,
             temperature_celsius=None,
             power_usage_mw=None,
             enforced_power_limit_mw=None,
-            idle_seconds=None,
         )
+        uuids = [self._uuid(f"MIG-{gpu.uuid}-{number}") for number in (1, 2)]
         halves = [
-            replace(
-                half,
-                index=number,
-                label=device_label(number, gpu.index),
-                uuid=self._uuid(f"MIG-{gpu.uuid}-{number}"),
-            )
-            for number in (1, 2)
+            replace(half, index=number, label=device_label(number, gpu.index), uuid=uuid)
+            for number, uuid in enumerate(uuids, 1)
         ]
-        return [replace(gpu, gpu_utilization_percent=None, idle_seconds=None), *halves]
+        return [whole, *halves]
 
     def _device(
         self, host: int, gpu: int, now: float, task: _Task, flags: Sequence[str]
@@ -317,7 +296,12 @@ class DemoSource:
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
         wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
-        used, share, tensor, dram = _load(task, 4 * wave + 4 * noise)
+        percent, share, tensor, dram = _LOADS[task.kind]
+        tensor, dram = tensor * task.level, dram * task.level
+        used = 0.0
+        if percent:
+            spread = 0.0 if kind == "kept-alive" else 4 * wave + 4 * noise
+            used = max(6.0, min(100.0, round(percent * task.level + spread)))
         clock, limit, degrees = model.clock_mhz if kind != "free" else 345, model.limit_mw, 0
         power = model.idle_mw + (limit - model.idle_mw) * (0.2 + 1.1 * tensor) * used / 100
         if kind == "kept-alive":
@@ -356,20 +340,19 @@ class DemoSource:
         step = request.span_seconds / (request.points - 1)
         times = [end - step * (request.points - 1 - i) for i in range(request.points)]
         names = set(request.hosts)
-        chosen = [host for host in range(self._count) if self._names[host] in names]
-        if not names:
-            chosen = list(range(0, self._count, -(-self._count // _MEAN_OF)))
-        lines: dict[tuple[int, int], list[float | None]] = {}
-        for moment in times:
-            known = {host: self._values(host, moment, request.metric) for host in chosen}
-            if not names:
-                known = {-1: [value for values in known.values() for value in values]}
-            for host, values in known.items():
-                if request.by_device and names:
-                    for gpu, value in enumerate(values):
-                        lines.setdefault((host, gpu), []).append(value)
-                else:
-                    lines.setdefault((host, -1), []).append(_mean(values))
+        chosen = range(0, self._count, 1 if names else -(-self._count // _MEAN_OF))
+        hosts = [host for host in chosen if not names or self._names[host] in names]
+        past = [[self._values(host, moment, request.metric) for moment in times] for host in hosts]
+        if names:
+            lines = [
+                line
+                for host, values in zip(hosts, past, strict=True)
+                for line in self._lines(host, values, by_device=request.by_device)
+            ]
+        else:
+            lines = [
+                FleetLine(values=tuple(_mean(chain(*each)) for each in zip(*past, strict=True)))
+            ]
         return FleetChart(
             metric=request.metric,
             span_seconds=request.span_seconds,
@@ -378,16 +361,20 @@ class DemoSource:
             hosts=tuple(map(clean, request.hosts)),
             end=datetime.fromtimestamp(end, timezone.utc),
             step_seconds=step,
-            lines=tuple(
-                FleetLine(
-                    host=None if host < 0 else self._names[host],
-                    uuid=None if gpu < 0 else self._uuids[host * self._gpus + gpu],
-                    index=None if gpu < 0 else gpu,
-                    values=tuple(values),
-                )
-                for (host, gpu), values in lines.items()
-            ),
+            lines=tuple(lines),
         )
+
+    def _lines(
+        self, host: int, past: Sequence[Sequence[float | None]], *, by_device: bool
+    ) -> list[FleetLine]:
+        """Return the line of a host, or those of its GPUs, whose values are known a moment each."""
+        name, first = self._names[host], host * self._gpus
+        if not by_device:
+            return [FleetLine(host=name, values=tuple(map(_mean, past)))]
+        return [
+            FleetLine(host=name, uuid=self._uuids[first + gpu], index=gpu, values=values)
+            for gpu, values in enumerate(zip(*past, strict=True))
+        ]
 
     def _values(self, host: int, moment: float, metric: str) -> list[float | None]:
         known = self._host(host, moment)
@@ -398,26 +385,9 @@ class DemoSource:
         return [value if isinstance(value, (int, float)) else None for value in values]
 
 
-def _block(host: int) -> range:
-    """Return the hosts that jobs span of which this is one."""
-    first = host // _BLOCK * _BLOCK
-    return range(first, first + _BLOCK)
-
-
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _load(task: _Task, spread: float) -> tuple[float, float, float, float]:
-    """Return utilization in percent, and shares of memory, tensor cores and DRAM in use."""
-    percent, share, tensor, dram = _LOADS[task.kind]
-    if not percent:
-        return 0.0, share, tensor, dram
-    if task.kind == "kept-alive":
-        spread = 0
-    used = max(6.0, min(100.0, round(percent * task.level + spread)))
-    return used, share, tensor * task.level, dram * task.level
 
 
 _MESSAGES = {
@@ -451,22 +421,24 @@ def _events(hosts: int, gpus: int) -> tuple[Event, ...]:
         return found
 
     block = some(0.02, _BLOCK, _BLOCK)
+    half = whole[: gpus // 2 or 1]
     events = [
+        Event("job", block, -5 * _HOUR, whole, "train", "dave"),
         Event("straggler", block[5:6], -5 * _HOUR, (min(3, last),)),
         Event("xid", some(0.36, 4, _RACK), -25 * 60, (min(2, last),)),
         Event("lost", some(0.31), -40 * 60, (last,)),
         Event("lost", some(0.33), 120, (0,)),
         Event("down", some(0.42), -15 * 60),
         Event("frozen", some(0.45), -20 * 60),
-        Event("hot", some(0.48), -_HOUR, (min(4, last),)),
-        Event("kept-alive", some(0.51), -9 * _HOUR, whole[: gpus // 2 or 1], "mallory"),
-        Event("unused", some(0.54), -8 * _HOUR, whole, "walter"),
+        Event("hot", some(0.48), -_HOUR, (min(4, last),), "train", "dave"),
+        Event("kept-alive", some(0.51), -9 * _HOUR, half, "kept-alive", "mallory"),
+        Event("unused", some(0.54), -8 * _HOUR, whole, "unused", "walter"),
         Event("skew", some(0.57, 3), -30 * 24 * _HOUR),
-        Event("fragmented", some(0.62, 40), -3 * _HOUR),
-        Event("draining", some(0.7), -2 * _HOUR),
+        Event("fragmented", some(0.62, 40), -3 * _HOUR, half, "free"),
+        Event("draining", some(0.7), -2 * _HOUR, whole, "free"),
     ]
     counts = {"alice": gpus, "bob": gpus // 2, "carol": gpus // 4, "dave": 1, "erin": 1}
     for i, (user, count) in enumerate(counts.items()):
         gone = -(2 + 3 * i) * _HOUR
-        events.append(Event("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], user))
+        events.append(Event("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], "held", user))
     return tuple(event for event in events if event.hosts)
