@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gpudash.collect.nvml.bus import Identity
+from gpudash.collect.nvml.bus import UNKNOWN, Identity
 from gpudash.collect.simulated.host import SimulatedReader
 from gpudash.collect.simulated.library import Library
 from gpudash.collect.simulated.scenes import SCENES, load
@@ -24,18 +24,13 @@ class SimulatedHost:
     def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
         """Raise UsageError that names the valid hosts if there is none of that name."""
         self._scene = load(name)
-        self.clock = clock
         self.library = Library(self._scene, clock)
         self.reader = SimulatedReader(self._scene, clock)
 
-    @property
-    def woken(self) -> frozenset[str]:
-        """PCI addresses of the sleeping GPUs that a call has woken, which none should."""
-        return frozenset(self.library.woken)
-
     def identity(self, address: str) -> Identity:
         """Return name and UUID of the GPU at a PCI address, as known without waking it."""
-        return self.library.identity(address)
+        found = [gpu for gpu in self.library.gpus if gpu.card.pci_address == address]
+        return Identity(found[0].board.name, found[0].uuid) if found else UNKNOWN
 
     def driver_load(self) -> None:
         """Return nothing: a simulated driver is loaded once."""

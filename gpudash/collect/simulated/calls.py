@@ -35,20 +35,6 @@ _SAMPLING_US = 167_000
 _WORD = 64
 
 
-def pci(gpu: Gpu) -> Record:
-    """Return a GPU's PCI structure, with both of NVML's ways to write the address."""
-    card = gpu.card
-    return Record(
-        domain=card.domain,
-        bus=card.bus,
-        device=0,
-        pciDeviceId=gpu.board.device_id,
-        pciSubSystemId=0,
-        busId=f"{card.domain:08X}:{card.bus:02X}:00.0",
-        busIdLegacy=card.pci_address.upper(),
-    )
-
-
 def _milliwatts(gpu: Gpu, watts: float) -> int | None:
     """Return a limit; boards whose limit a laptop governs have none."""
     return round(watts * 1000) if gpu.board.power_limits else None
@@ -92,7 +78,11 @@ _DEVICE_CALLS: dict[str, Call] = {
     ),
     "VbiosVersion": lambda g: g.board.vbios_version,
     "BoardPartNumber": lambda g: g.board.part_number,
-    "PciInfo": pci,
+    "PciInfo": lambda g: Record(
+        busId=f"{g.card.domain:08X}:{g.card.bus:02X}:00.0",
+        pciDeviceId=g.board.device_id,
+        pciSubSystemId=0,
+    ),
     "TemperatureThreshold": lambda g, which: g.board.thresholds[which],
     "MaxClockInfo": lambda g, kind: (
         g.board.max_clock,

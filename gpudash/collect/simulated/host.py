@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
 from gpudash.collect.simulated.gpu import boot_time, start_time
-from gpudash.collect.simulated.scene import Program, Scene
+from gpudash.collect.simulated.scene import Scene
 from gpudash.collect.simulated.signals import wave
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
@@ -65,10 +65,20 @@ class SimulatedReader:
         """Return the leases that the scene's programs hold."""
         now = self._clock()
         return tuple(
-            _lease(device, program, self._process(program.pid, now))
+            Lease(
+                uuid=device.uuid,
+                index=device.index,
+                pid=process.pid,
+                start_ticks=process.start_ticks,
+                create_time=process.create_time,
+                username=process.username,
+                name=process.name,
+                is_used=device.index in program.gpus + program.holds,
+            )
             for device in devices
             for program in self._scene.programs
             if device.uuid is not None and not device.is_mig and device.index in program.leases
+            for process in [self._process(program.pid, now)]
         )
 
     def faults(self) -> tuple[Fault, ...]:
@@ -91,7 +101,7 @@ class SimulatedReader:
             resident_memory_bytes=program.resident_memory,
             create_time=started,
             start_ticks=round((started - boot_time(now)) * _TICKS_PER_SECOND),
-            status=program.status,
+            status="running" if program.cpu_percent > 50 else "sleeping",
             parent_pid=program.parent_pid,
             job=program.job,
         )
@@ -101,17 +111,3 @@ class SimulatedReader:
         programs = sum(program.cpu_percent for program in scene.programs)
         busy = (scene.cpu_percent * scene.cpu_count + programs) / 100
         return busy * (1 + swing * wave(now))
-
-
-def _lease(device: Device, program: Program, process: Process) -> Lease:
-    assert device.uuid is not None
-    return Lease(
-        uuid=device.uuid,
-        index=device.index,
-        pid=process.pid,
-        start_ticks=process.start_ticks,
-        create_time=process.create_time,
-        username=process.username,
-        name=process.name,
-        is_used=device.index in program.gpus + program.holds,
-    )

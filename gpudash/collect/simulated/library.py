@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import Identity
 from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS, NVMLError
 from gpudash.collect.simulated.counters import COUNTER_CALLS, EventSet, MetricsGet, compute
 from gpudash.collect.simulated.gpu import Gpu, Instance
@@ -40,12 +39,12 @@ class Library:
         self.woken: set[str] = set()
         self._scene = scene
         self._clock = clock
-        self._gpus = self._new_gpus()
+        self.gpus = self._new_gpus()
         self._users = 0
         nvml = f"{scene.cuda_version // 1000}.{scene.driver_version}"
         self._host_calls: dict[str, Callable[..., Any]] = {
             "nvmlShutdown": self._shutdown,
-            "nvmlDeviceGetCount": lambda: len(self._gpus),
+            "nvmlDeviceGetCount": lambda: len(self.gpus),
             "nvmlDeviceGetHandleByIndex": self._by_index,
             "nvmlDeviceGetMigDeviceHandleByIndex": self._instance,
             "nvmlSystemGetDriverVersion": lambda: scene.driver_version,
@@ -69,7 +68,7 @@ class Library:
     def nvmlInitWithFlags(self, flags: int = 0) -> None:  # noqa: N802
         """Initialise; the handles of before are dead."""
         if not self._users:
-            self._gpus = self._new_gpus()
+            self.gpus = self._new_gpus()
         self._users += 1
 
     nvmlInit = nvmlInitWithFlags  # noqa: N815
@@ -77,13 +76,6 @@ class Library:
     def _shutdown(self) -> int:
         self._users -= 1
         return 0
-
-    def identity(self, address: str) -> Identity:
-        """Return what the kernel module knows of a GPU; no NVML call, so it wakes nothing."""
-        for gpu in self._gpus:
-            if gpu.card.pci_address == address:
-                return Identity(gpu.board.name, gpu.uuid)
-        return Identity(None, None)
 
     def _new_gpus(self) -> tuple[Gpu, ...]:
         scene = self._scene
@@ -110,7 +102,7 @@ class Library:
 
         Raises NVMLError for one that fell off the bus, or of an earlier initialization.
         """
-        if gpu is not self._gpus[gpu.index]:
+        if gpu is not self.gpus[gpu.index]:
             raise NVMLError(codes.INVALID_ARGUMENT)
         if gpu.card.state == "lost":
             raise NVMLError(codes.GPU_IS_LOST)
@@ -118,10 +110,10 @@ class Library:
             self.woken.add(gpu.card.pci_address)
 
     def _by_index(self, index: int) -> Gpu:
-        if not 0 <= index < len(self._gpus):
+        if not 0 <= index < len(self.gpus):
             raise NVMLError(codes.INVALID_ARGUMENT)
-        self._touch(self._gpus[index])
-        return self._gpus[index]
+        self._touch(self.gpus[index])
+        return self.gpus[index]
 
     def _instance(self, gpu: Gpu, slot: int) -> Instance | None:
         """Return the MIG instance in a slot, None on a GPU that cannot be split."""

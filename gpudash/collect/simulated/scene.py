@@ -141,7 +141,6 @@ class Program(Struct, frozen=True, kw_only=True):
     job: Job | None = None
     cpu_percent: float = 2.0
     resident_memory: int = 2 * GIB
-    status: str = "sleeping"
     parent_pid: int = 1
     leases: tuple[int, ...] = ()
 

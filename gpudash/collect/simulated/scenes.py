@@ -39,7 +39,6 @@ def _rank(number: int) -> Program:
         job=job("slurm", "184203", step="0"),
         cpu_percent=104.0 + 3 * number,
         resident_memory=23 * GIB,
-        status="running",
         parent_pid=412_861,
         leases=(number,),
     )
@@ -62,7 +61,6 @@ def _worker(number: int) -> Program:
         job=job("container", digits(64, 4711), runtime="docker"),
         cpu_percent=61.0,
         resident_memory=11 * GIB,
-        status="running",
         parent_pid=88_140,
     )
 
@@ -183,7 +181,6 @@ _DESKTOP = (
         job=job("unit", "app-gnome-blender-18442.scope"),
         cpu_percent=212.0,
         resident_memory=11 * GIB,
-        status="running",
         parent_pid=2_101,
     ),
     Program(
@@ -228,7 +225,6 @@ def _diffusion(number: int) -> Program:
         job=job("container", docker, runtime="docker") if number else slurm,
         cpu_percent=130.0,
         resident_memory=14 * GIB,
-        status="running",
     )
 
 
@@ -282,7 +278,6 @@ _HOLDER = Program(
     job=job("unit", "session-41.scope"),
     cpu_percent=386.0,
     resident_memory=29 * GIB,
-    status="running",
     parent_pid=20_455,
 )
 
@@ -333,7 +328,6 @@ _SHARING = (
         ),
         cpu_percent=98.0,
         resident_memory=9 * GIB,
-        status="running",
     ),
     Program(
         pid=7_902,
@@ -355,7 +349,6 @@ _SHARING = (
         bandwidth=0.7,
         job=job("slurm", "184377", step="batch"),
         cpu_percent=100.0,
-        status="running",
     ),
 )
 

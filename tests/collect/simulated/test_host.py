@@ -68,13 +68,13 @@ def test_sleeping_gpu_is_known_without_being_woken():
     assert host.identity("0000:02:00.0") == UNKNOWN
     host.library.nvmlInit()
     assert host.library.nvmlDeviceGetCount() == 1
-    assert not host.woken
+    assert not host.library.woken
 
 
 def test_handle_of_a_sleeping_gpu_is_noted_as_waking_it():
     host = host_at("laptop")
     host.library.nvmlDeviceGetHandleByIndex(0)
-    assert host.woken == {"0000:01:00.0"}
+    assert host.library.woken == {"0000:01:00.0"}
 
 
 def test_power_states_are_in_pci_order_and_active_elsewhere():
