@@ -32,7 +32,6 @@ class NVMLError(Exception):
 
 NO_INSTANCE = 0xFFFFFFFF
 _SAMPLING_US = 167_000
-_WORD = 64
 
 
 def _milliwatts(gpu: Gpu, watts: float) -> int | None:
@@ -315,21 +314,14 @@ def _nvlink(gpu: Gpu, link: int, value: int) -> int | None:
     return value if gpu.board.nvlinks else None
 
 
-def _words(members: range, count: int) -> list[int]:
-    """Return a set of small numbers as `count` words of 64 bits."""
-    mask = sum(1 << member for member in members)
-    return [mask >> (_WORD * word) & (1 << _WORD) - 1 for word in range(count)]
+def _words(mask: int, count: int) -> list[int]:
+    """Return a set of CPUs or of memory nodes as `count` words of 64 bits."""
+    return [mask >> (64 * word) & (1 << 64) - 1 for word in range(count)]
 
 
-def _cpus(gpu: Gpu, count: int, *_: int) -> list[int]:
+def _cpus(gpu: Gpu, count: int) -> list[int]:
     each = gpu.scene.cpu_count // gpu.scene.sockets
-    first = gpu.card.location[0] * each
-    return _words(range(first, first + each), count)
-
-
-def _nodes(gpu: Gpu, count: int, *_: int) -> list[int]:
-    socket = gpu.card.location[0]
-    return _words(range(socket, socket + 1), count)
+    return _words((1 << each) - 1 << gpu.card.location[0] * each, count)
 
 
 GPU_CALLS: dict[str, Call] = {
@@ -342,7 +334,7 @@ GPU_CALLS: dict[str, Call] = {
     "nvmlDeviceGetTopologyCommonAncestor": common_ancestor,
     "nvmlDeviceGetP2PStatus": peer_status,
     "nvmlDeviceGetCpuAffinity": _cpus,
-    "nvmlDeviceGetMemoryAffinity": _nodes,
+    "nvmlDeviceGetMemoryAffinity": lambda g, count, _: _words(1 << g.card.location[0], count),
     "nvmlDeviceGetNvLinkState": lambda g, link: _nvlink(g, link, 1),
     "nvmlDeviceGetNvLinkVersion": lambda g, link: _nvlink(g, link, 6),
     "nvmlDeviceGetNvLinkRemoteDeviceType": lambda g, link: _nvlink(g, link, 2),

@@ -15,29 +15,23 @@ _XID = 0x8
 _XID_SECONDS = 900.0
 
 
-class EventSet:
-    """Where the XIDs of a card arrive, and until when they were fetched."""
+def _register(gpu: Gpu, types: int, events: Any) -> int:
+    """Let the XIDs of a card arrive from now on."""
+    events.gpu, events.fetched_until = gpu, gpu.now
+    return 0
 
-    def __init__(self) -> None:
-        self._gpu: Gpu | None = None
-        self._fetched_until = 0.0
 
-    def register(self, gpu: Gpu) -> int:
-        """Let the XIDs of a card arrive from now on."""
-        self._gpu, self._fetched_until = gpu, gpu.now
-        return 0
+def wait(events: Any, milliseconds: int) -> Record:
+    """Return the next XID that has arrived.
 
-    def wait(self) -> Record:
-        """Return the next XID that has arrived.
-
-        Raises NVMLError TIMEOUT where there is none: simulated time does not pass while one waits.
-        """
-        gpu, since = self._gpu, self._fetched_until
-        at = (since // _XID_SECONDS + 1) * _XID_SECONDS
-        if gpu is None or gpu.card.xid is None or at > gpu.now:
-            raise NVMLError(codes.TIMEOUT)
-        self._fetched_until = at
-        return Record(device=gpu, eventType=_XID, eventData=gpu.card.xid, gpuInstanceId=NO_INSTANCE)
+    Raises NVMLError TIMEOUT where there is none: simulated time does not pass while one waits.
+    """
+    at = (events.fetched_until // _XID_SECONDS + 1) * _XID_SECONDS
+    xid = events.gpu.card.xid
+    if xid is None or at > events.gpu.now:
+        raise NVMLError(codes.TIMEOUT)
+    events.fetched_until = at
+    return Record(device=events.gpu, eventType=_XID, eventData=xid, gpuInstanceId=NO_INSTANCE)
 
 
 def _fill_fabric(gpu: Gpu, info: Any) -> int | None:
@@ -60,11 +54,9 @@ _RATES: dict[int, tuple[Literal["pcie", "nvlink"], float]] = {
 }
 
 
-class MetricsGet(Record):
-    """What pynvml calls `c_nvmlGpmMetricsGet_t`: the metrics asked for and their answers."""
-
-    def __init__(self) -> None:
-        super().__init__(metrics=[Record(metricId=0) for _ in range(_METRICS)])
+def metrics_request() -> Record:
+    """Return what pynvml calls `c_nvmlGpmMetricsGet_t`: metrics to name, and their answers."""
+    return Record(metrics=[Record() for _ in range(_METRICS)])
 
 
 def _sample(gpu: Gpu, sample: Record) -> Record | None:
@@ -100,7 +92,7 @@ def _average(gpu: Gpu, start: float, end: float, metric: int) -> float | None:
 
 COUNTER_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetSupportedEventTypes": lambda gpu: _XID,
-    "nvmlDeviceRegisterEvents": lambda gpu, types, into: into.register(gpu),
+    "nvmlDeviceRegisterEvents": _register,
     "nvmlDeviceGetGpuFabricInfoV": _fill_fabric,
     "nvmlGpmQueryDeviceSupport": lambda g: Record(isSupportedDevice=int(g.board.has_gpm)),
     "nvmlGpmQueryIfStreamingEnabled": lambda g: 1 if g.board.has_gpm else None,

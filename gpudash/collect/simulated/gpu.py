@@ -135,7 +135,7 @@ class Gpu:
         return min(100, sum(round(load * each) for load, each in loads))
 
     def _read(self, second: int) -> Moment:
-        loads = tuple(round(o.signal.value(second)) for o in self.occupants)
+        loads = tuple(round(o.signal.total(second, second + 1)) for o in self.occupants)
         power = self.watts(second, second + 1)
         warmth = self.board.heat * self.watts(second - _LAG, second)
         temperature = round(self.card.inlet + warmth)

@@ -12,15 +12,11 @@ from typing import Any
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS, NVMLError
-from gpudash.collect.simulated.counters import COUNTER_CALLS, EventSet, MetricsGet, compute
+from gpudash.collect.simulated.counters import COUNTER_CALLS, compute, metrics_request, wait
 from gpudash.collect.simulated.gpu import Gpu, Instance
 from gpudash.collect.simulated.scene import Scene
 
 _GPU_CALLS = {**GPU_CALLS, **COUNTER_CALLS}
-
-
-class NVMLLibraryMismatchError(Exception):
-    """A call for which the driver's library is too old; never raised here."""
 
 
 class Library:
@@ -32,8 +28,8 @@ class Library:
     NVML_INIT_FLAG_NO_GPUS = 1
     NVML_GPM_METRICS_GET_VERSION = 1
     NVMLError = NVMLError
-    NVMLLibraryMismatchError = NVMLLibraryMismatchError
-    c_nvmlGpmMetricsGet_t = MetricsGet  # noqa: N815
+    NVMLLibraryMismatchError = NVMLError
+    c_nvmlGpmMetricsGet_t = staticmethod(metrics_request)  # noqa: N815
 
     def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
         self.woken: set[str] = set()
@@ -50,9 +46,9 @@ class Library:
             "nvmlSystemGetDriverVersion": lambda: scene.driver_version,
             "nvmlSystemGetNVMLVersion": lambda: nvml,
             "nvmlSystemGetCudaDriverVersion_v2": lambda: scene.cuda_version,
-            "nvmlEventSetCreate": EventSet,
+            "nvmlEventSetCreate": SimpleNamespace,
             "nvmlEventSetFree": lambda events: 0,
-            "nvmlEventSetWait_v2": lambda events, milliseconds: events.wait(),
+            "nvmlEventSetWait_v2": wait,
             "nvmlGpmSampleAlloc": SimpleNamespace,
             "nvmlGpmSampleFree": lambda sample: 0,
             "nvmlGpmMetricsGet": compute,

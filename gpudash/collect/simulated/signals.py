@@ -90,10 +90,6 @@ class Signal:
         self._values, self._sums = _seconds(rhythm)
         self._phase = phase % _PERIOD
 
-    def value(self, now: float) -> float:
-        """Return the utilization in percent at an instant."""
-        return self._values[(int(now) + self._phase) % _PERIOD]
-
     def total(self, start: float, end: float) -> float:
         """Return percent times seconds between two instants."""
         return self._until(end) - self._until(start)
