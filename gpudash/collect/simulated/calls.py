@@ -59,6 +59,11 @@ def _idle_engine(gpu: Gpu) -> list[int] | None:
     return _engine(gpu, 0 if gpu.board.is_modern else None)
 
 
+def _clock(gpu: Gpu, kind: int) -> int:
+    clocks = gpu.board.max_clocks if gpu.moment.busy else gpu.board.idle_clocks
+    return gpu.moment.sm_clock if kind < 2 else clocks[kind]
+
+
 def _throughput(gpu: Gpu, direction: int) -> int:
     now = gpu.now
     return round(gpu.traffic("pcie", now - 1, now) / 1000 * (0.8, 1.0)[direction])
@@ -83,12 +88,7 @@ _DEVICE_CALLS: dict[str, Call] = {
         pciSubSystemId=0,
     ),
     "TemperatureThreshold": lambda g, which: g.board.thresholds[which],
-    "MaxClockInfo": lambda g, kind: (
-        g.board.max_clock,
-        g.board.max_clock,
-        g.board.memory_clock,
-        g.board.video_clock,
-    )[kind],
+    "MaxClockInfo": lambda g, kind: g.board.max_clocks[kind],
     "NumFans": lambda g: g.board.fans,
     "PowerManagementLimit": lambda g: _milliwatts(g, g.power_limit),
     "EnforcedPowerLimit": lambda g: _milliwatts(g, g.power_limit),
@@ -136,12 +136,7 @@ _DEVICE_CALLS: dict[str, Call] = {
     "PowerUsage": lambda g: (
         g.moment.average_power if g.board.averages_power else g.moment.instant_power
     ),
-    "ClockInfo": lambda g, kind: (
-        g.moment.sm_clock,
-        g.moment.sm_clock,
-        g.board.memory_clock if g.moment.busy else g.board.idle_memory_clock,
-        g.board.video_clock if g.moment.busy else min(g.board.video_clock, 2 * g.board.idle_clock),
-    )[kind],
+    "ClockInfo": _clock,
     "PerformanceState": lambda g: 0 if g.moment.busy or g.board.has_hbm else 8,
     "CurrentClocksEventReasons": lambda g: g.moment.reasons,
     "CurrentClocksThrottleReasons": lambda g: g.moment.reasons,

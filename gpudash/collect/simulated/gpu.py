@@ -158,7 +158,7 @@ class Gpu:
 
     def _sm_clock(self, reasons: int, noise: float) -> int:
         if reasons & REASON_IDLE:
-            return self.board.idle_clock
+            return self.board.idle_clocks[1]
         if not reasons:
             return self.board.boost_clock
         held = self.board.boost_clock * (0.8 if reasons & REASON_POWER_CAP else 0.9)

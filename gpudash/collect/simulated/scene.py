@@ -37,11 +37,9 @@ class Board(Struct, frozen=True, kw_only=True):
     """Degrees in NVML's order: shutdown, slowdown, highest of the memory, highest of the GPU."""
     boost_clock: int
     """What a busy and cool board runs at."""
-    max_clock: int
-    memory_clock: int
-    video_clock: int
-    idle_clock: int = 210
-    idle_memory_clock: int = 405
+    max_clocks: tuple[int, int, int, int]
+    idle_clocks: tuple[int, int, int, int] = (210, 210, 405, 420)
+    """In NVML's order: graphics, SM, memory, video."""
     heat: float
     """Degrees that a watt adds."""
     pcie_generation: int
