@@ -41,10 +41,12 @@ def play(options: argparse.Namespace, recording: Recording, start: Sample) -> in
     """Show a recording of many hosts."""
     require_terminal(f"gpudash --once --replay {recording.path}")
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
-    return show(options, lambda: playback)
+    return show(options, lambda: playback, "reading the recording")
 
 
-def show(options: argparse.Namespace, open_feed: Callable[[], FleetFeed]) -> int:
+def show(
+    options: argparse.Namespace, open_feed: Callable[[], FleetFeed], what: str = "asking hosts"
+) -> int:
     """Show the snapshots of a feed and the hosts that are entered, until the user leaves."""
     give_back_large()
 
@@ -61,13 +63,13 @@ def show(options: argparse.Namespace, open_feed: Callable[[], FleetFeed]) -> int
         return remote.open_feed(options, host.name, interval)
 
     def reaches(host: FleetHost) -> bool:
-        # As far as its name and state show.
+        # As far as its name shows.
         return options.demo is None and remote.is_name(host.name)
 
     return watch.show_page(
         lambda: lambda _interval: open_feed(),
         first_page,
         config=not options.no_config,
-        what="asking hosts",
+        what=what,
         **overrides(options),
     )

@@ -50,6 +50,8 @@ def parse_instant(text: str, span: Span) -> datetime:
 
 def _parsed(text: str, span: Span) -> datetime | None:
     with suppress(OverflowError, ValueError, OSError):
+        if text[:1] == "+" and span.first is None:
+            raise UsageError(f"{text!r}: it is not known when the samples begin")
         start = {"+": span.first, "-": span.last}.get(text[:1])
         if start is not None:
             away = units.parse_span(text[1:])

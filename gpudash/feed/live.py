@@ -132,11 +132,6 @@ class LiveFeed(Generic[D]):
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
         self._timer = loop.call_later(0, self._advance)
 
-    def detach(self) -> None:
-        """Deliver nothing until it is attached again; the loop has ended, the collector goes on."""
-        self._loop = self._timer = self._watched = None
-        self._on_snapshots, self._on_change = _ignore, _nothing
-
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval, from now on."""
         self._supervisor.change_interval(seconds)

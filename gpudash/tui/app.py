@@ -12,13 +12,13 @@ import signal
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpudash.model.errors import ExitStatus
-from gpudash.tui.bindings import bindings, remap
+from gpudash.tui.bindings import remap
 from gpudash.tui.cells import color_system
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.keymap import SCREEN_KEYS, Key
+from gpudash.tui.keymap import Key
 from gpudash.tui.page import WHILE_TYPING, Page, put_above
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal import Terminal, TerminalApp
@@ -43,12 +43,11 @@ class GpudashApp(TerminalApp):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     CSS = Edit.CSS
-    BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
 
     guard_seconds = 0.3, 1.0
-    """For which a question about a signal ignores input once it is on the terminal: a held key's.
+    """Seconds for which a question about a signal ignores input once it is drawn: a held key's.
 
-    One that a key has asked for, and one that opens unasked; tests, whose keys are meant, set 0.
+    Of one that a key has asked for, and of one that opens unasked; tests set 0.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class GpudashApp(TerminalApp):
     ) -> None:
         self.preferences = preferences or Preferences()
         self._no_color = no_color
-        self._first = first
+        self.first = first
         super().__init__(
             driver_class=driver_class or Terminal, ansi_color=self.load_theme().is_ansi
         )
@@ -77,7 +76,7 @@ class GpudashApp(TerminalApp):
 
     def get_default_screen(self) -> Page:
         """Return the first page."""
-        return self._first
+        return self.first
 
     def on_mount(self) -> None:
         """Obey the signals that end a program or free the GPUs, held back until now."""
@@ -108,17 +107,26 @@ class GpudashApp(TerminalApp):
         """End the app, the program with this status."""
         self.exit(status, return_code=status)
 
-    def give_up(self, failure: str | None, status: int) -> None:
-        """Leave the feed of the page in front, of which there will never be a snapshot."""
-        if self._root is self._first:
+    def leave_feed(
+        self, root: Page, failure: str | None = None, status: int = ExitStatus.OK
+    ) -> None:
+        """Leave the first page of a feed: the program, or for the page below it.
+
+        `failure` is why there was never a snapshot. A page that was left before stays so.
+        """
+        if root not in self.pages:
+            return
+        if root is self.first:
             self.failure = failure
             self.leave_with(status)
         else:
-            self.close_above_root()
-            self._root.dismiss(failure or "")
+            self.close_above(root)
+            root.dismiss(failure)
 
     def _release(self) -> None:
-        self.call_later(self.run_action, "release", self.front)
+        # Whatever dialog is open: the shell from which it comes cannot see that.
+        self.root.release_gpus()
+        self.outdated = True
 
     # Pages
 
@@ -126,7 +134,7 @@ class GpudashApp(TerminalApp):
     def pages(self) -> list[Page]:
         """The pages that are open, the one in front last."""
         found = [each for each in self.screen_stack if isinstance(each, Page)]
-        return found or [self._first]
+        return found or [self.first]
 
     @property
     def front(self) -> Page:
@@ -145,20 +153,21 @@ class GpudashApp(TerminalApp):
         page.shown.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
 
     @property
-    def _root(self) -> Page:
+    def root(self) -> Page:
         """The first page of the feed that the page in front is over."""
         return next(each for each in reversed(self.pages) if each.is_root)
 
-    def close_above_root(self, *, but: int = 0) -> None:
-        """Close all that lies above the first page of the feed in front, but so many pages."""
-        kept = self.screen_stack.index(self._root) + 1 + but
+    def close_above(self, page: Page, *, but: int = 0) -> None:
+        """Close all that lies above a page; `but` is how many of them stay."""
+        kept = self.screen_stack.index(page) + 1 + but
         while len(self.screen_stack) > kept:
-            self.pop_screen()
+            # Dialogs take back what they tried out.
+            self.screen.dismiss(None)
 
     def show_above_root(self, name: str) -> None:
         """Show an installed page above the first one of its feed, in place of what is there."""
-        self.close_above_root(but=1)
-        if self.screen is self._root:
+        self.close_above(self.root, but=1)
+        if self.screen is self.root:
             self.push_screen(name)
         else:
             self.switch_screen(name)
@@ -208,9 +217,9 @@ class GpudashApp(TerminalApp):
                 self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what would not be seen, or is not for what is in front."""
+        """Refuse what would have no visible effect, or is not for the screen in front."""
         if self.screen.is_modal:
-            # Any other is of a key that was on its way here when a dialog came above.
+            # Any other is of a key that was pressed before the dialog opened.
             return action == "suspend_process"
         if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
@@ -222,11 +231,7 @@ class GpudashApp(TerminalApp):
 
     def action_leave(self) -> None:
         """Quit; from a host that was entered, go back to where that was done."""
-        if self._root is self._first:
-            self.leave_with(ExitStatus.OK)
-        else:
-            self.close_above_root()
-            self._root.dismiss(None)
+        self.leave_feed(self.root)
 
     def action_redraw(self) -> None:
         """Send every cell again."""
@@ -254,7 +259,13 @@ class GpudashApp(TerminalApp):
     def action_palette(self) -> None:
         """Choose any action by its name, and carry it out."""
         page = self.front
-        found = palette_entries(page.listed_keys)
+
+        def works(key: Key) -> bool:
+            of_app, _, name = key.action.partition("(")[0].rpartition(".")
+            owner = self if of_app else page
+            return hasattr(owner, f"action_{name}") and owner.check_action(name, ()) is not False
+
+        found = palette_entries(key for key in page.listed_keys if works(key))
 
         async def chosen(id: str | None) -> None:
             if id is not None:
@@ -348,7 +359,7 @@ class GpudashApp(TerminalApp):
 
 def in_loop(call: Callable[..., object]) -> Callable[..., None]:
     """Return a function that makes a call on this loop, from a thread that may outlive it."""
-    # In a thread's own context a timer, as that by which a message goes, knows no app.
+    # A timer started in a thread's own context, as the one that clears a message, finds no app.
     loop, context = asyncio.get_running_loop(), copy_context()
 
     def passed_on(*arguments: Any, **named: Any) -> None:

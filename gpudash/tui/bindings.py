@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
+from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, PAGES, Key
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -128,7 +128,7 @@ def shown_key(keys: Iterable[Key], id: str) -> str:
 def clashes(remapped: Remapped) -> list[str]:
     """Return a line for each action that loses a key which was given to another one."""
     lines: list[str] = []
-    for keys in SCREENS:
+    for keys in PAGES:
         ids = {key.id for key in keys}
         given = {
             key: action

@@ -13,12 +13,12 @@ from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
 from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
-from gpudash.model.errors import ExitStatus, FilterError
+from gpudash.model.errors import FilterError
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
+from gpudash.tui.keymap import HOST_KEYS, KEYS
 from gpudash.tui.page import Page, put_above
 from gpudash.tui.preferences import next_interval
 
@@ -31,7 +31,7 @@ class HostPage(Page):
     BINDINGS: ClassVar[list[Any]] = bindings(HOST_KEYS)
 
     def __init__(self, dashboard: DashboardModel) -> None:
-        super().__init__(dashboard)
+        super().__init__(dashboard, dashboard.feed)
         self.dashboard = dashboard
         self.feed = dashboard.feed
 
@@ -44,20 +44,13 @@ class HostPage(Page):
 
     def tick(self) -> None:
         """Show what came before the first snapshot, or leave if there will never be one."""
-        feed = self.feed
         self.dashboard.preview()
-        if feed.latest is None and (feed.exit_status or 0) > 0:
-            self.app.give_up(feed.error, feed.exit_status or ExitStatus.FAILURE)
+        super().tick()
 
     def pictured(self) -> tuple[str, datetime]:
         """Return the host, and when the sample was taken."""
         snapshot = self.dashboard.snapshot
         return snapshot.host.hostname or "", snapshot.taken_at
-
-    @property
-    def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of the overview."""
-        return self.dashboard.keys
 
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys of one host."""
@@ -109,8 +102,8 @@ class HostPage(Page):
             return
         seconds = next_interval(feed.interval, step)
         if seconds == feed.interval:
-            beyond = "longer" if step > 0 else "shorter"
-            self.show_message(f"{seconds:g} s: this key sets no {beyond} interval")
+            extreme = "longest" if step > 0 else "shortest"
+            self.show_message(f"{seconds:g} s is the {extreme} interval of this key")
             return
         collector.change_interval(seconds)
         self.app.preferences.try_out(interval=seconds)
@@ -131,6 +124,10 @@ class HostPage(Page):
     # The driver
 
     def action_release(self) -> None:
+        """Release the GPUs, or take them back."""
+        self.release_gpus()
+
+    def release_gpus(self) -> None:
         """Release the GPUs, so that a reset or a change of MIG mode can proceed; or resume."""
         collector = self.feed.collector
         if collector is None:
@@ -188,7 +185,7 @@ class HostPage(Page):
         except FilterError as error:
             self.show_message(str(error))
             return
-        self.app.close_above_root()
+        self.app.close_above(self.app.root)
         self.dashboard.listing.filter_by(wanted)
         self.dashboard.message = ""
         self.app.outdated = True
@@ -213,7 +210,7 @@ class HostPage(Page):
             self.show_message(f"there is no {what} to copy")
         else:
             self.app.copy_to_clipboard(text)
-            self.show_message(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
+            self.show_message(f"copied the {what}, if the terminal allows it (OSC 52): {text}")
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""

@@ -320,7 +320,7 @@ _OF_LISTS = frozenset({"Move", "Sort", "Filter", "GPUs", "Panels"})
 
 
 def _is_of_lists(key: Key) -> bool:
-    return key.group in _OF_LISTS or key.id == "process.tag"
+    return key.group in _OF_LISTS or key.id in ("process.tag", "view.process")
 
 
 SCREEN_KEYS = tuple(k for k in OVERVIEW_KEYS if k.group == "Screen" and k.id != "screen.save")
@@ -465,16 +465,30 @@ FLEET_KEYS: tuple[Key, ...] = (
     ),
     *_under(
         "Pages",
-        Key("fleet.cluster", "1", "1", "open_page('cluster')", "show the map of all", "map"),
-        Key("fleet.hosts", "2", "2", "open_page('hosts')", "list the hosts", "hosts"),
-        Key("fleet.gpus", "3", "3", "open_page('gpus')", "list the GPUs of all hosts", "GPUs"),
-        Key("fleet.users", "4,u", "4", "open_page('users')", "list the users (also u)", "users"),
-        Key("fleet.jobs", "5", "5", "open_page('jobs')", "list the jobs", "jobs"),
+        Key("fleet.cluster", "1", "1", "open_page('map.MapPage')", "show the map of all", "map"),
+        Key("fleet.hosts", "2", "2", "open_page('tables.HostsPage')", "list the hosts", "hosts"),
+        Key(
+            "fleet.gpus",
+            "3",
+            "3",
+            "open_page('tables.GpusPage')",
+            "list the GPUs of all hosts",
+            "GPUs",
+        ),
+        Key(
+            "fleet.users",
+            "4,u",
+            "4",
+            "open_page('tables.UsersPage')",
+            "list the users (also u)",
+            "users",
+        ),
+        Key("fleet.jobs", "5", "5", "open_page('tables.JobsPage')", "list the jobs", "jobs"),
         Key(
             "fleet.findings",
             "6,w",
             "w",
-            "open_page('findings')",
+            "open_page('findings.FindingsPage')",
             "show what is wrong (also 6)",
             "why",
         ),
@@ -486,8 +500,8 @@ FLEET_KEYS: tuple[Key, ...] = (
     ),
     *_under(
         "Map",
-        Key("fleet.paint", "c", "c", "paint(1)", "paint the map by something else", "paint"),
-        Key("fleet.paint_before", "C", "C", "paint(-1)", "paint it as before"),
+        Key("fleet.paint", "c", "c", "paint(1)", "colour the map by the next value", "paint"),
+        Key("fleet.paint_before", "C", "C", "paint(-1)", "colour it by the previous value"),
         Key("fleet.right", "right,l", "→", "aside(1)", "go to the next host"),
         Key("fleet.left", "left", "←", "aside(-1)", "go to the previous host"),
     ),
@@ -525,6 +539,12 @@ SCREENS: tuple[tuple[Key, ...], ...] = (
     FLEET_KEYS,
 )
 """The keys of each screen."""
+
+PAGES = tuple(
+    (*keys, *SCREEN_KEYS, *HOST_KEYS) if keys[: len(VIEW_KEYS)] == VIEW_KEYS else keys
+    for keys in SCREENS
+)
+"""The same with those that a page of a host has beside its own."""
 
 KEYS: tuple[Key, ...] = tuple(dict.fromkeys(key for keys in SCREENS[:-1] for key in keys))
 """Every key of the screens of one host."""

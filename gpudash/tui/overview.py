@@ -15,7 +15,7 @@ from gpudash.analysis.history.metrics import device_metrics
 from gpudash.feed.protocol import SnapshotFeed
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
-from gpudash.tui.bindings import bindings
+from gpudash.tui.bindings import QUIT, bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
@@ -80,6 +80,11 @@ class Overview(HostPage):
     def apply(self, preferences: Preferences) -> None:
         """Take the user's settings."""
         preferences.arrange(self.dashboard)
+        if self.is_entered:
+            self.dashboard.keys = tuple(
+                key._replace(label="back", help="go back to the hosts") if key.id == QUIT else key
+                for key in self.dashboard.keys
+            )
         self.panels.process_table.choose(preferences.current.columns)
 
     def on_mount(self) -> None:
@@ -114,7 +119,7 @@ class Overview(HostPage):
                 self.app.ring(f"gpudash: {snapshot.host.hostname}: {change.finding.sentence}")
 
     def _feed_changed(self) -> None:
-        """Show a change of a recording at once, as its snapshots do not age."""
+        """Leave a feed that ended; show at once what no snapshot will show."""
         self.tick()
         if self.feed.player is not None or self.is_aging:
             self.app.outdated = True

@@ -16,10 +16,13 @@ from textual.await_complete import AwaitComplete
 from textual.screen import Screen, ScreenResultType
 
 from gpudash.feed.instants import Span
+from gpudash.feed.protocol import Feed
+from gpudash.model.errors import ExitStatus
+from gpudash.tui.bindings import bindings
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
-from gpudash.tui.keymap import Key
+from gpudash.tui.keymap import SCREEN_KEYS, Key
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from gpudash.tui.preferences import Preferences
 
 WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
-"""The actions of keys that no text needs."""
+"""Actions whose keys cannot be part of a text."""
 
 
 class Shown(Protocol):
@@ -44,7 +47,7 @@ class Shown(Protocol):
 
 
 class Closing(Screen[ScreenResultType]):
-    """Closes while it is in front only: Textual would close whatever is, with its answer."""
+    """Closes only while it is in front: Textual would close whatever is, with its answer."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Go away with a result; once it has gone, or lies below another, do nothing."""
@@ -83,14 +86,14 @@ class Page(Closing[str], inherit_bindings=False):
     Page > #body { height: 1fr; }
     Page > Footer.-covered { display: none; }
     """
-    AUTO_FOCUS = None
-    BINDINGS: ClassVar[list[Any]] = []
+    BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
     is_root = False
     """Whether it is the first page over its feed."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: Shown, feed: Feed[Any]) -> None:
         super().__init__()
         self.shown = shown
+        self._feed = feed
         self._footer_lines = 1
         """Lines of the footer, more than one for a long message."""
         self.top, self.body = Lines(id="header"), Lines(id="body")
@@ -152,7 +155,11 @@ class Page(Closing[str], inherit_bindings=False):
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Keep ages true while no snapshot does."""
+        """Leave a feed of which there will never be a snapshot."""
+        feed = self._feed
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            root = self if self.is_root else self.app.root
+            self.app.leave_feed(root, feed.error, feed.exit_status or ExitStatus.FAILURE)
 
     def pictured(self) -> tuple[str, datetime]:
         """Return what a saved picture is named after: the host or the like, and when it was so."""
@@ -160,8 +167,11 @@ class Page(Closing[str], inherit_bindings=False):
 
     @property
     def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of this page, for the palette and help."""
-        raise NotImplementedError
+        """The keys of which the palette lists those that work."""
+        return self.shown.keys
+
+    def release_gpus(self) -> None:
+        """Release the GPUs of the host, or take them back; nothing where there is no such host."""
 
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys that work."""
@@ -199,7 +209,7 @@ class Page(Closing[str], inherit_bindings=False):
         self.app.outdated = True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse all below another screen, and while something is typed what the text needs."""
+        """Refuse everything below another screen, and the keys that a text being typed needs."""
         if not self.is_active or (isinstance(self.focused, Edit) and action not in WHILE_TYPING):
             return False
         return super().check_action(action, parameters)

@@ -16,7 +16,7 @@ _RESULTS = {
     0: "signalled on {host}",
     1: "not all ended on {host}, or it was declined there",
     _NOT_FOUND: "{host} has no gpudash, which checks what is signalled: nothing was sent",
-    _NO_SSH: "ssh {host} failed: nothing was sent, or it is not known what came of it",
+    _NO_SSH: "ssh {host} failed: it is not known whether anything was sent",
 }
 
 
@@ -46,7 +46,7 @@ def kill_there(
             print(f"gpudash: {host.name}", flush=True)
             status = call(command)
     except SuspendNotSupported:
-        page.show_message("this terminal cannot be lent to ssh: nothing was sent")
+        page.show_message("this terminal cannot be handed to ssh: nothing was sent")
         return
     except (OSError, GpudashError) as error:
         page.show_message(f"ssh {host.name}: {error}; nothing was sent")

@@ -1,12 +1,18 @@
+import os
+import signal
+
 import pytest
 from textual.keys import _character_to_key
 
+from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
-from gpudash.tui.fleet.page import PAGES, page_class
+from gpudash.tui.fleet.page import page_class
 from gpudash.tui.host import view_class
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 from gpudash.tui.overview import Overview
+from gpudash.tui.preferences import Preferences
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, text_of
 
 
 def by_id(**remapped: list[str]) -> dict[str, list[str]]:
@@ -23,12 +29,15 @@ def test_no_key_of_a_screen_is_given_twice() -> None:
         assert sorted(names) == sorted(set(names))
 
 
+PATHS = [key.action.split("'")[1] for key in FLEET_PAGE_KEYS if key.action.startswith("open_page")]
+
+
 @pytest.mark.parametrize(
     ("page", "keys"),
     [
         (Overview, OVERVIEW_KEYS),
-        *((page_class(name), page_class(name).KEYS) for name in PAGES),
-        *((page_class(name), FLEET_PAGE_KEYS) for name in PAGES),
+        *((page_class(path), page_class(path).KEYS) for path in PATHS),
+        *((page_class(path), FLEET_PAGE_KEYS) for path in PATHS),
         *((view_class(name), HOST_KEYS) for name in ("device", "findings", "links", "users")),
         *((view_class(name), view_class(name).KEYS) for name in ("device", "process")),
     ],
@@ -77,3 +86,45 @@ def test_characters_are_named_as_textual_names_them(character: str) -> None:
     remapped = by_id(sort__reverse=[character])
     keys = {key.id: key.keys for key in keys_in_force(OVERVIEW_KEYS, remapped)}
     assert keys["sort.reverse"] == _character_to_key(character)
+
+
+@pytest.mark.parametrize(
+    ("remapped", "pressed", "screen"),
+    [
+        ({"screen.help": ["j"]}, "j", "HelpScreen"),
+        ({"view.users": ["x"]}, "x", "UsersView"),
+    ],
+)
+async def test_a_key_that_is_given_to_an_action_is_its_own_on_every_page(
+    remapped: dict[str, list[str]], pressed: str, screen: str
+) -> None:
+    feed = HandFeed()
+    app = host_app(feed, preferences=Preferences(None, keys=remapped))
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("d", pressed)
+        await pilot.pause()
+        assert type(app.screen).__name__ == screen
+    assert clashes(remapped)
+
+
+async def test_the_palette_lists_what_works_alone() -> None:
+    feed = HandFeed()
+    app = host_app(feed)
+    async with app.run_test(size=(100, 60)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("m", "colon", *"kill the proc")
+        assert "no matches" in text_of(app)
+        await pilot.press("escape", "q", "colon", *"kill the proc")
+        assert "Kill the process" in text_of(app)
+
+
+async def test_a_signal_releases_the_gpus_whatever_is_open() -> None:
+    feed = HandFeed()
+    app = host_app(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("h")
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await pilot.pause()
+        assert feed.state is FeedState.RELEASED

@@ -23,13 +23,16 @@ def moment_dialog(span: Span, shown_at: datetime, theme: Theme) -> ChooseScreen:
     first = span.last - _LISTED if span.first is None else span.first
     choices = times(first, span.last)
     before = [each.value for each in choices if datetime.fromisoformat(each.value) <= shown_at]
+    hint = "type a time, or -30s from the end"
+    if span.first is not None:
+        hint += ", +1h from the start"
     return ChooseScreen(
         "Time",
         choices,
         theme,
         current=before[-1] if before else "",
         understood=understood,
-        hint="type a time, or -30s from the end, +1h from the start",
+        hint=hint,
     )
 
 
@@ -45,7 +48,7 @@ def times(first: datetime, last: datetime) -> list[Choice]:
     number = int((start - day).total_seconds() // step) + 1
     found = [start] if start < end else []
     while (moment := day + timedelta(seconds=number * step)) < end:
-        found.append(moment)
+        found.append(moment.astimezone())
         number += 1
     return [_choice(each) for each in [*found, last.astimezone()]]
 

@@ -22,8 +22,6 @@ _MAX_NAMED = 40
 class FindingsPage(FleetPage):
     """Findings one below the other, the worst first, a cursor on one."""
 
-    NAME = "findings"
-
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
         self._first = self._end = 0

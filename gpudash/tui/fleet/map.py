@@ -50,7 +50,6 @@ class MapPage(FleetPage):
 
     KEYS = MAP_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(MAP_KEYS)
-    NAME = "cluster"
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -154,7 +153,7 @@ class MapPage(FleetPage):
         """Put the cursor on a host, or show a finding; return whether it was on the host."""
         finding = y - self._findings_top
         if 0 <= finding < self._shown_findings:
-            self.action_open_page("findings")
+            self.action_open_page("findings.FindingsPage")
             self.model.finding = finding
             return False
         cell = self._arrangement.cell_at(x - 1, y - self._map_top)

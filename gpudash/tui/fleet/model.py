@@ -1,7 +1,4 @@
-"""The state of the screen of many hosts, which outlives the app: a host may be entered between.
-
-What is shown of a feed: a snapshot, how it is filtered, ordered and painted, and the cursors.
-"""
+"""What is shown of many hosts: a snapshot, how it is filtered, ordered and painted, cursors."""
 
 from __future__ import annotations
 

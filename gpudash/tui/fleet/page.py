@@ -16,7 +16,7 @@ from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import ChartRequest, FleetHost
 from gpudash.tui.bindings import bindings, keys_while_stopped
 from gpudash.tui.draw import chart
@@ -33,19 +33,8 @@ from gpudash.tui.theme import Theme, faded
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
 
-PAGES = {
-    "cluster": "map.MapPage",
-    "hosts": "tables.HostsPage",
-    "gpus": "tables.GpusPage",
-    "users": "tables.UsersPage",
-    "jobs": "tables.JobsPage",
-    "findings": "findings.FindingsPage",
-}
-"""Each page by the name that its key has, with its module and class; the first is at the bottom."""
-
-_FIRST = next(iter(PAGES))
 _CHART_ACTIONS = frozenset({"zoom", "metric"})
-_ANYTHING = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
+_ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 
 
 class FleetPage(Wheel, Page):
@@ -54,11 +43,9 @@ class FleetPage(Wheel, Page):
     BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
     KEYS: ClassVar[tuple[Key, ...]] = ()
     """The keys of this page beside those of all."""
-    NAME: ClassVar[str] = ""
-    """What the key that opens it calls it."""
 
     def __init__(self, model: FleetModel) -> None:
-        super().__init__(model)
+        super().__init__(model, model.feed)
         self.model = model
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
@@ -108,22 +95,12 @@ class FleetPage(Wheel, Page):
     @property
     def is_aging(self) -> bool:
         """Whether the age of what is shown is on screen."""
-        return self.feed.state is not FeedState.LIVE
-
-    def tick(self) -> None:
-        """Leave if there will never be a snapshot."""
-        feed = self.feed
-        if feed.latest is None and (feed.exit_status or 0) > 0:
-            self.app.give_up(feed.error, feed.exit_status or ExitStatus.FAILURE)
+        is_still = self.model.time.moment is not None
+        return is_still or self.feed.state is not FeedState.LIVE
 
     def pictured(self) -> tuple[str, datetime]:
-        """Return that it is a cluster, and when it was so."""
+        """Return `cluster`, and when the sample was taken."""
         return "cluster", self.model.snapshot.taken_at
-
-    @property
-    def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of many hosts."""
-        return self.model.keys
 
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys of many hosts."""
@@ -176,12 +153,12 @@ class FleetPage(Wheel, Page):
         """The keys that work on this page, as the footer names them."""
         model = self.model
         is_still = model.time.moment is not None or is_stopped(self.feed)
-        ids = _ANYTHING | {key.id for key in self.KEYS}
+        ids = _ON_EVERY_PAGE | {key.id for key in self.KEYS}
         return tuple(
             key
             for key in (keys_while_stopped(model.keys) if is_still else model.keys)
             if key.id in ids
-            and key.action != f"open_page('{self.NAME}')"
+            and key.action != f"open_page('{self.path}')"
             and key.action.partition("(")[0] not in self._refused
         )
 
@@ -236,16 +213,24 @@ class FleetPage(Wheel, Page):
 
     # Other pages
 
-    def action_open_page(self, name: str) -> None:
+    @property
+    def path(self) -> str:
+        """Its module and class, by which `open_page` finds it."""
+        return f"{type(self).__module__.rpartition('.')[2]}.{type(self).__name__}"
+
+    def action_open_page(self, path: str) -> None:
         """Show a page in place of this one."""
         app = self.app
-        if name == _FIRST:
-            app.close_above_root()
-        elif name != self.NAME:
-            if not app.is_screen_installed(name):
+        if self.prompt.is_open:
+            self.prompt.close()
+        wanted = page_class(path)
+        if isinstance(app.first, wanted):
+            app.close_above(app.first)
+        elif type(self) is not wanted:
+            if not app.is_screen_installed(path):
                 # Kept: to build it again would keep the next key waiting.
-                app.install_screen(page_class(name)(self.model), name)
-            app.show_above_root(name)
+                app.install_screen(wanted(self.model), path)
+            app.show_above_root(path)
 
     def action_go_back(self) -> None:
         """Go back to the present; from there to the page before, and to no filter."""
@@ -302,9 +287,9 @@ class FleetPage(Wheel, Page):
             self.enter(found[0])
 
     def narrow(self, term: str, value: str) -> None:
-        """Show the GPUs alone on which a term of the filter has exactly this value."""
+        """Show only the GPUs on which a term of the filter has exactly this value."""
         apply(self.model, f"{term}={quoted(value)}")
-        self.action_open_page("gpus")
+        self.action_open_page("tables.GpusPage")
 
     # The filter
 
@@ -326,21 +311,23 @@ class FleetPage(Wheel, Page):
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
         self.move(rows)
+        self.prompt.follow_cursor()
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view."""
         self.move_pages(pages)
+        self.prompt.follow_cursor()
 
     def action_move_to(self, index: int) -> None:
         """Move the cursor to the first row (0) or the last (-1)."""
         self.move(1_000_000 if index else -1_000_000)
 
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         """Put the cursor there, or open what it was on already."""
         region = self.body.region
-        if region.contains(event.screen_x, event.screen_y):
+        if self.is_active and region.contains(event.screen_x, event.screen_y):
             if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self._above):
-                self.action_enter()
+                await self.app.run_action("enter", default_namespace=self)
             self.app.outdated = True
 
     def turned(self, lines: int) -> None:
@@ -349,8 +336,8 @@ class FleetPage(Wheel, Page):
         self.app.outdated = True
 
 
-def page_class(name: str) -> type[FleetPage]:
-    """Return the class of a page, whose module is imported only now."""
-    module, _, kind = PAGES[name].partition(".")
-    found: type[FleetPage] = getattr(import_module(f"gpudash.tui.fleet.{module}"), kind)
+def page_class(path: str) -> type[FleetPage]:
+    """Return the class of a page by its module here and its name; it is imported only now."""
+    module, _, name = path.partition(".")
+    found: type[FleetPage] = getattr(import_module(f"gpudash.tui.fleet.{module}"), name)
     return found

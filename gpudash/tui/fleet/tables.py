@@ -145,7 +145,6 @@ class TablePage(FleetPage, Generic[Row]):
 class HostsPage(TablePage[HostRow]):
     """All hosts."""
 
-    NAME = "hosts"
     COLUMNS = HOST_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "group": "dim"}
     EMPTY = "no host is known yet"
@@ -164,7 +163,6 @@ class HostsPage(TablePage[HostRow]):
 class GpusPage(TablePage[GpuRow]):
     """The GPUs of all hosts."""
 
-    NAME = "gpus"
     COLUMNS = GPU_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
     EMPTY = "no GPU is known yet"
@@ -189,7 +187,6 @@ class GpusPage(TablePage[GpuRow]):
 class HostGpusPage(GpusPage):
     """What is known of one host without ssh: its GPUs, and what is wrong with it."""
 
-    NAME = ""
     KEYS = (*TABLE_KEYS, *CHART_KEYS)
     BINDINGS: ClassVar[list[Any]] = bindings(CHART_KEYS)
     COLUMNS = GPU_COLUMNS[1:]
@@ -236,7 +233,6 @@ class HostGpusPage(GpusPage):
 class UsersPage(TablePage[FleetUser]):
     """The users of all GPUs."""
 
-    NAME = "users"
     COLUMNS = USER_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"user": "owner", "memory": "memory"}
     EMPTY = "no user of a GPU is known: neither processes nor jobs are"
@@ -255,7 +251,6 @@ class UsersPage(TablePage[FleetUser]):
 class JobsPage(TablePage[FleetJob]):
     """The jobs on all GPUs."""
 
-    NAME = "jobs"
     COLUMNS = JOB_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"job": "strong", "user": "owner", "name": "dim"}
     EMPTY = "no job is known: neither Slurm's nor Kubernetes' labels are there"

@@ -33,7 +33,7 @@ from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_h
 from tests.tui.stage import HandFeed, busy_snapshot, ended, screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
-PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
+PAGES = ("MapPage", "HostsPage", "GpusPage", "UsersPage", "JobsPage", "FindingsPage")
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
@@ -42,11 +42,16 @@ def fleet_app(feed: HandFleetFeed, *model: Any, **options: Any) -> GpudashApp:
     return GpudashApp(MapPage(FleetModel(feed, *model)), **options)
 
 
+def page_of(app: GpudashApp) -> str:
+    """What is in front."""
+    return type(app.front).__name__
+
+
 @asynccontextmanager
 async def shown(
     snapshot: FleetSnapshot,
     size: tuple[int, int] = (80, 24),
-    page: str = "cluster",
+    page: str = "MapPage",
     **settings: Any,
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
     """A page with a snapshot on it."""
@@ -76,7 +81,7 @@ async def entering(
 async def test_each_page_has_its_digit(key: str, page: str) -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press(key)
-        assert page == app.front.NAME
+        assert page == page_of(app)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -173,7 +178,7 @@ async def test_arrows_move_over_the_map_and_enter_shows_the_gpus_of_the_host() -
         assert app.front.host == (None, "gpu0002")
         assert "no ssh" in text_of(app)
         await pilot.press("escape")
-        assert app.front.NAME == "cluster"
+        assert page_of(app) == "MapPage"
 
 
 async def test_a_click_selects_a_host_and_a_second_opens_it() -> None:
@@ -200,7 +205,11 @@ async def test_a_host_is_entered_and_left_for_the_page_it_was_entered_from(key: 
         assert "node7" in screen_lines(app)[0]
         await pilot.press(key)
         await pilot.pause()
-        assert (app.front.NAME, app.return_code, inner.stopped) == ("hosts", None, True)
+        assert (page_of(app), app.return_code, inner.stopped) == (
+            "HostsPage",
+            None,
+            True,
+        )
         assert app.front.model.totals.hosts == 3
         assert not feed.stopped
 
@@ -218,13 +227,44 @@ async def test_a_host_that_gives_nothing_is_left_for_what_is_known_of_it() -> No
         assert app.is_running
 
 
+async def test_a_host_that_was_left_ends_nothing() -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        inner.exit_status, inner.error = 255, "no route"
+        inner.change(FeedState.RESTARTING)
+        await pilot.pause()
+        assert (page_of(app), app.return_code) == ("MapPage", None)
+
+
+async def test_a_theme_that_is_only_tried_goes_with_its_dialog_when_a_host_ends() -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
+        inner.state = FeedState.STARTING
+        await pilot.press("enter")
+        before = app.preferences.current.theme
+        await pilot.press("f2", "down")
+        assert app.preferences.current.theme != before
+        inner.exit_status, inner.error = 255, "no route"
+        inner.change(FeedState.RESTARTING)
+        await pilot.pause()
+        assert (page_of(app), app.preferences.current.theme) == ("HostGpusPage", before)
+
+
+async def test_the_footer_of_an_entered_host_leads_back() -> None:
+    async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
+        await pilot.press("enter")
+        inner.give(busy_snapshot())
+        await pilot.pause()
+        assert "q back" in screen_lines(app)[-1]
+
+
 async def test_the_views_of_a_host_close_with_it() -> None:
     async with entering(fleet(some_hosts(40))) as (app, pilot, _feed, inner):
         await pilot.press("enter")
         inner.give(busy_snapshot())
         await pilot.press("d", "ctrl+c")
         await pilot.pause()
-        assert app.front.NAME == "cluster"
+        assert page_of(app) == "MapPage"
 
 
 async def test_a_host_is_entered_as_it_was_while_the_past_is_shown() -> None:
@@ -394,7 +434,7 @@ async def test_mistakes_in_the_settings_are_said_and_listed(tmp_path: Path) -> N
 async def test_the_palette_carries_out_an_action_of_this_screen() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("colon", *"list the jobs", "enter")
-        assert app.front.NAME == "jobs"
+        assert page_of(app) == "JobsPage"
 
 
 async def test_the_theme_can_be_chosen() -> None:
@@ -573,7 +613,7 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
     )
     async with shown(fleet(some_hosts(40), findings=(finding,))) as (app, pilot):
         await pilot.press(page, "enter")
-        assert (app.front.NAME, app.front.model.filter_text) == ("gpus", filtered)
+        assert (page_of(app), app.front.model.filter_text) == ("GpusPage", filtered)
         assert 0 < app.front.model.totals.gpus < 320
 
 
@@ -638,7 +678,10 @@ async def test_a_click_beside_the_findings_is_on_none() -> None:
             # The line of sums, those between and below the findings, the last above the footer.
             for y in (1, last - 1, last + 4, 22):
                 await pilot.click(offset=(3, y))
-                assert (app.front.NAME, app.front.model.finding) == ("findings", number)
+                assert (page_of(app), app.front.model.finding) == (
+                    "FindingsPage",
+                    number,
+                )
             await pilot.click(offset=(3, last))
             assert app.front.model.finding == 1
 
@@ -656,7 +699,7 @@ async def test_a_click_where_there_were_findings_is_on_none() -> None:
         await pilot.click(offset=(3, 5))
         feed.give(fleet(some_hosts(3), seconds=20, findings=(finding_about(0),)))
         await pilot.pause()
-        assert (app.front.NAME, app.front.model.finding) == ("findings", 0)
+        assert (page_of(app), app.front.model.finding) == ("FindingsPage", 0)
 
 
 async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None:
@@ -690,13 +733,13 @@ async def test_the_key_that_pauses_is_named_by_what_it_does_next() -> None:
         assert "p live" not in screen_lines(app)[-1]
 
 
-@pytest.mark.parametrize("page", ["hosts", "gpus", "findings"])
+@pytest.mark.parametrize("page", ["HostsPage", "GpusPage", "FindingsPage"])
 async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: str) -> None:
     found = tuple(
         Finding(rule=f"r{n}", level="warn", sentence=SafeText("is wrong")) for n in range(1000)
     )
     async with shown(fleet(some_hosts(1000), findings=found), page=page) as (app, pilot):
-        count = "8,000" if page == "gpus" else "1,000"
+        count = "8,000" if page == "GpusPage" else "1,000"
         line = screen_lines(app)[1].rstrip()
         assert line.endswith(f" of {count}")
         assert line.split()[-3].startswith("1-")
