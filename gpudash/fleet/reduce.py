@@ -21,9 +21,19 @@ from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import GpuRow, titles
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
-from gpudash.model.state import BUSY, DIVIDED, HELD, UNKNOWN, UNUSABLE, unreadable_state
+from gpudash.model.state import (
+    BUSY,
+    DIVIDED,
+    FREE,
+    HELD,
+    IN_USE,
+    UNKNOWN,
+    UNUSABLE,
+    unreadable_state,
+)
 from gpudash.model.text import SafeText
 
+_ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
 _MAX_AGE_SECONDS = 300.0
 """Age from which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
@@ -90,7 +100,9 @@ class Reducer:
         devices: list[FleetDevice] = []
         for device in host.devices:
             status, seconds = self._status(host, device, now)
-            if status == UNKNOWN.id and device.uuid in divided and device.uuid is not None:
+            # What its instances do is not what it does.
+            is_divided = device.uuid is not None and device.uuid in divided
+            if is_divided and host.state == "ok" and status in _ACTIVITIES:
                 status = DIVIDED.id
             is_known = status == device.status and seconds == device.idle_seconds
             devices.append(
@@ -101,8 +113,11 @@ class Reducer:
     def _status(self, host: FleetHost, device: FleetDevice, now: float) -> tuple[str, float | None]:
         """Return the status of a device, and how long it has not computed.
 
-        A host that runs gpudash knows both by itself. An instant without a sample proves nothing.
+        A host that runs gpudash knows both by itself. An instant without a sample proves nothing,
+        nor does what was known of a host that does not answer.
         """
+        if host.state != "ok":
+            return UNKNOWN.id, None
         unreadable = unreadable_state(device)
         if unreadable is not None:
             return unreadable.id, None
@@ -113,10 +128,9 @@ class Reducer:
         is_held = device.job is not None or bool(device.users)
         is_held = is_held or notable(device.memory_used_bytes, device.memory_total_bytes)
         seconds = device.idle_seconds
-        if host.state == "ok":
-            key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
-            watched = self._rests.idle_seconds(key, device, now, is_held=is_held)
-            seconds = watched if seconds is None else seconds
+        key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
+        watched = self._rests.idle_seconds(key, device, now, is_held=is_held)
+        seconds = watched if seconds is None else seconds
         if device.xid is not None and meaning(device.xid).level == "critical":
             return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
@@ -162,10 +176,9 @@ class _User(Holdings):
         """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
         memory = device.memory_used_bytes if len(device.users) == 1 else None
         is_first = self.add(gpu, memory, device.job)
-        status = device.status if host.state == "ok" else UNKNOWN.id
-        if status == BUSY.id:
+        if device.status == BUSY.id:
             self.busy += is_first
-        elif status == HELD.id:
+        elif device.status == HELD.id:
             self.held += is_first
             seconds = device.idle_seconds or 0.0
             self.idle_seconds += seconds

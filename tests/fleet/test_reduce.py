@@ -39,6 +39,19 @@ def status(device: FleetDevice, **fields: object) -> str:
     return Reducer().reduce(snapshot(device, **fields)).hosts[0].devices[0].status  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("known", ["unknown", "busy", "free"])
+def test_a_gpu_is_divided_whatever_its_instances_do(known: str) -> None:
+    instance = gpu(index=1, uuid="MIG-1", parent_uuid="GPU-0", gpu_utilization_percent=None)
+    found = Reducer().reduce(snapshot(gpu(status=known), instance)).hosts[0].devices
+    assert [each.status for each in found] == ["divided", "free"]
+
+
+@pytest.mark.parametrize("state", ["stale", "down", "lost-contact"])
+def test_what_was_known_of_a_host_that_does_not_answer_is_no_status(state: str) -> None:
+    assert status(gpu(status="busy"), state=state) == "unknown"
+    assert status(gpu(), state=state) == "unknown"
+
+
 @pytest.mark.parametrize(
     ("device", "state"),
     [
