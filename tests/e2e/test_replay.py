@@ -170,7 +170,7 @@ def test_help_names_the_keys_of_a_recording(
     terminal.wait_for("p stop [ back ] next @ time + faster")
     terminal.resize(160, 60)
     terminal.send("h")
-    terminal.wait_for("go to another time of the recording")
+    terminal.wait_for("go to another time")
     assert "faster" in terminal.text
     assert "SIGKILL" not in terminal.text
     assert "let go of the GPUs" not in terminal.text

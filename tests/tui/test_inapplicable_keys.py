@@ -24,7 +24,6 @@ class WokenFeed(HandFeed):
     ("key", "why"),
     [
         ("W", "no GPU is known to be left alone on battery"),
-        ("@", "only a recording can be taken to another time"),
     ],
 )
 async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> None:

@@ -8,9 +8,8 @@ from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
 
 SCRIPT = """
 import asyncio, sys
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot
+from tests.tui.stage import HandFeed, busy_snapshot, host_app
 
 async def main():
     feed = HandFeed()
