@@ -41,40 +41,42 @@ class State(Struct, frozen=True, eq=False):
 
 # In the order of the header: what needs a person comes first.
 # fmt: off
-LOST = State("lost", "LOST", "fell off the bus", "fell off the bus", "critical",
-            is_problem=True, is_unreadable=True)
-NOT_ANSWERING = State("not-answering", "NO ANSWER", "does not answer", "do not answer", "critical",
-                     is_problem=True, is_unreadable=True)
-RESET_REQUIRED = State("reset-required", "RESET", "needs a reset", "need a reset", "critical",
-                      is_problem=True, is_unreadable=True)
-FAILED = State("failed", "FAILED", "cannot be read", "cannot be read", "critical",
-              is_problem=True, is_unreadable=True)
-UNUSABLE = State("unusable", "unusable", "is unfit for jobs", "are unfit for jobs", "warn",
-                is_problem=True)
-HOT = State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
-           is_problem=True)
-BUSY = State("busy", "busy", "is computing", "are computing", "ok")
-HELD = State("held-idle", "held idle", "is held and not used", "are held and not used", "warn")
-IN_USE = State("in-use", "in use", "is allocated and computes little or nothing now",
-              "are allocated and compute little or nothing now", "ok")
-LEASED = State("leased", "leased", "is leased and not used yet", "are leased and not used yet",
-              "ok")
-DIVIDED = State("divided", "divided", "is divided into MIG instances",
-               "are divided into MIG instances", "ok")
-NO_INSTANCES = State("mig-empty", "MIG empty",
-                    "is in MIG mode without instances, where nothing can run",
-                    "are in MIG mode without instances, where nothing can run", "ok")
-FREE = State("free", "free", "is not used by anyone", "are not used by anyone", "ok", is_free=True)
-UNKNOWN = State("unknown", "unknown", "does not report whether it is used",
-               "do not report whether they are used", "unknown")
-RESTING = State("resting", "resting", "is left alone to fall asleep",
-               "are left alone to fall asleep", "unknown", is_unreadable=True,
-               reason="left alone so that it can fall asleep")
-ASLEEP = State("asleep", "asleep", "is asleep", "are asleep", "unknown", is_unreadable=True,
-              reason="powered down, not woken to be read")
+STATES: tuple[State, ...] = (
+    LOST := State("lost", "LOST", "fell off the bus", "fell off the bus", "critical",
+                  is_problem=True, is_unreadable=True),
+    NOT_ANSWERING := State("not-answering", "NO ANSWER", "does not answer", "do not answer",
+                           "critical", is_problem=True, is_unreadable=True),
+    RESET_REQUIRED := State("reset-required", "RESET", "needs a reset", "need a reset", "critical",
+                            is_problem=True, is_unreadable=True),
+    FAILED := State("failed", "FAILED", "cannot be read", "cannot be read", "critical",
+                    is_problem=True, is_unreadable=True),
+    UNUSABLE := State("unusable", "unusable", "is unfit for jobs", "are unfit for jobs", "warn",
+                      is_problem=True),
+    HOT := State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
+                 is_problem=True),
+    BUSY := State("busy", "busy", "is computing", "are computing", "ok"),
+    HELD := State("held-idle", "held idle", "is held and not used", "are held and not used",
+                  "warn"),
+    IN_USE := State("in-use", "in use", "is allocated and computes little or nothing now",
+                    "are allocated and compute little or nothing now", "ok"),
+    LEASED := State("leased", "leased", "is leased and not used yet", "are leased and not used yet",
+                    "ok"),
+    DIVIDED := State("divided", "divided", "is divided into MIG instances",
+                     "are divided into MIG instances", "ok"),
+    NO_INSTANCES := State("mig-empty", "MIG empty",
+                          "is in MIG mode without instances, where nothing can run",
+                          "are in MIG mode without instances, where nothing can run", "ok"),
+    FREE := State("free", "free", "is not used by anyone", "are not used by anyone", "ok",
+                  is_free=True),
+    UNKNOWN := State("unknown", "unknown", "does not report whether it is used",
+                     "do not report whether they are used", "unknown"),
+    RESTING := State("resting", "resting", "is left alone to fall asleep",
+                     "are left alone to fall asleep", "unknown", is_unreadable=True,
+                     reason="left alone so that it can fall asleep"),
+    ASLEEP := State("asleep", "asleep", "is asleep", "are asleep", "unknown", is_unreadable=True,
+                    reason="powered down, not woken to be read"),
+)
 # fmt: on
-
-STATES = tuple(row for row in list(globals().values()) if isinstance(row, State))
 """Every state, in the order in which the header counts them."""
 
 RANKS = {state.id: rank for rank, state in enumerate(STATES)}
