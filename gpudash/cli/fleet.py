@@ -75,10 +75,7 @@ def names_hosts(options: argparse.Namespace) -> bool:
 
 
 def command(options: argparse.Namespace) -> list[str]:
-    """Return the command that prints snapshots of many hosts: gpudash itself.
-
-    URLs, which may hold a password, are passed on in its environment.
-    """
+    """Return the command that prints snapshots of many hosts: gpudash itself, in `environment`."""
     words = collector_words()
     for name in options.host or ():
         words.append(f"--host={name}")
@@ -87,20 +84,21 @@ def command(options: argparse.Namespace) -> list[str]:
     if options.ssh_config is not None:
         words.append(f"--ssh-config={options.ssh_config}")
     if options.prometheus is not None:
-        urls = [url for url in options.prometheus if url]
-        if urls:
-            os.environ[_URLS] = " ".join(urls)
         words.append("--prometheus")
     if options.scrape is not None:
-        urls = [url for url in ",".join(options.scrape).split(",") if url]
-        if urls:
-            os.environ[_SCRAPED] = " ".join(urls)
         words.append("--scrape")
     if options.demo is not None:
         words.append(f"--demo={options.demo}")
     if options.no_config:
         words.append("--no-config")
     return words
+
+
+def environment(options: argparse.Namespace) -> dict[str, str]:
+    """Return the variables of that command: URLs, which may hold a password."""
+    scraped = ",".join(options.scrape or ()).split(",")
+    named = {_URLS: options.prometheus or (), _SCRAPED: scraped}
+    return {name: " ".join(filter(None, urls)) for name, urls in named.items() if any(urls)}
 
 
 def check(options: argparse.Namespace) -> None:

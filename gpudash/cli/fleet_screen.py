@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """Show many hosts until the user leaves; raises UsageError without a terminal."""
     require_terminal("gpudash --once with the same options")
-    argv, seconds = fleet.command(options), fleet.interval(options)
+    argv, environ = fleet.command(options), fleet.environment(options)
+    seconds = fleet.interval(options)
     # Errors in options that only the collector would find, while there is no screen yet.
     fleet.fits(options)
     fleet.check(options)
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     def open_feed() -> FleetFeed:
         from gpudash.model.fleet import decode
 
-        return LiveFeed(argv, seconds, decode)
+        return LiveFeed(argv, seconds, decode, environ=environ)
 
     return show(options, open_feed)
 

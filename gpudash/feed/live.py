@@ -7,7 +7,7 @@ abandoned, its last snapshot is shown as stale, and another one is started.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -29,7 +29,8 @@ _Status = tuple[FeedState, str | None, int | None, bool]
 class LiveFeed(Generic[D]):
     """The documents of one collector command, which is started again when it dies or hangs.
 
-    `forked` is a collector that runs already, and is the first.
+    Its environment is ours and `environ`. `forked` is a collector that runs already, and is the
+    first.
     """
 
     def __init__(
@@ -39,13 +40,21 @@ class LiveFeed(Generic[D]):
         decode: Callable[[bytes], D | None],
         *,
         encode: Callable[[D], bytes] | None = None,
+        environ: Mapping[str, str] | None = None,
         remote: RemoteHost | None = None,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._supervisor = Supervisor(
-            argv, interval, decode, encode=encode, forked=forked, limits=limits, clock=clock
+            argv,
+            interval,
+            decode,
+            encode=encode,
+            environ=environ,
+            forked=forked,
+            limits=limits,
+            clock=clock,
         )
         self.remote = remote
         self._loop: AbstractEventLoop | None = None

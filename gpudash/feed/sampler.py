@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
 from gpudash.feed.protocol import D
@@ -143,9 +143,12 @@ class LineStream(Generic[D]):
         decode: Callable[[bytes], D | None],
         *,
         encode: Callable[[D], bytes] | None = None,
+        environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collector = Supervisor(argv, interval, decode, encode=encode, clock=clock)
+        self._collector = Supervisor(
+            argv, interval, decode, encode=encode, environ=environ, clock=clock
+        )
         self._clock = clock
         self._resumed_at = clock()
         self._collector.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Generic
 
@@ -79,6 +79,7 @@ class Supervisor(Generic[D]):
         decode: Callable[[bytes], D | None],
         *,
         encode: Callable[[D], bytes] | None = None,
+        environ: Mapping[str, str] | None = None,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -96,7 +97,7 @@ class Supervisor(Generic[D]):
         """Whether there is none until `resume`."""
         self.is_restarting = False
         """Whether another one was started and has given no sample yet."""
-        self._argv, self._forked = list(argv), forked
+        self._argv, self._environ, self._forked = list(argv), dict(environ or {}), forked
         self._decode, self._encode = decode, encode
         self._request = b""
         self._limits = limits or LIMITS
@@ -234,7 +235,8 @@ class Supervisor(Generic[D]):
         return max(first, min(first * self._hung_factor, self._limits.max_hung))
 
     def _spawn(self) -> CollectorProcess:
-        return spawn([*self._argv, "--interval", str(self.interval)], self._handover)
+        argv = [*self._argv, "--interval", str(self.interval)]
+        return spawn(argv, {**self._environ, **self._handover})
 
     def _decoded(self, line: bytes) -> Received[D] | None:
         try:

@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
@@ -52,6 +53,18 @@ def test_retries_come_later_each_time_but_soon_after_a_refusal_of_nvml(
         supervisor.advance()
         assert supervisor.is_running
         assert supervisor.is_restarting
+
+
+def test_a_variable_for_the_collector_is_one_of_all_that_are_started(clock: Clock) -> None:
+    script = "import os, sys; sys.exit(os.environ['GPUDASH_SCRAPE'])"
+    argv, environ = [sys.executable, "-S", "-c", script], {"GPUDASH_SCRAPE": "http://n1:9400"}
+    with closing(Supervisor(argv, 1.0, decode, environ=environ, limits=LIMITS, clock=clock)) as it:
+        it.start()
+        for _ in range(2):
+            until_down(it)
+            assert str(it.failure) == "http://n1:9400"
+            clock.now += it.due_in()
+            it.advance()
 
 
 def test_a_collector_that_lingers_behind_its_output_has_no_status(

@@ -111,8 +111,8 @@ def _stream(
         for option, name in _OF_ONE_HOST.items():
             if getattr(options, name) not in (None, False):
                 raise UsageError(f"{option} does not go with many hosts")
-        argv = fleet.command(options)
-        return lambda: LineStream(argv, interval, decode)
+        argv, environ = fleet.command(options), fleet.environment(options)
+        return lambda: LineStream(argv, interval, decode, environ=environ)
     found = lines(options)
     return lambda: LineStream(found.argv, interval, found.decode, encode=found.encode)
 
