@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import NoReturn
 
 from gpudash.cli import arguments
-from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.model.errors import ExitStatus, GpudashError, ResourceError, UsageError, is_exhausted
 from gpudash.model.text import clean
 from gpudash.system import terminal
@@ -21,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
     # Nearly all of a one-shot is importing, in which there is no garbage.
     gc.disable()
-    exit_on_ctrl_c()
+    # Ctrl-C ends it at once and silently, also within a call that never returns.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A caller that ignores SIGCHLD would keep us from seeing how our children end.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _reopen_standard_streams()
@@ -34,6 +34,8 @@ def exit_with(run: Callable[[], int]) -> NoReturn:
         status = run()
     except terminal.ReaderGoneError:
         status = ExitStatus.BROKEN_PIPE
+    except SystemExit as leaving:
+        status = int(leaving.code or ExitStatus.OK)
     except KeyboardInterrupt:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import collector_words, has_color, is_ascii, judgement
+from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
@@ -201,8 +201,8 @@ def _exporter(url: str, known: Settings) -> Endpoint:
 # A line per interval
 
 
-def stream(options: argparse.Namespace) -> int:
-    """Print a snapshot per interval, and at once what arrives first; ends by ReaderGoneError.
+def stream(options: argparse.Namespace) -> NoReturn:
+    """Print a snapshot per interval, and at once what arrives first, until the reader is gone.
 
     One that is controlled by its starter takes intervals and requests from stdin, and ends with
     it.
@@ -210,7 +210,8 @@ def stream(options: argparse.Namespace) -> int:
     terminal.keep_for_ourselves()
     give_back_large()
     control = ControlReader(interval(options), 0 if is_controlled(os.environ) else None)
-    return _until_signal(options, lambda collector: _print_lines(options, collector, control))
+    with _opened(options) as collector:
+        _print_lines(options, collector, control)
 
 
 def _print_lines(
@@ -252,31 +253,13 @@ def _advance(collector: Collector, seconds: float, control: int | None = None) -
     return is_early
 
 
-class _EndedError(BaseException):
-    """A signal asks this process to end."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-def _until_signal(options: argparse.Namespace, run: Callable[[Collector], int]) -> int:
-    """Run something on a collector, whose children end with it whatever ends it."""
-
-    def end(number: int, _frame: object) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        raise _EndedError(128 + number)
-
+@contextmanager
+def _opened(options: argparse.Namespace) -> Iterator[Collector]:
+    """Give all that the options name as one, whose children end with it whatever ends it."""
     collector = open_collector(options)
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    numbers = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
     try:
-        for each in numbers:
-            signal.signal(each, end)
-        return run(collector)
-    except _EndedError as ended:
-        return ended.status
+        exit_on_signals()
+        yield collector
     finally:
         collector.close(_DEATH_SECONDS)
 
@@ -325,19 +308,16 @@ def print_once(options: argparse.Namespace) -> int:
     if options.replay is not None:
         whole = _recorded(options)
     else:
-        found: list[FleetSnapshot] = []
-        status = _until_signal(options, lambda collector: _collect(options, collector, found))
-        if not found:
-            return status
-        whole = found[0]
+        with _opened(options) as collector:
+            whole = _collect(options, collector)
     snapshot = narrowed(whole, fitting)
     target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
     return exit_status(whole, snapshot, options.fail_on)
 
 
-def _collect(options: argparse.Namespace, collector: Collector, found: list[FleetSnapshot]) -> int:
-    """Wait until all is known that can be, or the time is over."""
+def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot:
+    """Return all that can be known, or is when the time is over."""
     from gpudash.fleet.collector import is_settled
 
     seconds = options.timeout or _ONCE_SECONDS
@@ -347,8 +327,7 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
         if left <= 0:
             break
         _advance(collector, left)
-    found.append(View(options).whole([_in_time(reading, seconds) for reading in readings]))
-    return ExitStatus.OK
+    return View(options).whole([_in_time(reading, seconds) for reading in readings])
 
 
 def _in_time(reading: Reading, seconds: float) -> Reading:

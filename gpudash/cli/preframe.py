@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpudash.cli.signals import exit_on_signals
 from gpudash.model.errors import UsageError
 from gpudash.system.terminal import color_bits
 
@@ -69,8 +70,7 @@ def quiet_terminal() -> Iterator[list[Any]]:
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     # An early Ctrl-C or Ctrl-Z waits for the screen, where it is a key.
     quiet[6][termios.VINTR] = quiet[6][termios.VSUSP] = b"\0"
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit_by_signal)
+    exit_on_signals()
     # The screen receives both as soon as it can redraw, and release the GPUs.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH, signal.SIGUSR1))
     try:
@@ -126,8 +126,3 @@ def _send(data: bytes) -> None:
     """Write all of it to the terminal, where the driver will write too."""
     while data:
         data = data[os.write(1, data) :]
-
-
-def _exit_by_signal(number: int, _frame: object) -> None:
-    """End in order before the screen has taken the signals over."""
-    raise SystemExit(128 + number)

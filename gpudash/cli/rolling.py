@@ -11,7 +11,6 @@ from gpudash.analysis.selection import select_existing
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import exit_status, refuse_silence
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
-from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.cli.values import count, letters, seconds
 from gpudash.feed.sampler import LineStream
 from gpudash.model import wire
@@ -48,7 +47,6 @@ def roll(
     The first sample is not printed: its rates are not known. Raises GpudashError for one without
     GPUs, and DriverError where a GPU is silent at the end.
     """
-    exit_on_ctrl_c()
     printed, numbers, problem, latest = -1, itertools.count(), "", EMPTY
     with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:

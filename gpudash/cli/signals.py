@@ -1,4 +1,7 @@
-"""Signals that commands react to: Ctrl-C, requests to end, and one that is a switch."""
+"""Signals: one ends a command at once, lets it clean up, or is noted until it may end.
+
+A one-shot and a collector keep the default of all of them: Ctrl-C ends even a driver's call.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,56 @@ import os
 import signal
 from contextlib import suppress
 
-
-def exit_on_ctrl_c() -> None:
-    """Let Ctrl-C end this process at once and silently, also within a call that never returns."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class SignalToggle:
-    """On and off in turn with each signal; `descriptor` becomes readable when one has come."""
+def exit_on_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise SystemExit, so that what is open is closed.
 
-    def __init__(self, number: signal.Signals) -> None:
-        self.is_on = False
+    The first one decides the status, and no other interrupts what it ends. Those that the caller
+    had ignored stay ignored.
+    """
+    numbers = _not_ignored()
+
+    def leave(number: int, _frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+
+
+class NotedSignals:
+    """Signals that are noted for a loop, which they wake: `descriptor` can be read after each.
+
+    SIGUSR1 releases the GPUs until the next one. With `ends`, SIGINT, SIGTERM and SIGHUP are noted
+    too, unless the caller had them ignored.
+    """
+
+    def __init__(self, *, ends: bool) -> None:
+        self.is_released = False
+        self.status: int | None = None
+        """The exit status of the first signal that asks to end, None as long as there was none."""
         self.descriptor, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        signal.signal(number, self._turn)
+        signal.signal(signal.SIGUSR1, self._toggle)
         # The screen blocks it until its collector can take it, and the mask is inherited.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+        for number in _not_ignored() if ends else ():
+            signal.signal(number, self._note)
 
     def drain(self) -> None:
         """Make `descriptor` unreadable until the next signal."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 64)
 
-    def _turn(self, _number: int, _frame: object) -> None:
-        self.is_on = not self.is_on
-
-
-class EndSignals:
-    """Takes note of SIGINT, SIGTERM and SIGHUP, unless the caller had them ignored."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        """The exit status of the first that came, None as long as there was none."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._note)
+    def _toggle(self, _number: int, _frame: object) -> None:
+        self.is_released = not self.is_released
 
     def _note(self, number: int, _frame: object) -> None:
-        self.status = 128 + number
+        self.status = self.status or 128 + number
+
+
+def _not_ignored() -> list[signal.Signals]:
+    return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

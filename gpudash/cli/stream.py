@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
-from gpudash.cli.signals import EndSignals, SignalToggle, exit_on_ctrl_c
+from gpudash.cli.signals import NotedSignals, exit_on_signals
 from gpudash.feed import collector
 from gpudash.model.errors import UsageError
 from gpudash.system import fork, terminal
@@ -39,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     interval = options.interval or DEFAULT_INTERVAL
     if options.host:
         with alerts(options) as observe:
-            return _relay(options, interval, observe)
+            _relay(options, interval, observe)
     controller = os.getppid() if collector.is_controlled(os.environ) else None
     with alerts(options) as observe:
         return collect(options, interval, controller=controller, observe=observe)
@@ -47,14 +46,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _relay(
     options: argparse.Namespace, interval: float, observe: Callable[[Snapshot], None] | None
-) -> int:
-    """Print the lines of another host, and on stderr why there are none."""
+) -> NoReturn:
+    """Print the lines of another host, and on stderr why there are none; ends as `collect` does."""
     from gpudash.cli.remote import lines
     from gpudash.feed.sampler import LineStream
 
-    end, found, problem = EndSignals(), lines(options), ""
+    found, problem = lines(options), ""
+    exit_on_signals()
     with closing(LineStream(found.argv, interval, found.decode, encode=found.encode)) as stream:
-        while end.status is None:
+        while True:
             stream.wait(_WAIT_SECONDS)
             for sample in stream.take():
                 terminal.write(sample.line + b"\n")
@@ -63,7 +63,6 @@ def _relay(
             if stream.problem != problem:
                 problem = stream.problem
                 terminal.write_message(f"gpudash: {problem or 'samples again'}\n")
-    return end.status
 
 
 @contextmanager
@@ -102,7 +101,6 @@ def collect(
     the next SIGUSR1, so that they can be reset. Raises DriverError when the driver cannot be opened
     or released.
     """
-    exit_on_ctrl_c()
     terminal.keep_for_ourselves()
     fork.end_loudly()
     if controller is not None:
@@ -112,7 +110,7 @@ def collect(
             terminal.give_up_after(STALL_SECONDS)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
     samples = _Samples(options, observe)
-    release = SignalToggle(signal.SIGUSR1)
+    noted = NotedSignals(ends=False)
     due = time.monotonic()
     if brief_first:
         samples.print(brief=True)
@@ -123,13 +121,13 @@ def collect(
     # Rates are those between two samples: the second comes soon, however slow the interval.
     longest = _SECOND_SAMPLE_SECONDS
     while True:
-        due = _wait(due, reader, release, longest)
+        due = _wait(due, reader, noted, longest)
         longest = inf
-        if release.is_on:
+        if noted.is_released:
             samples.source.close()
-            while release.is_on:
-                terminal.wait(None, release.descriptor)
-                release.drain()
+            while noted.is_released:
+                terminal.wait(None, noted.descriptor)
+                noted.drain()
         samples.print()
 
 
@@ -172,16 +170,16 @@ class _Samples:
 
 
 def _wait(
-    last: float, interval: collector.ControlReader, release: SignalToggle, longest: float
+    last: float, interval: collector.ControlReader, noted: NotedSignals, longest: float
 ) -> float:
     """Wait until a sample is due, or the GPUs are to be released; return when it is due.
 
     A tick that was missed is skipped, so that a stall is not followed by a burst.
     """
     due = max(last + min(interval.seconds, longest), time.monotonic())
-    while (left := due - time.monotonic()) > 0 and not release.is_on:
-        terminal.wait(left, release.descriptor, interval.descriptor)
-        release.drain()
+    while (left := due - time.monotonic()) > 0 and not noted.is_released:
+        terminal.wait(left, noted.descriptor, interval.descriptor)
+        noted.drain()
         if interval.read():
             due = max(last + min(interval.seconds, longest), time.monotonic())
     return due

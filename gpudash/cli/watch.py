@@ -116,7 +116,6 @@ def show_page(
 
     `first_frame` shows a picture before there is an app, which leaves it until it has its own.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     no_color = "NO_COLOR" in os.environ
     with quiet_terminal() as attributes:
         size = os.get_terminal_size(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +12,7 @@ from gpudash.cli import fleet, modes
 from gpudash.cli.arguments import MANY_DEMOS, add_shared
 from gpudash.cli.options import DEFAULT_INTERVAL
 from gpudash.cli.remote import lines
-from gpudash.cli.signals import EndSignals, SignalToggle
+from gpudash.cli.signals import NotedSignals
 from gpudash.cli.stream import alerts
 from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
@@ -71,22 +70,21 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     is_fleet = modes.is_fleet(options)
     interval = fleet.interval(options) if is_fleet else options.interval or DEFAULT_INTERVAL
     limit: float | None = options.duration
-    toggle = SignalToggle(signal.SIGUSR1)
-    end = EndSignals()
+    noted = NotedSignals(ends=True)
     open_stream = _stream(options, interval)
     writer = Writer(options.file, options.max_size, options.keep)
     progress = _Progress(writer)
     try:
         with closing(writer), closing(open_stream()) as stream:
             since = time.monotonic()
-            while end.status is None:
+            while noted.status is None:
                 left = _WAIT_SECONDS if limit is None else since + limit - time.monotonic()
                 if left <= 0 and (writer.lines or stream.problem):
                     break
                 wait = min(left, _WAIT_SECONDS) if left > 0 else _WAIT_SECONDS
-                stream.wait(wait, toggle.descriptor)
-                toggle.drain()
-                if toggle.is_on is not stream.is_released:
+                stream.wait(wait, noted.descriptor)
+                noted.drain()
+                if noted.is_released is not stream.is_released:
                     stream.toggle_release()
                 for sample in stream.take():
                     if not writer.lines:
@@ -99,8 +97,8 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     finally:
         progress.end()
     if not writer.lines:
-        raise _nothing_recorded(options.file, problem, end.status)
-    return ExitStatus.OK if end.status is None else end.status
+        raise _nothing_recorded(options.file, problem, noted.status)
+    return ExitStatus.OK if noted.status is None else noted.status
 
 
 def _stream(

@@ -102,7 +102,8 @@ def _become(command: Sequence[str], leased: Leased) -> NoReturn:
         "CUDA_VISIBLE_DEVICES": named,
         "GPUDASH_LEASE": named,
     }
-    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+    # Python ignores both, and a command would go on to do so.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(command[0], list(command), environ)

@@ -10,7 +10,6 @@ import argparse
 import gzip
 import os
 import shlex
-import signal
 import socket
 import ssl
 import sys
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command
-from gpudash.cli.signals import EndSignals, SignalToggle
+from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds
 from gpudash.cli.verbs import Verb
 from gpudash.feed.supervisor import Supervisor
@@ -126,18 +125,18 @@ def run(options: argparse.Namespace) -> int:
         terminal.write(_unit(sys.argv).encode())
         return ExitStatus.OK
     interval = options.interval or _DEFAULT_INTERVAL
-    toggle, end = SignalToggle(signal.SIGUSR1), EndSignals()
+    noted = NotedSignals(ends=True)
     collector = Supervisor(collector_command(options), interval, wire.decode)
     exporter = Exporter(options.dcgm_names, collector.stale_after)
     with Server(options.listen, exporter, _tls(options)) as server, closing(collector):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         terminal.write_message(f"gpudash: serving {server.url}\n")
         collector.start()
-        while end.status is None:
-            collector.wait(_WAIT_SECONDS, toggle.descriptor)
-            toggle.drain()
-            if toggle.is_on is not collector.is_released:
-                collector.release() if toggle.is_on else collector.resume()
+        while noted.status is None:
+            collector.wait(_WAIT_SECONDS, noted.descriptor)
+            noted.drain()
+            if noted.is_released is not collector.is_released:
+                collector.release() if noted.is_released else collector.resume()
             for sample in collector.advance():
                 exporter.take(sample.snapshot)
             if collector.is_released:
@@ -145,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
             elif collector.failure is not None:
                 exporter.problem = str(collector.failure)
         server.shutdown()
-    return end.status
+    return noted.status
 
 
 def _unit(argv: list[str]) -> str:
