@@ -112,7 +112,8 @@ class _Asked:
 
     def advance(self) -> None:
         """Take what has arrived; it is over with enough samples, an error or too late."""
-        assert self.started_at is not None
+        if self.started_at is None:
+            return
         self.samples.extend(each.snapshot for each in self.supervisor.advance())
         if self.supervisor.failure is not None and not self.supervisor.is_running:
             self.why = str(self.supervisor.failure)
@@ -142,8 +143,7 @@ def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
                 each.start()
             _wait(each for each in waiting if each.started_at is not None)
             for each in waiting:
-                if each.started_at is not None:
-                    each.advance()
+                each.advance()
     finally:
         for each in asked:
             each.supervisor.close()

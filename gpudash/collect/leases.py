@@ -74,21 +74,21 @@ class LeaseTable:
             reading.join()
         found = locks.holders(self.listed)
         held = list(_held(devices, found)) if locks.may_be_leases(found) else []
-        holders = {lock: self._holder(lock) for lock in dict.fromkeys(lock for _, lock in held)}
+        holders = {lock: self._holder(lock) for lock in dict.fromkeys(lock for *_, lock in held)}
         before, self._origins = self._origins, {}
         leases = []
-        for device, lock in held:
+        for device, uuid, lock in held:
             users = _users(device, devices, processes)
             is_used = self._is_used(users, holders[lock], before)
             if not is_used and not _is_listed(device, unlisted):
                 is_used = None
-            leases.append(_lease(device, holders[lock], is_used))
+            leases.append(_lease(device, uuid, holders[lock], is_used))
         return tuple(leases)
 
     def blocked(self, devices: Sequence[Device]) -> tuple[Lease, ...]:
         """Return who keeps leases from devices by a shared lock, which is none itself."""
         held = _held(devices, locks.holders(self.listed, shared=True))
-        return tuple(_lease(device, self._holder(lock), None) for device, lock in held)
+        return tuple(_lease(device, uuid, self._holder(lock), None) for device, uuid, lock in held)
 
     def _holder(self, lock: locks.Holder) -> _Holder:
         pid = lock.pid
@@ -128,15 +128,15 @@ class LeaseTable:
 
 def _held(
     devices: Sequence[Device], holders: Mapping[locks.Key, locks.Holder]
-) -> Iterator[tuple[Device, locks.Holder]]:
-    """Yield each device that is leased, and by whom.
+) -> Iterator[tuple[Device, str, locks.Holder]]:
+    """Yield each device that is leased, its UUID, and by whom.
 
     A file that was deleted and created again is another lock, so each is looked up every time.
     """
     for device in devices:
         key = lock_key(device)
-        if key is not None and key in holders:
-            yield device, holders[key]
+        if key is not None and key in holders and device.uuid is not None:
+            yield device, device.uuid, holders[key]
 
 
 def lock_path(device: Device) -> str | None:
@@ -171,10 +171,9 @@ def _is_listed(device: Device, unlisted: Set[str]) -> bool:
     return unlisted.isdisjoint({device.uuid, device.parent_uuid})
 
 
-def _lease(device: Device, holder: _Holder, is_used: bool | None) -> Lease:
-    assert device.uuid is not None
+def _lease(device: Device, uuid: str, holder: _Holder, is_used: bool | None) -> Lease:
     return Lease(
-        uuid=device.uuid,
+        uuid=uuid,
         index=device.index,
         pid=holder.pid or None,
         start_ticks=holder.start_ticks,

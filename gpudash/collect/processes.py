@@ -74,8 +74,12 @@ class ProcessTable:
         for pid in pids:
             known = self._known.get(pid)
             line = self._line(pid, known, may_watch=len(kept) < self._max_watched)
-            if known is not None and line == known.stat_line and self._is_still(known, now):
-                assert known.process is not None
+            if (
+                known is not None
+                and known.process is not None
+                and line == known.stat_line
+                and self._is_still(known, now)
+            ):
                 kept[pid], found[pid] = known, known.process
                 continue
             stat = processes.parse_stat(line) if line else None

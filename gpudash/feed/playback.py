@@ -215,11 +215,10 @@ class Playback:
 
     def _await(self, samples: list[DecodedSample]) -> None:
         """Deliver samples when it is their time; a gap is reported and cut short."""
-        if not samples:
+        loop = self._loop
+        if not samples or loop is None:
             self._end()
             return
-        assert self._loop is not None
-        assert self.latest is not None
         seconds = elapsed(self.latest, samples[-1].snapshot)
         gap = elapsed(self.latest, samples[0].snapshot)
         delay = seconds / self.speed
@@ -232,7 +231,7 @@ class Playback:
             self._deliver(samples, after_jump=False)
             self._play_next()
 
-        self._timer = self._loop.call_later(delay, due)
+        self._timer = loop.call_later(delay, due)
 
     def _end(self) -> None:
         if self._repeats and not self.paused:

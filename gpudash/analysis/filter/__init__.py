@@ -11,7 +11,7 @@ from typing import Generic
 
 from msgspec import Struct
 
-from gpudash.analysis.filter.predicates import EXACT, LOOSE, Row, Test, of_text, on_gpus
+from gpudash.analysis.filter.predicates import EXACT, LOOSE, Row, Test, containing, on_gpus
 from gpudash.analysis.filter.terms import BY_NAME, TERMS, Term, searched
 from gpudash.analysis.filter.words import Word, split
 from gpudash.analysis.labels import index_ranges
@@ -57,7 +57,7 @@ class Grammar(Generic[Row]):
         """`searched` returns the texts of a row that plain words are searched in."""
         self._terms = tuple(terms)
         self._by_name = {name: term for term in terms for name in term.names}
-        self._anywhere = of_text(searched)
+        self._searched = searched
 
     def parse(self, text: str) -> Filter[Row]:
         """Return the filter of a text; an empty one matches everything.
@@ -102,9 +102,7 @@ class Grammar(Generic[Row]):
         return Clause(self._plain(word.plain), word.negated)
 
     def _plain(self, text: str) -> Test[Row]:
-        test = self._anywhere(LOOSE, text)
-        assert test is not None
-        return test
+        return containing(self._searched, (text.casefold(),))
 
 
 def _test(term: Term[Row], word: Word) -> Test[Row]:

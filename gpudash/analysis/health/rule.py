@@ -101,7 +101,8 @@ class Registry(Generic[ContextT]):
     ) -> Rule:
         """Declare a rule; see the fields of Rule."""
         declared = Rule(rank, id, help, status, appears_after_seconds, goes_after_seconds)
-        assert id not in self.rules, f"two rules are called {id}"
+        if id in self.rules:
+            raise ValueError(f"two rules are called {id}")
         self.rules[id] = declared
         return declared
 

@@ -17,7 +17,7 @@ from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.processes import Listing
 from gpudash.collect.nvml.session import CALL_HANGS, DeviceRegistry, Session, Versions
 from gpudash.collect.nvml.topology import TopologyCache
-from gpudash.collect.nvml.worker import DriverWorker, timeout_fault
+from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
@@ -88,10 +88,11 @@ class NvmlReader:
         now = self._clock()
         states = self._bus.power_states()
         resting = self._idle_policy is not None and self._idle_policy.lasts(states, now)
-        if not self._session.ensure_open(
+        unfinished = self._session.ensure_open(
             states, now, resting=resting, has_pending=self._has_pending
-        ):
-            return self._unanswered(states)
+        )
+        if unfinished is not None:
+            return self._unanswered(unfinished, states)
         if resting:
             return self._resting(states)
         ready = [gpu for gpu in self._registry.gpus if not gpu.is_pending]
@@ -176,10 +177,9 @@ class NvmlReader:
             gpu.identity = self._bus.identity(gpu.address)
         return gpu.identity
 
-    def _unanswered(self, states: PowerStates) -> NvmlSample:
+    def _unanswered(self, task: Task[None], states: PowerStates) -> NvmlSample:
         """Return what is known while the driver cannot even be opened or closed in time."""
-        assert self._session.task is not None
-        fault = timeout_fault(self._session.task, "the driver")
+        fault = timeout_fault(task, "the driver")
         if not self._registry.gpus:
             devices = devices_on_bus(self._bus, states, fault)
             return NvmlSample(devices=devices, processes={}, faults=(fault,))

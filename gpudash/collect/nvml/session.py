@@ -71,29 +71,31 @@ class Session:
 
     def ensure_open(
         self, states: PowerStates, now: float, *, resting: bool, has_pending: bool
-    ) -> bool:
-        """Open or close NVML if that is due; False while that is not done.
+    ) -> Task[None] | None:
+        """Open or close NVML if that is due; return the task while that is not done.
 
         It is closed while `resting`, and stays as it is while a call is pending in the driver.
         Raises DriverError when NVML cannot be used at all.
         """
         before = self.task
         if before is not None and before.is_pending:
-            return False
+            return before
         if before is not None and before.is_done:
-            self._finish()
+            self._finish(before)
         if self._is_settled(states, now, resting=resting, has_pending=has_pending):
             self.task = None
-            return True
-        self.task = Task(lambda: self._open_or_close(states, resting=resting), retry_of=before)
-        self._worker.run([self.task], first=True)
-        return self._finish()
+            return None
+        self.task = task = Task(
+            lambda: self._open_or_close(states, resting=resting), retry_of=before
+        )
+        self._worker.run([task], first=True)
+        return self._finish(task)
 
     def close(self) -> None:
         """Release the driver; raises DriverError if that is not done in time."""
         self.task = task = Task(self._close)
         self._worker.run([task], first=True)
-        if not self._finish():
+        if self._finish(task) is not None:
             fault = timeout_fault(task, "the driver")
             raise DriverError(
                 fault.code or codes.TIMEOUT, CALL_HANGS if task.is_pending else fault.message
@@ -105,14 +107,13 @@ class Session:
         if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
             self._is_dead = True
 
-    def _finish(self) -> bool:
-        """Raise what the task raised; False while it has not returned."""
-        task = self.task
-        if task is None or not task.is_done:
-            return False
+    def _finish(self, task: Task[None]) -> Task[None] | None:
+        """Raise what the task raised; return it while it has not returned."""
+        if not task.is_done:
+            return task
         self.task = None
         task.result()
-        return True
+        return None
 
     def _is_settled(
         self, states: PowerStates, now: float, *, resting: bool, has_pending: bool
