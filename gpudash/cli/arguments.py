@@ -19,14 +19,13 @@ from gpudash.cli.help import (
     formats_help,
 )
 from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
-from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
+from gpudash.cli.parser import Parser, command_parser, declare, given, refuse_before
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.feed.collector import is_controlled
 from gpudash.model.errors import UsageError
 
 _DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
-_OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native", "--prometheus": "", "--scrape": ""}
 _DEMO_NAME = r"[a-z][a-z0-9-]*"
 """What a file with a suffix and a PID are not."""
 
@@ -131,24 +130,23 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line, among them `run`; raises UsageError."""
     _refuse_what_is_elsewhere(argv)
     parser = main_parser()
-    try:
-        options: argparse.Namespace = parser.parse_args(_with_optional_values(argv))
-    except UnknownCommandError:
-        # It may be the value of an option that does not exist.
-        words = [word for word in argv if word not in ("-h", "--help")]
-        _, left = main_parser(has_commands=False).parse_known_args(words)
-        unknown = [word for word in left if word.startswith("-") and word != "--"]
-        if unknown:
-            raise parser.unrecognized(unknown[:1]) from None
-        raise
-    if options.command is None:
-        _take_environment(parser, options)
-        mode = modes.find(options)
-        for action in given(parser, options):
-            if action.dest not in mode.takes:
-                option, hint = action.option_strings[0], modes.hint(action)
-                raise UsageError(f"{option} does not go with {mode.name}{hint}")
-        options.run = mode.run
+    index = parser.command_index(argv)
+    options: argparse.Namespace = parser.parse_args(argv[:index])
+    words = list(argv[index:])
+    if words[:1] == ["--"]:
+        del words[0]
+    if words:
+        command = command_parser(words[0])
+        refuse_before(parser, options, command)
+        vars(options).update(vars(command.parse_args(_with_bare_demo(*words))))
+        return options
+    _take_environment(parser, options)
+    mode = modes.find(options)
+    for action in given(parser, options):
+        if action.dest not in mode.takes:
+            option, hint = action.option_strings[0], modes.hint(action)
+            raise UsageError(f"{option} does not go with {mode.name}{hint}")
+    options.run = mode.run
     return options
 
 
@@ -183,33 +181,43 @@ def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespa
         options.prometheus = [""]
 
 
-def _with_optional_values(argv: Sequence[str]) -> list[str]:
-    """Return the words with the value of an option that precedes the command without one.
+def _with_bare_demo(name: str, *words: str) -> list[str]:
+    """Return the words of a command with the value of a --demo that has none.
 
-    argparse would take the command for that value: `--demo topo`, `--json leases`; or a command's
-    argument: `record --demo FILE`, `kill --demo PID`.
+    argparse would take the argument for it: `record --demo FILE`, `kill --demo PID`.
     """
-    names, words = verbs.names(), list(argv)
-    first = next((index for index, word in enumerate(words) if word in names), 0)
-    if first and words[first - 1] in _OPTIONAL_VALUES:
-        words[first - 1] += f"={_OPTIONAL_VALUES[words[first - 1]]}"
-    if words[first : first + 1] in (["record"], ["kill"]):
-        for index, (word, following) in enumerate(pairwise(words)):
-            if word == "--demo" and not re.fullmatch(_DEMO_NAME, following):
-                words[index] += f"={_DEFAULT_DEMO}"
-    return words
+    found = [*words]
+    for index, (word, following) in enumerate(pairwise(words)):
+        is_bare = word == "--demo" and not re.fullmatch(_DEMO_NAME, following)
+        if is_bare and name in ("record", "kill"):
+            found[index] += f"={_DEFAULT_DEMO}"
+    return found
 
 
 def complete_parser() -> ShortHelp:
     """Return the parser with all commands, of which help, completions and manual are made."""
-    parser = main_parser()
-    assert parser.commands is not None
-    parser.commands.load_all()
+    parser = _parser()
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        help="for more: gpudash COMMAND --help",
+        prog="gpudash",
+        parser_class=Parser,
+    )
+    for name in verbs.names():
+        declare(commands.add_parser(name, help=verbs.load(name).help), name)
+    _add_all(parser)
     return parser
 
 
-def main_parser(*, has_commands: bool = True) -> ShortHelp:
-    """Return the parser of `gpudash` itself."""
+def main_parser() -> ShortHelp:
+    """Return the parser of what stands before a command, or without one."""
+    parser = _parser()
+    _add_all(parser)
+    return parser
+
+
+def _parser() -> ShortHelp:
     parser = ShortHelp(
         prog="gpudash",
         description=ABOUT,
@@ -221,21 +229,13 @@ def main_parser(*, has_commands: bool = True) -> ShortHelp:
         ),
     )
     parser.set_defaults(command=None)
-    if has_commands:
-        commands = parser.add_subparsers(
-            action=Commands,
-            title="commands",
-            metavar="COMMAND",
-            help="for more: gpudash COMMAND --help",
-            prog="gpudash",
-            parser_class=Parser,
-        )
-        assert isinstance(commands, Commands)
-        parser.commands = commands
+    return parser
+
+
+def _add_all(parser: argparse.ArgumentParser) -> None:
     _add_options(parser)
     _add_nvidia_smi_options(parser)
     parser.add_argument("--version", action=Version, help="show the version and exit")
-    return parser
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -247,7 +247,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--json",
         nargs="?",
-        const=_OPTIONAL_VALUES["--json"],
+        const="native",
         choices=("native", "gpustat"),
         metavar="gpustat",
         help="print JSON: a line per interval, or one document with --once",

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudash import __version__
-from gpudash.cli.parser import Commands, Parser
+from gpudash.cli import verbs
+from gpudash.cli.parser import Parser
 from gpudash.system import terminal
 
 ABOUT = "A terminal dashboard for NVIDIA GPUs: who holds each one, and why it is slow."
@@ -51,14 +52,11 @@ def formats_help() -> str:
 class ShortHelp(Parser):
     """A parser whose help is one page."""
 
-    commands: Commands | None = None
-
     def format_help(self) -> str:
         """Return the page."""
         import textwrap
 
-        names = [] if self.commands is None else self.commands.names
-        listed = ", ".join(name for name in names if name not in _SHOWN)
+        listed = ", ".join(name for name in verbs.names() if name not in _SHOWN)
         others = textwrap.fill(f"Other commands: {listed}.", 78)
         return _PAGE.format(about=ABOUT, formats=formats_help(), others=others)
 
@@ -88,10 +86,9 @@ class CompleteHelp(_Print):
 
     def text(self, parser: argparse.ArgumentParser) -> str:
         """Return all options, and a line for each command."""
-        assert isinstance(parser, ShortHelp)
-        assert parser.commands is not None
-        parser.commands.load_all()
-        return parser.format_complete_help()
+        from gpudash.cli.arguments import complete_parser
+
+        return complete_parser().format_complete_help()
 
 
 class Version(_Print):

@@ -1,4 +1,4 @@
-"""argparse with errors of one line, and with commands that are imported on demand."""
+"""argparse with errors of one line, and the parsers of commands, imported on demand."""
 
 from __future__ import annotations
 
@@ -41,10 +41,26 @@ class Parser(argparse.ArgumentParser):
         parse = self.parse_known_intermixed_args if self.is_intermixed else self.parse_known_args
         options, left = parse(args, namespace)
         if left:
-            raise self.unrecognized(left)
+            raise self._unrecognized(left)
         return options
 
-    def unrecognized(self, left: Sequence[str]) -> UsageError:
+    def command_index(self, words: Sequence[str]) -> int:
+        """Return the index of the first word that is neither an option nor the value of one.
+
+        The name of a command is no value of an option that goes without one, too.
+        """
+        index, commands = 0, verbs.names()
+        while index < len(words) and words[index].startswith("-") and words[index] != "--":
+            action = self._option_string_actions.get(words[index])
+            index += 1
+            if action is not None and action.nargs is None:
+                index += 1
+            elif action is not None and action.nargs == "?":
+                following = words[index] if index < len(words) else "-"
+                index += not following.startswith("-") and following not in commands
+        return index
+
+    def _unrecognized(self, left: Sequence[str]) -> UsageError:
         """Return the error for words that nothing takes."""
         option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
         names = self._option_string_actions
@@ -72,60 +88,39 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-class UnknownCommandError(UsageError):
-    """There is no such command."""
+def command_parser(name: str) -> Parser:
+    """Return the parser of a command; raises UsageError for an unknown one."""
+    known = verbs.names()
+    if name not in known:
+        meant = did_you_mean(name, known, cutoff=_MIN_LIKENESS)
+        hint = f"{meant} " if meant else ""
+        raise UsageError(f"unknown command {name!r}: {hint}choose from {', '.join(known)}")
+    parser = Parser(prog=f"gpudash {name}")
+    declare(parser, name)
+    return parser
 
 
-class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """The commands; each is imported, and declares its arguments, when it is used."""
+def declare(parser: Parser, name: str) -> None:
+    """Let a command, which is imported, declare itself to its parser."""
+    verb = verbs.load(name)
+    parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
+    parser.epilog = verb.epilog
+    verb.add_arguments(parser)
+    parser.set_defaults(command=name, run=verb.run)
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.names = verbs.names()
-        self._parsers = self.choices
-        # Names are checked below, where a suggestion can be made.
-        self.choices = None  # type: ignore[assignment]
 
-    def load(self, name: str) -> Parser:
-        """Return the parser of a command."""
-        verb = verbs.load(name)
-        about = f"{verb.help[0].upper()}{verb.help[1:]}."
-        parser: Parser = self.add_parser(
-            name, help=verb.help, description=about, epilog=verb.epilog
-        )
-        verb.add_arguments(parser)
-        parser.set_defaults(command=name, run=verb.run)
-        return parser
-
-    def load_all(self) -> None:
-        """Make the parsers of all commands, for help, completions and the manual."""
-        for name in self.names:
-            self.load(name)
-        self.choices = self._parsers
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Parse the words of a command; raises UsageError, also for an option before it."""
-        name, *words = values[1:] if values[0] == "--" else values
-        if name not in self.names:
-            meant = did_you_mean(name, self.names, cutoff=_MIN_LIKENESS)
-            hint = f"{meant} " if meant else ""
-            known = ", ".join(self.names)
-            raise UnknownCommandError(f"unknown command {name!r}: {hint}choose from {known}")
-        command = self.load(name)
-        taken = {action.dest for action in command._actions}
-        for action in given(parser, namespace):
-            if action.dest not in taken:
-                option = action.option_strings[0]
-                is_own = option in command._option_string_actions
-                hint = f"; its own {option} goes after {name}" if is_own else ""
-                raise UsageError(f"{option} does not go with gpudash {name}{hint}")
-        vars(namespace).update(vars(command.parse_args(words)))
+def refuse_before(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, command: Parser
+) -> None:
+    """Raise UsageError for an option before a command that does not take it."""
+    taken = {action.dest for action in command._actions}
+    for action in given(parser, options):
+        if action.dest not in taken:
+            option = action.option_strings[0]
+            is_own = option in command._option_string_actions
+            name = command.prog.removeprefix("gpudash ")
+            hint = f"; its own {option} goes after {name}" if is_own else ""
+            raise UsageError(f"{option} does not go with gpudash {name}{hint}")
 
 
 def given(

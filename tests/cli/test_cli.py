@@ -109,6 +109,16 @@ def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
     assert "GPU" in outcome.stdout
 
 
+def test_an_option_that_needs_a_value_may_have_the_name_of_a_command() -> None:
+    outcome = gpudash("--theme", "topo", "pick")
+    assert outcome.stderr == "gpudash: --theme does not go with gpudash pick\n"
+
+
+def test_an_option_with_a_value_of_its_own_precedes_a_command() -> None:
+    assert "--json does not go with gpudash pick" in gpudash("--json", "native", "pick").stderr
+    assert "-l does not go with gpudash pick" in gpudash("-l", "pick").stderr
+
+
 def test_a_bare_demo_swallows_no_argument_of_a_command(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     assert gpudash("record", "--duration", "1", "--demo", str(file)).returncode == 0

@@ -8,16 +8,19 @@ import argparse
 import os
 from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.system.imports import import_msgspec
+
+if TYPE_CHECKING:
+    from gpudash.cli.parser import Parser
 
 
 class Verb(NamedTuple):
     """A command: a line of help, what declares its arguments, and what runs it."""
 
     help: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
+    add_arguments: "Callable[[Parser], None]"
     run: Callable[[argparse.Namespace], int]
     """Returns the exit status."""
     epilog: str | None = None

@@ -65,9 +65,10 @@ def run(options: argparse.Namespace) -> int:
     """Print a part of the reference, through a pager on a terminal; raises UsageError."""
     name: str | None = options.topic
     if name in verbs.names():
-        from gpudash.cli.arguments import main_parser
+        from gpudash.cli.parser import command_parser
 
-        main_parser().parse_args([name, "--help"])
+        command_parser(name).print_help()
+        return ExitStatus.OK
     if name is not None and name not in TOPICS:
         known = [*TOPICS, *verbs.names()]
         hint = did_you_mean(name, known)

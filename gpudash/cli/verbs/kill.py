@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 _SIGNAL = re.compile(r"-(\d{1,2}|[A-Z].*)")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare what `gpudash kill` takes."""
-    assert isinstance(parser, Parser)
     parser.is_intermixed = True
     # Words for argparse, not options: the signal as the shell's kill takes it, -9 or -KILL.
     parser._negative_number_matcher = re.compile(r"-[0-9A-Z]")
