@@ -15,6 +15,7 @@ from gpudash.cli.options import (
     has_color,
     is_ascii,
     judgement,
+    refuse,
 )
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
 from gpudash.system import terminal
@@ -31,16 +32,10 @@ if TYPE_CHECKING:
 
 _WITHOUT_PROCESSES = ("csv", "prometheus")
 _OF_SOME_METRICS = ("table", "gpustat")
-_LIVE_ONLY = {
-    "--demo": "demo",
-    "--host": "host",
-    "--hosts-file": "hosts_file",
-    "--prometheus": "prometheus",
-    "--scrape": "scrape",
-    "--timeout": "timeout",
-    "--show-secrets": "show_secrets",
-    "--pcie-throughput": "pcie_throughput",
-}
+_LIVE_ONLY = (
+    *("demo", "host", "hosts_file", "prometheus", "scrape"),
+    *("timeout", "show_secrets", "pcie_throughput"),
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             wanted=None if name in _OF_SOME_METRICS else everything,
             whole=name == "json",
         )
-    refuse_loop(options, "--timeout", "--replay", "--at", "--fail-on")
+    refuse(options, ("timeout", "replay", "at", "fail_on"), "--loop")
     return _follow(options, choice)
 
 
@@ -75,17 +70,9 @@ def _is_of_many(options: argparse.Namespace) -> bool:
     check_recording(options)
     if not Recording(options.replay).first.is_fleet:
         return False
-    for name in ("gpu", "filter", "sort", "user", "pid", "loop"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name} does not go with a recording of many hosts")
+    of_one_host = ("gpu", "filter", "sort", "user", "pid", "loop")
+    refuse(options, of_one_host, "a recording of many hosts")
     return True
-
-
-def refuse_loop(options: argparse.Namespace, *names: str) -> None:
-    """Raise UsageError for options that have no effect with --loop."""
-    for name in names:
-        if getattr(options, name[2:].replace("-", "_")) not in (None, False):
-            raise UsageError(f"{name} does not go with --loop")
 
 
 def _follow(options: argparse.Namespace, choice: ProcessChoice | None) -> NoReturn:
@@ -144,9 +131,7 @@ def check_recording(options: argparse.Namespace) -> None:
         if options.at is not None:
             raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
         return
-    for option, name in _LIVE_ONLY.items():
-        if getattr(options, name) not in (None, False):
-            raise UsageError(f"{option} does not go with --replay")
+    refuse(options, _LIVE_ONLY, "--replay")
 
 
 def _source(

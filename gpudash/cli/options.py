@@ -32,6 +32,16 @@ QUERIES = {
 """nvidia-smi's queries, and what they print values of."""
 
 
+def refuse(options: argparse.Namespace, names: Iterable[str], where: str) -> None:
+    """Raise UsageError for the first of these options, as in the namespace, that was given.
+
+    `where` is what it does not go with, and perhaps why.
+    """
+    for name in names:
+        if getattr(options, name, None) not in (None, False):
+            raise UsageError(f"--{name.replace('_', '-')} does not go with {where}")
+
+
 def query_name(query: str) -> str:
     """Return the name of a query's option in the namespace."""
     return f"query_{query.replace('-', '_')}"

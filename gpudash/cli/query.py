@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select_existing, selector_fields
-from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
-from gpudash.cli.options import QUERIES, gpu_selectors, query_name
+from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.options import QUERIES, gpu_selectors, query_name, refuse
 from gpudash.cli.remote import lines
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
@@ -98,7 +98,7 @@ def _follow(
     options: argparse.Namespace, reads: Set[str], show: Callable[[Snapshot, Snapshot], None]
 ) -> NoReturn:
     """Show each sample and its chosen GPUs, until a signal or a closed pipe; raises UsageError."""
-    refuse_loop(options, "--once", "--timeout", "--replay", "--at")
+    refuse(options, ("once", "timeout", "replay", "at"), "--loop")
     if "supported_clocks" in reads:
         raise UsageError("--loop does not go with supported clocks, which do not change")
     gpus = gpu_selectors(options)

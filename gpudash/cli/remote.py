@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, collector_command, gpu_selectors
+from gpudash.cli.options import (
+    DEFAULT_INTERVAL,
+    DEFAULT_TIMEOUT,
+    collector_command,
+    gpu_selectors,
+    refuse,
+)
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
 
@@ -14,12 +20,7 @@ if TYPE_CHECKING:
     from gpudash.feed.live import LiveFeed
     from gpudash.model.snapshot import Snapshot
 
-_OF_A_COLLECTOR_HERE = {
-    "--demo": "demo",
-    "--show-secrets": "show_secrets",
-    "--pcie-throughput": "pcie_throughput",
-    "--compact": "compact",
-}
+_OF_A_COLLECTOR_HERE = ("demo", "show_secrets", "pcie_throughput", "compact")
 
 
 class Lines(NamedTuple):
@@ -59,11 +60,7 @@ def of(options: argparse.Namespace, host: str) -> Lines:
     from gpudash.cli.fleet import settings
     from gpudash.fleet.ssh import decode_line, stream_command
 
-    for option, name in _OF_A_COLLECTOR_HERE.items():
-        if getattr(options, name) not in (None, False):
-            raise UsageError(
-                f"{option} does not go with --host: it is about what is read on this host"
-            )
+    refuse(options, _OF_A_COLLECTOR_HERE, "--host: it is about what is read on this host")
     gpus, path = gpu_selectors(options), settings(options).remote
 
     diagnosis = Diagnosis()

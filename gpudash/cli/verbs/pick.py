@@ -14,12 +14,12 @@ from gpudash.actions.lease.choose import choose, require_soon
 from gpudash.actions.lease.queue import Waiting
 from gpudash.actions.lease.request import DEFAULT_MAX_UTILIZATION, GpuRequest
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import collector_command
+from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.values import count, percentage, size, window
 from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
 Format = Literal["uuid", "index"]
@@ -94,9 +94,7 @@ def has_hosts(options: argparse.Namespace) -> bool:
     """Whether other hosts are asked; raises UsageError for options that are about this one."""
     if options.host is None and options.hosts_file is None:
         return False
-    for name in ("gpu", "demo", "wait"):
-        if getattr(options, name, None) not in (None, False):
-            raise UsageError(f"--{name} does not go with --host")
+    refuse(options, ("gpu", "demo", "wait"), "--host")
     return True
 
 

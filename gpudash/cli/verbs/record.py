@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpudash.cli import fleet, modes
 from gpudash.cli.arguments import MANY_DEMOS, add_shared
-from gpudash.cli.options import DEFAULT_INTERVAL
+from gpudash.cli.options import DEFAULT_INTERVAL, refuse
 from gpudash.cli.remote import lines
 from gpudash.cli.signals import NotedSignals
 from gpudash.cli.stream import alerts
@@ -18,7 +18,7 @@ from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream, SilenceError
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
@@ -27,11 +27,6 @@ from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
 _DEFAULT_KEEP, _MAX_KEEP = 4, 1000
-_OF_ONE_HOST = {
-    "--on-finding": "on_finding",
-    "--gpu": "gpu",
-    "--pcie-throughput": "pcie_throughput",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,9 +101,7 @@ def _stream(
 ) -> Callable[[], LineStream[Snapshot] | LineStream[FleetSnapshot]]:
     """Return what starts the collector of one host, or of many."""
     if modes.is_fleet(options):
-        for option, name in _OF_ONE_HOST.items():
-            if getattr(options, name) not in (None, False):
-                raise UsageError(f"{option} does not go with many hosts")
+        refuse(options, ("on_finding", "gpu", "pcie_throughput"), "many hosts")
         argv, environ = fleet.command(options), fleet.environment(options)
         return lambda: LineStream(argv, interval, decode, environ=environ)
     found = lines(options)
