@@ -176,8 +176,7 @@ def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespa
     """Let GPUDASH_PROMETHEUS stand for --prometheus, unless an option is about this host."""
     if not os.environ.get("GPUDASH_PROMETHEUS") or is_controlled(os.environ):
         return
-    names = {action.dest for action in given(parser, options)}
-    if names <= modes.OF_ANY_FLEET and options.replay is None:
+    if {action.dest for action in given(parser, options)} <= modes.OF_ANY_FLEET:
         options.prometheus = [""]
 
 

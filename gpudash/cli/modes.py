@@ -4,7 +4,7 @@
 import re
 from argparse import Action, Namespace
 from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES, query_name
@@ -15,22 +15,8 @@ _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host",
 _ONE_SHOT = frozenset(
     {"once", "gpu", "demo", "timeout", "filename", "replay", "at", "host", "ssh_config"}
 )
-_FLEET = frozenset({"host", "hosts_file", "ssh_config", "prometheus", "scrape", "demo", "where"})
-OF_ANY_FLEET = frozenset(
-    {
-        "where",
-        "once",
-        "json",
-        "format",
-        "fail_on",
-        "timeout",
-        "filename",
-        "interval",
-        "theme",
-        "bell",
-    }
-)
-"""Options that have an effect on many hosts, other than those that name them."""
+_SOURCES = frozenset({"host", "hosts_file", "ssh_config", "prometheus", "scrape", "demo"})
+_FLEET = _SOURCES | {"where"}
 _ONE_HOST = r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*"
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
@@ -89,152 +75,103 @@ def _print_schema(_options: Namespace) -> int:
     return ExitStatus.OK
 
 
-def _asks(query: str, options: Namespace) -> bool:
-    return getattr(options, query) is not None
+def _by_option(
+    name: str, dest: str, takes: frozenset[str], run: Callable[[Namespace], int]
+) -> Mode:
+    """Return the mode that one option selects, which it takes."""
+    is_given = lambda options: getattr(options, dest) not in (None, False)  # noqa: E731
+    return Mode(name, is_given, takes | {dest}, run)
 
 
-def _query(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli import query
+def _calling(module: str, function: str, *, msgspec: bool = True) -> Callable[[Namespace], int]:
+    """Return what calls a function of a module that is imported only then.
 
-    return query.run(options)
+    Without `msgspec` what it imports does without, or is imported in a child or behind a picture.
+    """
 
+    def run(options: Namespace) -> int:
+        if msgspec:
+            import_msgspec()
+        status: int = getattr(import_module(f"gpudash.cli.{module}"), function)(options)
+        return status
 
-def _details(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli import query
-
-    return query.print_details(options)
-
-
-def _fleet_once(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli import fleet
-
-    return fleet.print_once(options)
+    return run
 
 
-def _fleet_stream(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli import fleet
-
-    return fleet.stream(options)
-
-
-def _fleet_screen(options: Namespace) -> int:
-    from gpudash.cli import fleet_screen
-
-    return fleet_screen.run(options)
-
-
-def _list_gpus(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli import query
-
-    return query.list_gpus(options)
-
-
-def _once(options: Namespace) -> int:
-    from gpudash.cli import oneshot
-
-    return oneshot.run(options)
-
-
-def _recorded_lines(options: Namespace) -> int:
-    import_msgspec()
-    from gpudash.cli.verbs import replay
-
-    return replay.print_lines(options)
-
-
-def _stream(options: Namespace) -> int:
-    from gpudash.cli import stream
-
-    return stream.run(options)
-
-
-def _screen(options: Namespace) -> int:
-    from gpudash.cli import watch
-
-    return watch.run(options)
-
-
-MODES = (
-    Mode(
-        "--json-schema",
-        lambda options: options.json_schema,
-        frozenset({"json_schema", "filename"}),
-        _print_schema,
-    ),
+_ONCE = _calling("oneshot", "run", msgspec=False)
+_PRINTS = _ONE_SHOT | _COLLECTS | _PROCESSES | {"fail_on", "loop"}
+_OF_FLEET = (
     Mode(
         "--once of many hosts",
         _prints_fleet_once,
         _FLEET | {"once", "json", "format", "fail_on", "timeout", "filename", "replay", "at"},
-        _fleet_once,
+        _calling("fleet", "print_once"),
     ),
     Mode(
         "--json of many hosts",
         lambda options: is_fleet(options) and options.json is not None,
         _FLEET | {"json", "interval", "filename"},
-        _fleet_stream,
+        _calling("fleet", "stream"),
     ),
     Mode(
         "the screen of many hosts",
         is_fleet,
         _FLEET | {"interval", "theme", "bell"},
-        _fleet_screen,
+        _calling("fleet_screen", "run", msgspec=False),
     ),
+)
+OF_ANY_FLEET = frozenset().union(*(mode.takes for mode in _OF_FLEET)) - _SOURCES - {"replay", "at"}
+"""Options that have an effect on many hosts, other than those that say where they are from."""
+
+MODES = (
+    _by_option("--json-schema", "json_schema", frozenset({"filename"}), _print_schema),
+    *_OF_FLEET,
     *(
-        Mode(
+        _by_option(
             f"--query-{query}",
-            partial(_asks, query_name(query)),
-            _ONE_SHOT | _COLLECTS | {query_name(query), "format", "loop"},
-            _query,
+            query_name(query),
+            _ONE_SHOT | _COLLECTS | {"format", "loop"},
+            _calling("query", "run"),
         )
         for query in QUERIES
     ),
-    Mode(
+    _by_option(
         "-q",
-        lambda options: options.query,
-        _ONE_SHOT | _COLLECTS | {"query", "display", "xml", "loop"},
-        _details,
+        "query",
+        _ONE_SHOT | _COLLECTS | {"display", "xml", "loop"},
+        _calling("query", "print_details"),
     ),
-    Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
-    Mode(
-        "--format",
-        lambda options: options.format is not None,
-        _ONE_SHOT | _COLLECTS | _PROCESSES | {"format", "fail_on", "loop"},
-        _once,
-    ),
+    _by_option("-L", "list_gpus", _ONE_SHOT, _calling("query", "list_gpus")),
+    _by_option("--format", "format", _PRINTS, _ONCE),
     Mode(
         "--once",
         lambda options: options.once or options.json == "gpustat",
-        _ONE_SHOT | _COLLECTS | _PROCESSES | {"json", "fail_on", "loop"},
-        _once,
+        _PRINTS | {"json"},
+        _ONCE,
     ),
     Mode(
         "--json --replay",
         lambda options: options.json is not None and options.replay is not None,
         frozenset({"json", "replay", "at", "gpu", "filename"}),
-        _recorded_lines,
+        _calling("verbs.replay", "print_lines"),
     ),
-    Mode(
+    _by_option(
         "--json without --once",
-        lambda options: options.json is not None,
-        _COLLECTS | {"json", "compact", "interval", "filename", "on_finding", "level"},
-        _stream,
+        "json",
+        _COLLECTS | {"compact", "interval", "filename", "on_finding", "level"},
+        _calling("stream", "run", msgspec=False),
     ),
     Mode(
         "a pipe or a file",
         lambda options: not terminal.is_terminal() and options.replay is None,
-        _ONE_SHOT | _COLLECTS | _PROCESSES | {"fail_on", "loop"},
-        _once,
+        _PRINTS,
+        _ONCE,
     ),
     Mode(
         "the screen",
         lambda _: True,
         _COLLECTS | {"interval", "loop", "theme", "replay", "at", "bell"},
-        _screen,
+        _calling("watch", "run", msgspec=False),
     ),
 )
 """All modes; the first that is selected runs."""
