@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
+import select
+import signal
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -230,6 +233,29 @@ def test_the_stream_ends_with_its_reader_and_leaves_no_ssh(far: Far) -> None:
     assert decode(stream.stdout.readline().rstrip(b"\n")).hosts
     stream.stdout.close()
     assert stream.wait(LIMIT_SECONDS) == 141
+
+
+@pytest.mark.parametrize("hosts", ["gpu1", "gpu1,gpu2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_stream_though_its_reader_has_stopped(
+    far: Far, hosts: str, number: signal.Signals
+) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    with subprocess.Popen(
+        [*GPUDASH, "--json", "--host", hosts, "--interval", "0.1"],
+        env=far.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+    ) as stream:
+        os.close(writing)
+        until(lambda: bool(select.select([reading], [], [], 0)[0]))
+        stream.send_signal(number)
+        assert stream.wait(LIMIT_SECONDS) == 128 + number
+        assert stream.stderr is not None
+        assert b"Traceback" not in stream.stderr.read()
+    os.close(reading)
 
 
 def test_the_schema_has_both_documents() -> None:
