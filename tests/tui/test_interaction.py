@@ -274,7 +274,7 @@ async def test_plus_and_minus_change_the_interval() -> None:
         await pilot.press(*["minus"] * 12)
         await pilot.pause()
         assert feed.interval == 0.1
-        assert "shorter" in screen_lines(app)[-1]
+        assert "shortest" in screen_lines(app)[-1]
         await pilot.press("plus")
         await pilot.pause()
         assert "a sample every 0.2 s" in screen_lines(app)[-1]
