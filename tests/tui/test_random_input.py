@@ -90,7 +90,8 @@ async def play(rng: random.Random, events: int, errors: list[dict[str, Any]]) ->
             for event in (*random_input(rng), key("ctrl+c"), *random_input(rng)):
                 app.post_message(event)
             feed.give(snapshot(rng, count))
-            await asyncio.sleep(0)
+            # What comes faster than it is taken would be dropped, the key that quits too.
+            await asyncio.sleep(0.05)
         await ended(app)
     return app.return_code
 
