@@ -7,6 +7,7 @@ import gc
 import random
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,8 +99,13 @@ async def play(rng: random.Random, events: int, errors: list[dict[str, Any]]) ->
 
 @pytest.mark.parametrize("events", [PER_RUN, pytest.param(20_000, marks=pytest.mark.sweep)])
 async def test_random_input_over_dialogs_ends_nothing(
-    events: int, capfd: pytest.CaptureFixture[str]
+    events: int,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A key saves pictures.
+    monkeypatch.chdir(tmp_path)
     errors: list[dict[str, Any]] = []
     for seed in range(events // PER_RUN):
         assert await play(random.Random(seed), PER_RUN, errors) == 0
