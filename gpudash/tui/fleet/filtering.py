@@ -63,9 +63,6 @@ class FilteredGpus:
         """Show the GPUs that fit."""
         return apply(self._model, text)
 
-    def keep(self) -> None:
-        """Do nothing: what fits is shown already."""
-
     def take_back(self) -> None:
         """Filter as before."""
         apply(self._model, self._before)

@@ -75,9 +75,6 @@ class Filtered(Protocol):
     def apply(self, text: str) -> FilterError | None:
         """Show what fits, without regard to a word that is wrong or not yet whole; return that."""
 
-    def keep(self) -> None:
-        """Take what is shown for good."""
-
     def take_back(self) -> None:
         """Show what was shown at the beginning."""
 
@@ -143,9 +140,6 @@ class FilteredProcesses:
         if wanted is not None:
             self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
         return error
-
-    def keep(self) -> None:
-        """Do nothing: what fits is shown already."""
 
     def take_back(self) -> None:
         """Filter as before."""
@@ -244,7 +238,6 @@ class FilterPrompt(Vertical):
         """Close, unless the filter is wrong."""
         self._apply()
         if self.error is None:
-            self._filtered.keep()
             self._filtered.report(self._filtered.warning)
             self.close()
 
