@@ -43,8 +43,7 @@ _UNLIMITED = 1 << 16
 _GAP = 4
 """Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
 _FEW_BLANKS = 4
-_MANY_BLANKS = re.compile(" {12,}")
-"""Blanks between texts that are cheaper to erase and jump over."""
+"""Blanks at the end of a text that are written rather than erased, for the same reason."""
 _PICTURE = re.compile(
     "([^\x00-\x1f\x7f-\x9f]+)|\x1b\\[([\\d;]*)m|\x1b\\[(\\d+);(\\d+)H|\n",
 )
@@ -182,8 +181,7 @@ class ScreenBuffer:
         runs.sort()
         out: list[str] = []
         now, at = PLAIN, (-1, -1)
-        for sure, style, y, x, end, text in runs:
-            sgr = style if text.strip(" ") else _host(style, now)
+        for sure, sgr, y, x, end, text in runs:
             drawn, column = self._erased(text, end) if self._may_erase(sgr) else (text, end)
             out += change(now, sgr), _move(at, y, x), drawn
             now, at = sgr, (y, column) if sure and column < self.width else (-1, -1)
@@ -197,47 +195,33 @@ class ScreenBuffer:
         return data
 
     def _erased(self, text: str, end: int) -> tuple[str, int]:
-        """Return a text that ends before a column, with blanks erased, and where that ends."""
+        """Return a text that ends before a column, its last blanks erased, and where it ends."""
         kept = text.rstrip(" ")
         blanks = len(text) - len(kept)
         if blanks <= _FEW_BLANKS:
-            return _MANY_BLANKS.sub(_jump, text), end
+            return text, end
         # A cursor that has passed the last column would erase that instead.
         erase = "\x1b[K" if end == self.width else f"\x1b[{blanks}X"
-        return _MANY_BLANKS.sub(_jump, kept) + erase, end - blanks
+        return kept + erase, end - blanks
 
     def _runs(self, y: int, old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[Run]:
         """Yield what differs, in parts of one style."""
         differing = compress(range(len(row)), map(ne, row, chain(old, repeat(_UNKNOWN))))
         start = end = -1
-        now, bare = PLAIN, False
-        """The style of the part, and whether it has only blanks so far."""
+        sgr = ground = PLAIN
         for x in differing:
-            char, sgr = row[x]
-            is_blank = char == " "
+            gap = row[end : x + 1]
+            if start >= 0 and len(gap) <= _GAP + 1 and _is_in(sgr, ground, gap):
+                end = x + 1
+                continue
             if start >= 0:
-                joint = now if sgr == now or (is_blank and sgr == ground_of(now)) else None
-                if joint is None and bare and ground_of(sgr) == now:
-                    joint = sgr
-                if joint and (x == end or self._is_bridged(joint, row[end:x], bare and is_blank)):
-                    now, end, bare = joint, x + 1, bare and is_blank
-                    continue
-                yield _run(now, y, start, end, row)
+                yield _run(sgr, y, start, end, row)
+            char, sgr = row[x]
+            ground = ground_of(sgr)
             # Half of a wide character cannot be drawn.
-            start, end, now, bare = x - (char == "" and x > 0), x + 1, sgr, is_blank
+            start, end = x - (char == "" and x > 0), x + 1
         if start >= 0:
-            yield _run(now, y, start, end, row)
-
-    def _is_bridged(self, sgr: Sgr, gap: Sequence[Cell], bare: bool) -> bool:
-        """Whether unchanged cells between two changed ones of a style are drawn again."""
-        if bare and self._may_erase(sgr):
-            return gap.count((" ", sgr)) == len(gap)
-        if len(gap) > _GAP:
-            return False
-        ground = ground_of(sgr)
-        return all(style == sgr or (char == " " and style == ground) for char, style in gap) and (
-            len("".join([char for char, _ in gap]).encode()) <= _GAP
-        )
+            yield _run(sgr, y, start, end, row)
 
     def _may_erase(self, sgr: Sgr) -> bool:
         background = sgr.partition("|")[0]
@@ -272,6 +256,11 @@ class ScreenBuffer:
         return sgr
 
 
+def _is_in(sgr: Sgr, ground: Sgr, cells: Sequence[Cell]) -> bool:
+    """Return whether cells have a style, or are blanks that look as they would in it."""
+    return all(style == sgr or (char == " " and style == ground) for char, style in cells)
+
+
 def _run(sgr: Sgr, y: int, start: int, end: int, row: Sequence[Cell]) -> Run:
     text = "".join([char for char, _ in row[start:end]])
     return _is_sure(text) is not None, sgr, y, start, end, text
@@ -287,11 +276,6 @@ def _move(at: tuple[int, int], y: int, x: int) -> str:
     if y == at[0] + 1 and at[0] >= 0 and -5 < ahead <= 0:
         return "\x1b[B" + "\b" * -ahead
     return f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H"
-
-
-def _jump(blanks: re.Match[str]) -> str:
-    count = len(blanks[0])
-    return f"\x1b[{count}X\x1b[{count}C"
 
 
 @lru_cache(maxsize=_MAX_CACHED)
@@ -315,16 +299,6 @@ def ground_of(sgr: Sgr) -> Sgr:
     """Return what of a style is seen on a blank: the background, or all with a line below."""
     background, attributes, _ = sgr.split("|")
     return background + PLAIN if _split(attributes) <= _UNSEEN_ON_BLANKS else sgr
-
-
-@lru_cache(maxsize=_MAX_CACHED)
-def _host(blank: Sgr, now: Sgr) -> Sgr:
-    """Return the style in which a blank is drawn after another style: the less changes, the less
-    is sent."""
-    background, attributes, _ = blank.split("|")
-    _, rest = now.split("|", 1)
-    hosted = f"{background}|{rest}"
-    return hosted if not attributes and ground_of(hosted) == blank else blank
 
 
 @lru_cache(maxsize=_MAX_CACHED)
