@@ -51,6 +51,21 @@ def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
     return line
 
 
+def fit_parts(parts: Iterable[Sequence[Segment]], cells: int, more: Segment | None = None) -> Line:
+    """Return the parts that fit whole, up to the first that does not; for the others `more`."""
+    whole = list(parts)
+    end = width(more.text) if more else 0
+    line: Line = []
+    room = cells
+    for number, part in enumerate(whole):
+        taken = cells_of(part)
+        if taken + (end if number + 1 < len(whole) else 0) > room:
+            return [*line, more] if more and end <= room else line
+        line += part
+        room -= taken
+    return line
+
+
 def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank: Style) -> Line:
     """Return one line with `left` at its beginning and `right`, which wins, at its end."""
     end = fitted(right, min(cells, cells_of(right)), blank)

@@ -12,31 +12,14 @@ from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, par
 from gpudash.model.state import HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
-from gpudash.tui.draw.line import Line, cells_of, spread
+from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
-_PAIR = 2
-"""Texts of a count: the number and its word."""
 _MIN_FILTER = 12
 """Cells of a filter that matter more than what it leaves."""
-Text = tuple[str, Style]
-
-
-def _fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
-    """Return texts side by side, as many as fit whole; the first is cut if it must be."""
-    line: Line = []
-    room = cells
-    for text, style in texts:
-        if width(text) > room:
-            if not line:
-                line.append(Segment(cut(text, room, mark=theme.glyphs.ellipsis), style))
-            break
-        line.append(Segment(text, style))
-        room -= width(text)
-    return line
 
 
 def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
@@ -90,49 +73,38 @@ def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") ->
 
     `position` is which rows are in view, and stands at the end whatever else fits.
     """
-    counts: list[Text] = []
+    counts: list[Line] = []
     for status, count in sums.counts.items():
         state = state_of(status)
-        style = _count_style(state.level, theme)
-        counts += [(f" {count:,}", style), (f" {state.word} ", theme.dim if count else theme.faint)]
-    end: list[Text] = [(f"   {position} ", theme.dim)] if position else []
-    room = max(0, cells - _cells(end))
-    right = next(
-        (each for each in _amounts(sums, theme) if _cells(counts) + _cells(each) <= room), []
-    )
-    # A number whose word does not fit would say nothing.
-    while len(counts) > _PAIR and _cells(counts) > room:
-        del counts[-_PAIR:]
-    return spread(
-        _fits_or_cut(counts, room, theme),
-        [Segment(*text) for text in (*right, *end)],
-        cells,
-        theme.base,
-    )
+        number = Segment(f" {count:,}", _count_style(state.level, theme))
+        counts.append([number, Segment(f" {state.word} ", theme.dim if count else theme.faint)])
+    end = [Segment(f"   {position} ", theme.dim)] if position else []
+    room = max(0, cells - cells_of(end))
+    taken = sum(map(cells_of, counts))
+    tries = _amounts(sums, theme)
+    right = next((each for each in tries if taken + cells_of(each) <= room), [])
+    return spread(fit_parts(counts, room), [*right, *end], cells, theme.base)
 
 
-def _amounts(sums: Totals, theme: Theme) -> list[list[Text]]:
+def _amounts(sums: Totals, theme: Theme) -> list[Line]:
     """Return utilization, power and the hottest, each time in fewer words."""
     if sums.utilization is None and sums.power_mw is None and sums.temperature is None:
         return []
-    strong, base, dim = theme.strong, theme.base, theme.dim
     mean = percent(sums.utilization)
+    last = Segment(f" {mean} ", theme.strong)
     if sums.power_mw is None and sums.temperature is None:
-        return [[("mean ", dim), (f"{mean} ", strong)], [(f" {mean} ", strong)]]
+        return [[Segment("mean ", theme.dim), Segment(f"{mean} ", theme.strong)], [last]]
     power, hottest = kilowatts(sums.power_mw), celsius(sums.temperature)
     limit = "" if sums.limit_mw is None else f" of {kilowatts(sums.limit_mw)}"
-    long = [("mean ", dim), (mean, strong), ("   power ", dim), (power, base), (limit, dim)]
-    return [
-        [*long, ("   hottest ", dim), (f"{hottest} ", base)],
-        [(f" {mean}", strong), (f"  {power}", base), (limit, dim), (f"  {hottest} ", base)],
-        [(f" {mean}", strong), (f"  {power}", base), (f"  {hottest} ", base)],
-        [(f" {mean}", strong), (f"  {power} ", base)],
-        [(f" {mean} ", strong)],
+    short = [Segment(f" {mean}", theme.strong), Segment(f"  {power}", theme.base)]
+    of, end = Segment(limit, theme.dim), Segment(f"  {hottest} ", theme.base)
+    long = [
+        *(Segment("mean ", theme.dim), Segment(mean, theme.strong)),
+        *(Segment("   power ", theme.dim), Segment(power, theme.base), of),
+        *(Segment("   hottest ", theme.dim), Segment(f"{hottest} ", theme.base)),
     ]
-
-
-def _cells(texts: Sequence[Text]) -> int:
-    return sum(width(text) for text, _ in texts)
+    space = Segment(" ", theme.base)
+    return [long, [*short, of, end], [*short, end], [*short, space], [last]]
 
 
 def _count_style(level: Level, theme: Theme) -> Style:
@@ -144,42 +116,46 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     if not model.is_filtered:
         return []
     sums, text = model.totals, model.filter_text
-    sign: Text = (" / ", theme.title)
+    sign = Segment(" / ", theme.title)
     counts = [
-        (f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),
-        (f" on {part_of(sums.hosts, model.everything.hosts, 'host')}", theme.base),
+        Segment(f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),
+        Segment(f" on {part_of(sums.hosts, model.everything.hosts, 'host')}", theme.base),
     ]
-    while counts and cells - _cells([sign, *counts]) < min(width(text), _MIN_FILTER):
+    while counts and cells - cells_of([sign, *counts]) < min(width(text), _MIN_FILTER):
         counts.pop()
-    text = cut(text, max(0, cells - _cells([sign, *counts])), mark=theme.glyphs.ellipsis)
-    return [_fits_or_cut([sign, (text, theme.strong), *counts], cells, theme)]
+    room = max(0, cells - cells_of([sign, *counts]))
+    named = Segment(cut(text, room, mark=theme.glyphs.ellipsis), theme.strong)
+    return [fitted([sign, named, *counts], cells, theme.base)]
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return who holds GPUs idle, the most first."""
     users = [user for user in model.shown_users if user.held_idle]
-    texts: list[Text] = [(" held idle  ", theme.dim)]
+    heading = [Segment(" held idle  ", theme.dim)]
     if not model.totals.answering:
-        return [Segment(*text) for text in (*texts, ("not known", theme.dim))]
+        return [*heading, Segment("not known", theme.dim)]
     if not users:
-        return _held_hosts(model, texts, theme, cells)
+        return _held_hosts(model, heading, theme, cells)
+    entries = []
     for user in users:
         lasting = hours(user.idle_gpu_hours).removesuffix("h")
-        texts += [(f"{user.name} ", theme.owner), (f"{user.held_idle}", theme.warn)]
-        texts.append((f" ({lasting} GPU-h)  " if user.idle_gpu_hours else "  ", theme.dim))
-    return _whole(texts, 3, cells, theme)
+        text = f" ({lasting} GPU-h)  " if user.idle_gpu_hours else "  "
+        count = Segment(f"{user.held_idle}", theme.warn)
+        entries.append([Segment(f"{user.name} ", theme.owner), count, Segment(text, theme.dim)])
+    return _listed(heading, entries, cells, theme)
 
 
-def _held_hosts(model: FleetModel, texts: list[Text], theme: Theme, cells: int) -> Line:
+def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> Line:
     """Return where GPUs are held idle, the most first, for want of a user's name."""
     rows = sorted(model.rows, key=lambda row: -row.count(HELD))
     rows = [row for row in rows if row.is_known and row.count(HELD)]
     if not rows:
-        return [Segment(*text) for text in (*texts, ("none", theme.dim))]
-    texts.append(("by unknown users on: ", theme.base))
-    for row in rows:
-        texts += [(f"{row.title} ", theme.base), (f"{row.count(HELD)}   ", theme.warn)]
-    return _whole(texts, 2, cells, theme)
+        return [*heading, Segment("none", theme.dim)]
+    entries = [
+        [Segment(f"{row.title} ", theme.base), Segment(f"{row.count(HELD)}   ", theme.warn)]
+        for row in rows
+    ]
+    return _listed([*heading, Segment("by unknown users on: ", theme.base)], entries, cells, theme)
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
@@ -202,28 +178,17 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
     size = whole[0].gpus
     count = sum(row.gpus == size for row in whole)
-    texts: list[Text] = [
-        (" free       ", theme.dim),
-        (f"all {size} on {counted(count, 'host')}: ", theme.base),
+    heading = [
+        Segment(" free       ", theme.dim),
+        Segment(f"all {size} on {counted(count, 'host')}: ", theme.base),
     ]
-    texts += [(f"{row.title} ", theme.ok) for row in whole]
-    return _whole(texts, 1, cells, theme)
+    return _listed(heading, [[Segment(f"{row.title} ", theme.ok)] for row in whole], cells, theme)
 
 
-def _whole(texts: Sequence[Text], several: int, cells: int, theme: Theme) -> Line:
-    """Return a heading and as many entries of several texts as fit, an ellipsis for the others."""
-    more = f"{theme.glyphs.ellipsis} "
-    heading = 1 + (len(texts) - 1) % several
-    shown, room = list(texts[:heading]), cells - _cells(texts[:heading])
-    for start in range(heading, len(texts), several):
-        entry = texts[start : start + several]
-        is_last = start + several >= len(texts)
-        if _cells(entry) + (0 if is_last else width(more)) > room:
-            shown.append((more, theme.dim))
-            break
-        shown += entry
-        room -= _cells(entry)
-    return [Segment(*text) for text in shown]
+def _listed(heading: Line, entries: Sequence[Line], cells: int, theme: Theme) -> Line:
+    """Return a heading and as many entries as fit whole, an ellipsis for the others."""
+    more = Segment(f"{theme.glyphs.ellipsis} ", theme.dim)
+    return [*heading, *fit_parts(entries, cells - cells_of(heading), more)]
 
 
 def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Line:
@@ -231,7 +196,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     if row is None:
         return []
     host = row.host
-    texts: list[Text] = [(f" {row.title} ", theme.strong)]
+    texts = []
     if others:
         texts.append((f"one of {others + 1} ", theme.dim))
     if row.level != "ok":
@@ -257,7 +222,9 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     unknown = "age unknown" if host.devices else "never answered"
     age = unknown if host.age_seconds is None else f"{duration(host.age_seconds)} old"
     texts.append((f" {age}", theme.dim))
-    return _fits_or_cut(texts, cells, theme)
+    title = Segment(cut(f" {row.title} ", cells, mark=theme.glyphs.ellipsis), theme.strong)
+    parts = [Segment(text, style) for text, style in texts]
+    return [title, *fit_parts([[each] for each in parts], cells - cells_of([title]))]
 
 
 def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:

@@ -23,7 +23,7 @@ from gpudash.model.errors import FilterError
 from gpudash.model.text import fold, width
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.line import Line, cells_of
+from gpudash.tui.draw.line import Line, fit_parts
 from gpudash.tui.draw.processes import share
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
@@ -321,10 +321,8 @@ def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: 
 
 def advice(texts: Sequence[tuple[str, str]], theme: Theme, cells: int) -> Line:
     """Return keys with what they do, and as many further words as fit whole."""
-    line: Line = [Segment(" ", theme.label)]
-    for key, text in texts:
-        part = [Segment(key, theme.key), Segment(f" {text}  " if text else " ", theme.label)]
-        if cells_of(line) + cells_of(part) > cells:
-            break
-        line += part
-    return line
+    parts = (
+        [Segment(key, theme.key), Segment(f" {text}  " if text else " ", theme.label)]
+        for key, text in texts
+    )
+    return [Segment(" ", theme.label), *fit_parts(parts, cells - 1)]

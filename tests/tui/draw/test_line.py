@@ -5,7 +5,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.tui.draw.line import cells_of, fitted, highlighted, joined, spread
+from gpudash.tui.draw.line import cells_of, fit_parts, fitted, highlighted, joined, spread
 from gpudash.tui.theme import load_theme
 
 RED, BLUE, BLANK = Style(color="red"), Style(color="blue"), Style()
@@ -30,6 +30,15 @@ def test_spread_line_has_exactly_the_cells_asked_for(
 @given(segments)
 def test_joining_keeps_the_text(line: list[Segment]) -> None:
     assert "".join(s.text for s in joined(line)) == "".join(s.text for s in line)
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"), [(0, ""), (2, "…"), (3, "aa…"), (4, "aa…"), (5, "aabb…"), (8, "aabbcccc")]
+)
+def test_parts_are_whole_or_left_out_for_a_mark(cells: int, text: str) -> None:
+    parts = [[Segment("a"), Segment("a")], [Segment("bb")], [Segment("cccc")]]
+    line = fit_parts(parts, cells, Segment("…"))
+    assert "".join(each.text for each in line) == text
 
 
 def test_right_end_wins() -> None:
