@@ -10,7 +10,7 @@ from rich.style import Style as RichStyle
 from textual.binding import Binding
 from textual.color import Color
 from textual.content import Content
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.style import Style
 from textual.widgets import Input
 
@@ -50,6 +50,11 @@ class Edit(Input, inherit_bindings=False):
         super().__init__(value, max_length=limit, select_on_focus=False, compact=True, **options)
         self._limit, self._without = limit, without
         self.cursor_blink = False
+
+    def on_key(self, event: Key) -> None:
+        """Leave what is typed alone at Alt with a letter, which Textual would insert."""
+        if event.key.startswith("alt+"):
+            event.prevent_default()
 
     def on_paste(self, event: Paste) -> None:
         """Insert the first line of what was pasted, as far as there is room."""

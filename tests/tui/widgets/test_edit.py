@@ -3,7 +3,7 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App, ComposeResult
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from gpudash.tui.widgets.edit import Edit, content
 
@@ -23,6 +23,15 @@ class OneLine(App[None]):
     @property
     def edit(self) -> Edit:
         return self.query_one(Edit)
+
+
+async def test_alt_with_a_letter_types_nothing() -> None:
+    app = OneLine()
+    async with app.run_test() as pilot:
+        for key in (Key("alt+q", "q"), Key("c", "c")):
+            app.post_message(key)
+        await pilot.pause()
+        assert app.edit.value == "abc"
 
 
 async def test_pasted_text_is_one_harmless_line() -> None:
