@@ -86,6 +86,19 @@ class Emulator:
             self.screen.cursor_position()
 
 
+def cells(screen: pyte.Screen, first: int = 0) -> list[list[tuple[object, ...]]]:
+    """All cells of a screen from a line on; of a blank its background."""
+    return [
+        [
+            (c.data, c.bg, c.fg, c.bold, c.underscore, c.reverse)
+            if c.data.strip() or c.underscore or c.reverse
+            else (" ", c.bg)
+            for c in (screen.buffer[y][x] for x in range(screen.columns))
+        ]
+        for y in range(first, screen.lines)
+    ]
+
+
 def _harmless(match: re.Match[bytes]) -> bool:
     """Whether pyte 0.8 understands a sequence; of others it prints the tail."""
     return bool(match["final"]) and not match["between"] and match["private"] in (b"", b"?")

@@ -18,8 +18,6 @@ from tests.holders import Holder
 
 Holders = Callable[..., list[Holder]]
 
-SIZES = [(80, 24), (140, 40)]
-
 STALE = re.compile("stale", re.IGNORECASE)
 
 

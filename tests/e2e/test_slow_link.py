@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.e2e.emulation import cells
 from tests.e2e.run import GPUDASH
 from tests.e2e.slow import SlowTerminal
 from tests.fakenvml.build import environment
@@ -182,10 +183,11 @@ def test_screen_is_what_it_would_be_if_it_were_sent_again(fakenvml: Path, seed: 
                 if process.pid != terminal.pid:
                     process.suspend()
         drain(terminal)
-        before = looks(terminal)
+        # But for the first line, which has a clock.
+        before = cells(terminal.screen, 1)
         terminal.send("ctrl+l")
         drain(terminal)
-        assert looks(terminal) == before
+        assert cells(terminal.screen, 1) == before
 
 
 @pytest.mark.sweep
@@ -212,19 +214,6 @@ def drain(terminal: SlowTerminal) -> None:
             and not terminal.waits_for_a_cpu()
         )
     )
-
-
-def looks(terminal: SlowTerminal) -> list[list[tuple[object, ...]]]:
-    """All cells but those of the first line, which has a clock; of blanks the background."""
-    return [
-        [
-            (cell.data, cell.fg, cell.bg, cell.bold)
-            if cell.data != " " or cell.underscore or cell.reverse
-            else (" ", cell.bg)
-            for cell in (terminal.screen.buffer[y][x] for x in range(terminal.screen.columns))
-        ]
-        for y in range(1, terminal.screen.lines)
-    ]
 
 
 @pytest.mark.sweep

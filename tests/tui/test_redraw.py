@@ -1,0 +1,54 @@
+"""Every view, dialog and prompt, reached by keys: sent again as a whole, no cell changes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.emulation import cells
+from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, host_app, updated
+
+SIZE = (100, 30)
+CURSOR = ("down", "down", "up")
+CHOOSER = ("s", "down", "escape", "f2", "down", "escape")
+HELP = ("h", "pagedown", "escape")
+VIEWS = ("d", "pagedown", "n", "escape", "u", "escape", "w", "escape", "m", "escape")
+OTHERS = ("enter", "escape", "colon", "k", "i", "escape", "K", "escape", "g", "down", "escape")
+PROMPTS = ("C", "escape", "slash", "a", "=", "backspace", "escape", "tab", "down", "tab", "p", "p")
+LOOKS = {
+    "true colour": {"COLORTERM": "truecolor", "TERM": "xterm-256color"},
+    "16 colours": {"TERM": "linux"},
+    "no colours": {"NO_COLOR": "1", "TERM": "xterm-256color"},
+}
+
+
+@pytest.mark.parametrize(
+    ("look", "keys"),
+    [
+        ("true colour", (*CURSOR, *CHOOSER, *HELP, *VIEWS, *OTHERS, *PROMPTS)),
+        ("16 colours", (*CURSOR, *CHOOSER)),
+        ("no colours", (*CURSOR, *HELP)),
+    ],
+)
+async def test_a_redraw_changes_no_cell(
+    look: str, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLORTERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in LOOKS[look].items():
+        monkeypatch.setenv(name, value)
+    feed, terminal = HandFeed(), Terminal(*SIZE)
+    app = host_app(feed, driver_class=CaptureDriver, no_color=look == "no colours")
+    async with app.run_test(headless=False, size=SIZE) as pilot:
+        feed.give(busy_snapshot())
+        sent = await updated(app, pilot, terminal)
+        for key in keys:
+            await pilot.press(key)
+            sent += await updated(app, pilot, terminal)
+            before, terminal = cells(terminal.screen), Terminal(*SIZE)
+            app.forget_frame()
+            await updated(app, pilot, terminal)
+            after = cells(terminal.screen)
+            assert [y for y in range(SIZE[1]) if before[y] != after[y]] == [], key
+    assert bool(re.search("[34]8;[25];", sent)) is (look == "true colour")
