@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,12 @@ def hostile(fakenvml: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def screen(env: dict[str, str], *options: str) -> Terminal:
-    argv = [*GPUDASH, "--interval", "1.5", *options]
+    argv = [*GPUDASH, "--interval", "5", *options]
     return Terminal(argv, env=env, columns=200, rows=50)
 
 
 JOURNEYS: dict[str, list[tuple[str, str]]] = {
-    "a GPU, the links and the users": [
+    "views": [
         ("d", GPU_NAME),
         ("l", "Power usage"),
         ("escape", GPU_NAME),
@@ -56,35 +57,34 @@ JOURNEYS: dict[str, list[tuple[str, str]]] = {
         ("m", "P2P read"),
         ("escape", "COMMAND"),
         ("u", "IDLE-MEM"),
+        ("escape", "COMMAND"),
+        ("enter", r"\nforged\r"),
+        ("t", SHOWN),
+        ("e", f"B{SHOWN}"),
+        ("x", f"B{SHOWN}"),
     ],
-    "a process": [("enter", r"\nforged\r"), ("t", SHOWN), ("e", f"B{SHOWN}"), ("x", f"B{SHOWN}")],
-    "questions": [
+    "dialogs": [
+        ("s", "GPU-MEM"),
+        ("escape", SHOWN),
+        ("g", "GPU 1"),
+        ("escape", SHOWN),
+        ("/", "/"),
+        (PASTE, "0;owned"),
+        ("escape", SHOWN),
+        ("/", "/"),
+        (WRONG, "gpu:"),
+        ("escape", SHOWN),
+        ("$", "xxxxxxxx"),
+        ("^", SHOWN),
+        ("Y", "copied the command line"),
+        ("y", "copied the PID"),
         (" ", SHOWN),
         ("K", "Kill this process?"),
         ("t", "[x] with the children"),
         *[("pagedown", "more")] * 2,
         ("pagedown", "with it"),
         ("s", "USR1"),
-    ],
-    "lists": [
-        ("h", "suspend"),
         ("escape", SHOWN),
-        (":", "Quit"),
-        ("escape", SHOWN),
-        ("s", "GPU-MEM"),
-        ("escape", SHOWN),
-        ("C", "COMMAND"),
-        ("escape", SHOWN),
-        ("f2", "light"),
-        ("escape", SHOWN),
-        ("g", "GPU 1"),
-    ],
-    "a filter": [("/", "/"), (PASTE, "0;owned"), ("escape", SHOWN), ("/", "/"), (WRONG, "gpu:")],
-    "moments": [
-        ("$", "xxxxxxxx"),
-        ("^", SHOWN),
-        ("Y", "copied the command line"),
-        ("y", "copied the PID"),
         ("[", SHOWN),
         ("p", SHOWN),
     ],
@@ -126,42 +126,61 @@ def test_a_hostile_file_of_settings_and_its_folder_are_reported_as_text(
         assert forbidden(terminal.raw) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--once",),
-        ("--once", "--ascii"),
-        ("--once", "--json"),
-        ("--once", "--show-secrets"),
-        ("--json=gpustat",),
-        ("--format", "csv"),
-        ("--format", "prometheus"),
-        ("--query-gpu=name,driver_version,uuid", "--format=csv"),
-        ("--query-compute-apps=name,gpu_name", "--format=csv"),
-        ("--query-gpu=\x1b]0;owned\x07", "--format=csv"),
-        ("-q",),
-        ("pmon", "-c", "1"),
-        ("-L",),
-        ("topo",),
-        ("topo", "--p2p", "--json"),
-        ("leases",),
-        ("doctor",),
-        ("kill", "PID", "--yes", "--tree", "--signal=CONT"),
-        ("kill", "1", "\x1b]0;owned\x07"),
-        ("--gpu", "\x1b]0;owned\x07\x9b31m\u202e\n", "--once"),
-        ("--theme", "\x1b]0;owned\x07\x9b31m\u202e\n"),
-        ("--demo=\x1b]0;owned\x07\x9b31m\u202e\n", "--once"),
-        ("--\x1b]0;owned\x07\x9b31m\u202e\n",),
-        ("\x1b]0;owned\x07\x9b31m\u202e\n",),
-    ],
-    ids=lambda arguments: ascii(" ".join(arguments)),
-)
-def test_outputs_and_errors_are_text(hostile: dict[str, str], arguments: tuple[str, ...]) -> None:
-    words = [word.replace("PID", hostile["FAKENVML_PIDS"]) for word in arguments]
-    with Terminal([*GPUDASH, *words], env=hostile, columns=400, rows=100) as terminal:
+OUTPUTS = [
+    ["--once"],
+    ["--once", "--json"],
+    ["--json=gpustat"],
+    ["--format", "csv"],
+    ["--format", "prometheus"],
+    ["--query-compute-apps=name,gpu_name,gpu_uuid", "--format=csv"],
+    ["-q"],
+    ["-L"],
+    ["topo", "--p2p"],
+]
+LIVE = [
+    ["--once", "--ascii"],
+    ["--once", "--show-secrets"],
+    ["--query-gpu=name,driver_version,uuid", "--format=csv"],
+    ["--query-gpu=\x1b]0;owned\x07", "--format=csv"],
+    ["pmon", "-c", "1"],
+    ["topo", "--p2p", "--json"],
+    ["leases"],
+    ["doctor"],
+    ["kill", "PID", "--yes", "--tree", "--signal=CONT"],
+    ["kill", "1", "\x1b]0;owned\x07"],
+    ["--gpu", "\x1b]0;owned\x07\x9b31m\u202e\n", "--once"],
+    ["--theme", "\x1b]0;owned\x07\x9b31m\u202e\n"],
+    ["--demo=\x1b]0;owned\x07\x9b31m\u202e\n", "--once"],
+    ["--\x1b]0;owned\x07\x9b31m\u202e\n"],
+    ["\x1b]0;owned\x07\x9b31m\u202e\n"],
+]
+FORKS = """
+import json, os, sys
+import gpudash.analysis.health.engine, gpudash.collect.local, gpudash.output.table
+from gpudash import cli
+for words in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        cli.main(words)
+    os.wait()
+    os.write(1, bytes(1))
+"""
+"""Runs gpudash with words after words, a NUL behind what each prints; it is loaded once."""
+
+
+def printed(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[bytes]:
+    """What each command sends to a terminal."""
+    argv = [sys.executable, "-c", FORKS, json.dumps(commands)]
+    with Terminal(argv, env=env, columns=400, rows=100) as terminal:
         terminal.wait_exit()
-        assert terminal.text.strip()
-        assert forbidden(terminal.raw) == []
+        return bytes(terminal.raw).split(b"\0")[:-1]
+
+
+def test_outputs_and_errors_are_text(hostile: dict[str, str]) -> None:
+    pid = hostile["FAKENVML_PIDS"]
+    commands = [[word.replace("PID", pid) for word in words] for words in OUTPUTS + LIVE]
+    for words, raw in zip(commands, printed(commands, hostile), strict=True):
+        assert raw.strip(), words
+        assert forbidden(raw) == [], words
 
 
 HOLDER = """
@@ -172,8 +191,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("words", [("leases",), ("leases", "--json"), ("--once",)])
-def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path, words: tuple[str, ...]) -> None:
+def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make the places for leases that nobody else could replace")
     with places(fakenvml, 1) as environ:
@@ -183,37 +201,21 @@ def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path, words: tuple[str, .
         assert holder.stdout is not None
         holder.stdout.readline()
         try:
-            with Terminal([*GPUDASH, *words], env=environ, columns=200) as terminal:
-                terminal.wait_exit()
-                assert "0;owned" in terminal.text
-                assert forbidden(terminal.raw) == []
+            for raw in printed([["leases"], ["leases", "--json"], ["--once"]], environ):
+                assert b"0;owned" in raw
+                assert forbidden(raw) == []
         finally:
             holder.kill()
             holder.communicate()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--once",),
-        ("--once", "--json"),
-        ("--json",),
-        ("--json=gpustat",),
-        ("--format", "csv"),
-        ("--format", "prometheus"),
-        ("--query-compute-apps=name,gpu_name,gpu_uuid", "--format=csv"),
-        ("-q",),
-        ("-L",),
-        ("topo", "--p2p"),
-    ],
-)
-def test_a_hostile_recording_is_printed_as_text(tmp_path: Path, words: tuple[str, ...]) -> None:
-    argv = [*GPUDASH, "--replay", str(recording(tmp_path / "host.jsonl", 2)), *words]
-    with Terminal(argv, env=dict(os.environ), columns=200, rows=100) as terminal:
-        terminal.wait_exit()
-        assert "0;owned" in terminal.text
-        assert "Traceback" not in terminal.text
-        assert forbidden(terminal.raw) == []
+def test_a_hostile_recording_is_printed_as_text(tmp_path: Path) -> None:
+    path = str(recording(tmp_path / "host.jsonl", 2))
+    commands = [["--replay", path, *words] for words in OUTPUTS]
+    for words, raw in zip(commands, printed(commands, os.environ), strict=True):
+        assert b"0;owned" in raw, words
+        assert b"Traceback" not in raw
+        assert forbidden(raw) == [], words
 
 
 def test_a_hostile_recording_is_shown_as_text(tmp_path: Path) -> None:
