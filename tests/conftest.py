@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,8 +39,25 @@ settings.register_profile("thorough", patient, max_examples=1000)
 settings.load_profile("brief")
 
 
-# Each of the thousands of processes that tests start would compile gpudash again.
+# Each of the thousands of processes that tests start would compile gpudash again, and each worker
+# the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let one worker compile the tests for all, and none look for garbage where there is none."""
+    with open(__file__) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.enable()
 
 
 @pytest.fixture(scope="session")
