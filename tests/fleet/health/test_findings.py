@@ -55,12 +55,13 @@ def documented(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_finds_each_event_and_nothing_else(seed: int) -> None:
     source = DemoSource(seed=seed, clock=START.timestamp)
+    hosts = source.read().hosts
     found = {finding.rule: finding for finding in findings_of(source)}
     assert set(found) == set(RULE_OF.values())
     for event in source.events:
         if event.at > 0 or event.kind not in RULE_OF:
             continue
-        names = {source.read().hosts[host].name for host in event.hosts}
+        names = {hosts[host].name for host in event.hosts}
         assert names <= set(found[RULE_OF[event.kind]].hosts), event
     lost = [event for event in source.events if event.kind == "lost" and event.at < 0]
     assert len(found["gpus-lost"].hosts) == len(lost)
@@ -70,19 +71,17 @@ def test_finds_each_event_and_nothing_else(seed: int) -> None:
     assert len(found["held-idle"].uuids) == sum(len(event.gpus) for event in held)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_finds_nothing_in_a_calm_fleet(seed: int) -> None:
     assert findings_of(DemoSource(seed=seed, is_calm=True, clock=START.timestamp)) == ()
 
 
-def test_worst_comes_first() -> None:
-    levels = [finding.level for finding in findings_of(DemoSource(clock=START.timestamp))]
+def test_worst_comes_first_and_each_has_evidence_and_advice() -> None:
+    findings = findings_of(DemoSource(clock=START.timestamp))
     ranks = {"critical": 0, "warn": 1, "info": 2}
-    assert levels == sorted(levels, key=lambda level: ranks[level])
-
-
-def test_each_has_evidence_and_advice_that_names_a_command_or_a_setting() -> None:
-    for finding in findings_of(DemoSource(clock=START.timestamp)):
+    levels = [ranks[finding.level] for finding in findings]
+    assert levels == sorted(levels)
+    for finding in findings:
         assert finding.evidence, finding.rule
         assert finding.advice, finding.rule
         assert "HOST" not in finding.advice, finding.rule
