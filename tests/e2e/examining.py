@@ -1,4 +1,4 @@
-"""The findings of a host on the stand-in library, in a process of its own whose clock is moved.
+"""The findings of a host on the stand-in library, in processes whose clock is moved.
 
 What takes a minute to be found is found at once: the collector, the diagnosis and the stand-in
 have the same clock, which no one waits for.
@@ -6,10 +6,13 @@ have the same clock, which no one waits for.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence, Set
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.collect.local import LocalSource
+from gpudash.collect.local import LocalSource, open_simulated
 from gpudash.collect.nvml.bus import IdlePolicy, PciBus
 from gpudash.collect.nvml.library import Library, load
 from gpudash.collect.nvml.reader import NvmlReader
@@ -30,7 +33,6 @@ from gpudash.model.snapshot import Finding, Host, Snapshot
 from tests.e2e.run import tell
 from tests.factories import make_host, make_process
 from tests.fakenvml.build import environment
-from tests.waiting import LIMIT_SECONDS
 
 PID = 4242
 """The process that the stand-in lists, on as many GPUs as PROCS_PER_DEVICE says."""
@@ -55,19 +57,32 @@ class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_battery: bool = False
 
 
-def examine(library: Path, stages: Sequence[Stage], folder: Path) -> list[Finding]:
-    """Return what is found in the last sample of the last stage."""
-    folder.mkdir()
-    tell(folder / "control")
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.examining", str(folder)],
-        env=environment(library, CONTROL=folder / "control"),
-        input=msgspec.json.encode(stages),
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert run.returncode == 0, run.stderr.decode()
-    return msgspec.json.decode(run.stdout, type=list[Finding])
+Examine = Callable[[Sequence[Stage]], list[Finding]]
+"""Return what is found in the last sample of the last stage."""
+
+
+@contextmanager
+def examiner(library: Path) -> Iterator[Examine]:
+    """Yield what examines hosts, each in a process that one with all imports forks."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.examining", folder],
+            env=environment(library, CONTROL=Path(folder, "control")),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def examine(stages: Sequence[Stage]) -> list[Finding]:
+            stdin.write(msgspec.json.encode(stages) + b"\n")
+            stdin.flush()
+            return msgspec.json.decode(stdout.readline(), type=list[Finding])
+
+        yield examine
 
 
 class Machine:
@@ -146,10 +161,31 @@ def watched(machine: Machine, stages: Sequence[Stage]) -> Snapshot:
     return seen
 
 
+def _answer(folder: Path, stages: bytes) -> None:
+    found = watched(Machine(folder), msgspec.json.decode(stages, type=list[Stage])).findings or ()
+    os.write(1, msgspec.json.encode(found) + b"\n")
+
+
+def _serve(folder: Path) -> None:
+    """Answer each line of stages in a child of its own: the driver's state is the process's."""
+    # What a first sample imports and makes, each child has from here.
+    load()
+    msgspec.json.encode(Diagnosis().examine(open_simulated("dgx-h100").sample()))
+    gc.disable()
+    for number, stages in enumerate(sys.stdin.buffer):
+        child = os.fork()
+        if not child:
+            own = folder / str(number)
+            own.mkdir()
+            tell(own / "control")
+            os.environ["FAKENVML_CONTROL"] = str(own / "control")
+            # A call that hangs keeps its thread.
+            try:
+                _answer(own, stages)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Stage])
-    found = watched(Machine(Path(sys.argv[1])), asked).findings or ()
-    sys.stdout.buffer.write(msgspec.json.encode(found))
-    sys.stdout.flush()
-    # A call that hangs keeps its thread.
-    os._exit(0)
+    _serve(Path(sys.argv[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import pytest
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.model.process import EXITED
 from gpudash.model.snapshot import Finding, FindingLevel
-from tests.e2e.examining import Stage, examine
+from tests.e2e.examining import Examine, Stage, examiner
 
 pytestmark = pytest.mark.e2e
 
@@ -37,7 +37,7 @@ def told(base: Mapping[str, Any], **more: Any) -> list[Stage]:
 
 def lasting(seconds: int, base: Mapping[str, Any], **more: Any) -> list[Stage]:
     """A host that is as told for a while."""
-    return [Stage(told={**base, **more}, seconds=seconds)]
+    return [Stage(told={**base, **more}, seconds=seconds, stride=5)]
 
 
 def answer(call: str, *numbers: int | str, base: Mapping[str, Any] = IDLE) -> list[Stage]:
@@ -75,13 +75,13 @@ def reported(code: int) -> list[Stage]:
 
 def process(base: Mapping[str, Any], seconds: int = 1, **facts: Any) -> list[Stage]:
     """A host with a process of which the operating system says that."""
-    return [Stage(told=base, process=facts, seconds=seconds)]
+    return [Stage(told=base, process=facts, seconds=seconds, stride=min(5, seconds))]
 
 
 def powered(status: str, seconds: int, *, on_battery: bool) -> list[Stage]:
     """A laptop whose GPU is so, and does nothing."""
     laptop = {**IDLE, "DEVICES": 1, "MODEL": "geforce"}
-    return [Stage(told=laptop, power=status, on_battery=on_battery, seconds=seconds)]
+    return [Stage(told=laptop, power=status, on_battery=on_battery, seconds=seconds, stride=5)]
 
 
 LOADED = {**BUSY, "ANSWER": f"{BUSY['ANSWER']},nvmlDeviceGetClockInfo:1:300/300"}
@@ -190,8 +190,8 @@ TABLE = [
     Row(
         "nvlink-errors",
         "warn",
-        lasting(15, IDLE, RISE="1:163.3:5"),
-        lasting(15, IDLE, RISE="1:163.3:0"),
+        lasting(45, IDLE, RISE="1:163.3:5"),
+        lasting(45, IDLE, RISE="1:163.3:0"),
     ),
     Row(
         "p2p-missing",
@@ -279,15 +279,19 @@ def found(rule: str, findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.rule == rule]
 
 
+@pytest.fixture(scope="module")
+def examine(fakenvml: Path) -> Iterator[Examine]:
+    with examiner(fakenvml) as found:
+        yield found
+
+
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.rule)
-def test_each_rule_finds_its_fault_and_nothing_close_to_it(
-    fakenvml: Path, tmp_path: Path, row: Row
-) -> None:
-    (finding,) = found(row.rule, examine(fakenvml, row.fires, tmp_path / "fires"))
+def test_each_rule_finds_its_fault_and_nothing_close_to_it(examine: Examine, row: Row) -> None:
+    (finding,) = found(row.rule, examine(row.fires))
     assert finding.level == row.level
     assert finding.sentence
     assert finding.advice
-    assert found(row.rule, examine(fakenvml, row.silent, tmp_path / "silent")) == []
+    assert found(row.rule, examine(row.silent)) == []
 
 
 def test_every_rule_has_a_row() -> None:
