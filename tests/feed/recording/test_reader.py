@@ -148,7 +148,7 @@ def test_a_line_of_many_hosts_may_be_longer(path: Path) -> None:
     first, many, last = (
         fleet.FleetSnapshot(taken_at=START + timedelta(seconds=each)) for each in range(3)
     )
-    long = fleet.encode(many)[:-1] + b',"x":"%s"}' % (b"y" * (60 << 20))
+    long = fleet.encode(many)[:-1] + b',"x":"%s"}' % (b"y" * (20 << 20))
     recording = Recording(str(write(path, [fleet.encode(first), long, fleet.encode(last)])))
     assert times(recording) == [0, 1, 2]
     assert recording.at(many.taken_at).fleet() == many
@@ -242,8 +242,8 @@ def frame(data: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [b"7\n" * (8 << 20), b"[" * (15 << 20), b"\n" * (19 << 20) + b"{"],
-    ids=["short lines", "brackets", "newlines and a line"],
+    [b"7\n" * (8 << 20), b"\n" * (19 << 20) + b"{"],
+    ids=["short lines", "newlines and a line"],
 )
 def test_forty_frames_that_unpack_to_nothing_are_given_up(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "host.jsonl.zst"
