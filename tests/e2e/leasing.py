@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from gpudash.actions.lease.queue import Rules
@@ -16,15 +17,20 @@ from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
 
+@cache
+def _uuids(library: Path, devices: int) -> list[str]:
+    snapshot = gpudash("--once", "--json", library=library, DEVICES=devices).snapshot
+    return [device.uuid or "" for device in snapshot.devices]
+
+
 @contextmanager
 def places(library: Path, devices: int = 8) -> Iterator[dict[str, str]]:
     """Yield an environment in which idle GPUs can be leased; only root can make the places."""
     settings = {"DEVICES": devices, "LOAD": "idle", "TOPO": "islands"}
-    snapshot = gpudash("--once", "--json", library=library, **settings).snapshot
     with tempfile.TemporaryDirectory(prefix="leases-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
-        for device in snapshot.devices:
-            Path(folder, device.uuid or "").touch()
+        for uuid in _uuids(library, devices):
+            Path(folder, uuid).touch()
         yield {**environment(library, **settings), "GPUDASH_LOCK_DIR": folder}
 
 

@@ -56,12 +56,6 @@ def test_a_busy_host_has_none(fakenvml: Path) -> None:
     assert (run.status, run.stdout) == (75, b"")
 
 
-@pytest.mark.parametrize("words", [("--min-free", "20"), ("-n", "0"), ("--max-util", "x")])
-def test_a_bad_wish_is_one_line(fakenvml: Path, words: tuple[str, str]) -> None:
-    run = gpudash("pick", *words, library=fakenvml)
-    assert (run.status, run.stdout, run.stderr.count("\n")) == (2, b"", 1)
-
-
 def test_the_command_has_its_status_environment_and_lease(environ: dict[str, str]) -> None:
     script = "echo $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES; exit 7"
     status, out, err = finish(
@@ -85,11 +79,11 @@ def test_a_command_that_cannot_be_run(environ: dict[str, str], command: str, sta
     assert found[2].count("\n") == 1
 
 
-def test_eight_at_once_get_eight_distinct_ones(environ: dict[str, str]) -> None:
-    holders = [start(environ, "run", *HOLD) for _ in range(8)]
+def test_several_at_once_get_distinct_ones(environ: dict[str, str]) -> None:
+    holders = [start(environ, "run", "-n", "2", *HOLD) for _ in range(4)]
     try:
-        found = [_line(holder) for holder in holders]
-        assert len(set(found)) == 8
+        found = {uuid for holder in holders for uuid in _line(holder).split(",")}
+        assert len(found) == 8
         assert all(each.startswith("GPU-") for each in found)
     finally:
         _end(*holders)
@@ -113,22 +107,17 @@ def test_leases_are_reported_and_respected(environ: dict[str, str]) -> None:
         _end(holder)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"FAKENVML_FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"},
-        {"FAKENVML_LOST": "0:20"},
-    ],
-)
-def test_a_lease_is_not_unused_where_nobody_can_be_seen(
-    environ: dict[str, str], fault: dict[str, str]
-) -> None:
+def test_a_lease_is_not_unused_where_nobody_can_be_seen(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
     try:
-        status, out, _ = finish(start({**environ, **fault}, "leases", "--json"))
-        assert status == 0
-        assert [lease["is_used"] for lease in json.loads(out)] == [None, *[False] * 7]
+        for fault in (
+            {"FAKENVML_FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"},
+            {"FAKENVML_LOST": "0:20"},
+        ):
+            status, out, err = finish(start({**environ, **fault}, "leases", "--json"))
+            assert status == 0, err
+            assert [lease["is_used"] for lease in json.loads(out)] == [None, *[False] * 7]
     finally:
         _end(holder)
 
@@ -139,18 +128,6 @@ def test_pick_inside_a_lease_names_what_is_leased(environ: dict[str, str]) -> No
     status, out, err = finish(inside)
     assert (status, err) == (0, "")
     assert out.startswith("GPU-")
-
-
-def test_the_next_one_starts_when_the_holder_is_killed(environ: dict[str, str]) -> None:
-    holder = start(environ, "run", "-n", "8", *HOLD)
-    _line(holder)
-    waiting = start(environ, "run", "--wait", *HOLD)
-    assert "waiting" in _error(waiting)
-    _end(holder)
-    try:
-        assert _line(waiting).startswith("GPU-")
-    finally:
-        _end(waiting)
 
 
 def test_waiting_has_an_end(environ: dict[str, str]) -> None:
@@ -248,7 +225,8 @@ def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[st
         assert blame.search(err)
         assert err.endswith(": not waited for any longer\n")
         _assert_served(environ)
-        job = _waiting(environ, "-n", "2")
+        # The end of a lock that is no lease is seen at the next look at the driver.
+        job = _waiting(environ, "-n", "2", rules=RULES._replace(retry=0))
         holder.communicate("")
     assert _line(job).count("GPU-") == 2
     _end(job)
@@ -369,20 +347,6 @@ def _end(*processes: Popen[str]) -> None:
         process.communicate()
 
 
-def test_a_command_that_closes_all_descriptors_keeps_its_lease(environ: dict[str, str]) -> None:
-    script = "import os, sys; os.closerange(3, 256); print('closed', flush=True); sys.stdin.read()"
-    words = ("run", "--for", "0", "--", sys.executable, "-c", script)
-    holder = Popen([*GPUDASH, *words], env=environ, stdin=PIPE, stdout=PIPE, text=True)
-    try:
-        assert _line(holder) == "closed"
-        _, out, _ = finish(start(environ, "leases", "--json"))
-        assert [lease["pid"] for lease in json.loads(out)] == [holder.pid]
-    finally:
-        _end(holder)
-    status, _, _ = finish(start(environ, "run", "--wait", "-n", "8", "--for", "0", "--", "true"))
-    assert status == 0
-
-
 def test_nobody_waits_for_the_output_of_a_guard(environ: dict[str, str]) -> None:
     script = "echo done; exec >&- 2>&-; sleep 600"
     holder = start(environ, "run", "--for", "0", "--", "sh", "-c", script)
@@ -447,22 +411,18 @@ def nested(*words: str) -> tuple[str, ...]:
     return ("bash", "-c", line)
 
 
-@pytest.mark.parametrize(("wait", "closes"), [(("--wait",), True), ((), False)])
-def test_a_run_inside_a_lease_uses_its_gpus(
-    environ: dict[str, str], wait: tuple[str, ...], closes: bool
-) -> None:
+def test_a_run_inside_a_lease_uses_its_gpus(environ: dict[str, str]) -> None:
     job = ("-n", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 7")
-    words = (*wait, *job)
-    inner = nested(*words) if closes else (sys.executable, "-m", "gpudash", "run", *words)
     other = start(environ, "run", "-n", "6", *HOLD)
     try:
         taken = _line(other).split(",")
-        outer = start(environ, "run", "-n", "2", "--for", "0", "--", *inner)
-        status, out, err = finish(outer)
+        for inner in (nested("--wait", *job), (sys.executable, "-m", "gpudash", "run", *job)):
+            outer = start(environ, "run", "-n", "2", "--for", "0", "--wait", "--", *inner)
+            status, out, err = finish(outer)
+            assert (status, err) == (7, "")
+            assert len(set(out.strip().split(",")) - set(taken)) == 2
     finally:
         _end(other)
-    assert (status, err) == (7, "")
-    assert len(set(out.strip().split(",")) - set(taken)) == 2
 
 
 def test_a_variable_alone_makes_no_lease_ours(environ: dict[str, str]) -> None:
@@ -477,7 +437,7 @@ def test_a_variable_alone_makes_no_lease_ours(environ: dict[str, str]) -> None:
         _end(other)
 
 
-def test_no_signal_but_sigkill_ends_what_holds_a_lease_for_a_command(
+def test_what_holds_a_lease_outlives_closed_descriptors_and_signals_but_not_its_command(
     environ: dict[str, str],
 ) -> None:
     script = "import os, sys; os.closerange(3, 256); print('closed', flush=True); sys.stdin.read()"
@@ -493,6 +453,8 @@ def test_no_signal_but_sigkill_ends_what_holds_a_lease_for_a_command(
     finally:
         _end(holder)
     assert all_end([guard])
+    status, _, _ = finish(start(environ, "run", "--wait", "-n", "8", "--for", "0", "--", "true"))
+    assert status == 0
 
 
 def _guard(environ: dict[str, str]) -> psutil.Process | None:
