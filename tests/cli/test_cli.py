@@ -1,4 +1,5 @@
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -106,6 +107,9 @@ def test_the_whole_help_has_every_option(before: list[str], printed: Words) -> N
     assert "--no-config" in text
 
 
+NO_PIDS = ("-1", "0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -190,6 +194,21 @@ def test_the_whole_help_has_every_option(before: list[str], printed: Words) -> N
         (["record", "x", "--host", "a,b", "--pcie-throughput"], "--pcie-throughput does not go"),
         (["record", "x", "--demo=fleet", "--on-finding", "true"], "--on-finding does not go with"),
         (["--no-config", "config", "path"], "takes no --no-config"),
+        (["--demo=fleet", "--gpu", "0"], "--gpu does not go with --once of many hosts"),
+        (["--demo=fleet", "--once", "--user", "a"], "--user does not go with --once of many hosts"),
+        (["--where", "held"], "--where does not go with "),
+        (["--demo=fleet-0", "--once"], "--demo 'fleet-0': expected fleet or fleet-HOSTSxGPUS"),
+        (["--prometheus", "--once"], "--prometheus needs a URL, here, in GPUDASH_PROMETHEUS"),
+        (["--scrape", "--once"], "--scrape needs a URL, here, in GPUDASH_SCRAPE or in the "),
+        (["--prometheus", "ftp://x", "--once"], "--prometheus 'ftp://x': expected a URL"),
+        (["--demo=fleet", "--once", "--format", "gpustat"], "--format 'gpustat' of many hosts"),
+        (["--demo=fleet-2x2", "--once", "--replay", "f"], "--demo does not go with --replay"),
+        (["--scrape", "http://x", "--once", "--replay", "f"], "--scrape does not go with --replay"),
+        (["--prometheus", "--once", "--replay", "f"], "--prometheus does not go with --replay"),
+        (["--hosts-file", "h", "--once", "--replay", "f"], "--hosts-file does not go with"),
+        (["--demo=fleet-2x2", "--once", "--at", "10:53"], "--at goes with --replay FILE"),
+        (["kill", "1", "--signal", "KIL"], "did you mean KILL?"),
+        *((["kill", "--yes", "--", pid], "is not a PID") for pid in NO_PIDS),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(
@@ -273,10 +292,12 @@ def test_a_recording_may_be_named_behind_topo_as_before_it() -> None:
     assert vars(parse(["topo", *recording])) == vars(parse([*recording, "topo"]))
 
 
-def test_a_schema_goes_into_a_file(tmp_path: Path) -> None:
+def test_a_schema_goes_into_a_file_and_has_both_documents(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     assert gpudash("-f", str(file), "--json-schema").stdout == ""
-    assert "properties" in file.read_text()
+    schema = json.loads(file.read_text())
+    assert schema["anyOf"] == [{"$ref": "#/$defs/Snapshot"}, {"$ref": "#/$defs/FleetSnapshot"}]
+    assert {"FleetHost", "Device", "FleetDevice"} <= set(schema["$defs"])
 
 
 @pytest.mark.parametrize("words", [["--format", "nope"], ["--gpu", "99"]])

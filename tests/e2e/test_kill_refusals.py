@@ -74,7 +74,6 @@ def test_a_head_of_another_user_does_not_spare_what_is_below_it(fakenvml: Path) 
     ("options", "status", "words"),
     [
         ({}, 2, "no terminal: add --yes"),
-        ({"signal": "KIL"}, 2, "did you mean KILL?"),
         ({"read_only": True}, 1, "read-only (--read-only): nothing was sent"),
         ({"demo": "dgx-h100", "yes": True}, 1, "the host is simulated"),
         ({"demo": "nowhere", "yes": True}, 2, "dgx-h100"),
@@ -98,16 +97,6 @@ def test_init_is_refused_rather_than_asked_about(fakenvml: Path) -> None:
     assert run.stderr == "gpudash: PID 1 is init: the host or the container would end with it\n"
 
 
-@pytest.mark.parametrize(
-    "pid", ["-1", "0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}"]
-)
-def test_what_is_no_pid_is_bad_usage(fakenvml: Path, pid: str) -> None:
-    run = kill(pid, library=fakenvml, settings={}, yes=True)
-    assert run.returncode == 2
-    assert "is not a PID" in run.stderr
-    assert run.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("ticks", [-1, 0])
 def test_a_start_that_is_named_too_must_be_that_of_the_process(
     fakenvml: Path, holders: Holders, ticks: int
@@ -122,26 +111,23 @@ def test_a_start_that_is_named_too_must_be_that_of_the_process(
     assert ("now belongs to another process" in run.stderr) == bool(ticks)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_the_settings_that_forbid_signals_hold_here_too(
+    fakenvml: Path, holders: Holders, config: Path
+) -> None:
+    config.parent.mkdir()
+    (job,) = holders(1)
+    for text, words in (
         ("read_only = true", "gpudash is read-only ("),
         ('read_only = "no"', "read_only: "),
         ("read_only = tru", "line 1 is not TOML"),
-    ],
-)
-def test_the_settings_that_forbid_signals_hold_here_too(
-    fakenvml: Path, holders: Holders, config: Path, text: str, words: str
-) -> None:
-    config.parent.mkdir()
-    config.write_text(text)
-    (job,) = holders(1)
-    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True)
-    assert run.returncode == 1
-    assert words in run.stderr
-    assert "nothing was sent" in run.stderr
-    assert run.stderr.count("\n") == 1
-    assert job.alive
+    ):
+        config.write_text(text)
+        run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True)
+        assert run.returncode == 1
+        assert words in run.stderr
+        assert "nothing was sent" in run.stderr
+        assert run.stderr.count("\n") == 1
+        assert job.alive
     freely = {"yes": True, "no_config": True, "signal": "KILL"}
     run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, **freely)
     assert run.returncode == 0
@@ -187,14 +173,13 @@ def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> Non
     assert daemon.alive
 
 
-@pytest.mark.parametrize("right", [False, True])
-def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder, right: bool) -> None:
+def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder) -> None:
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=daemon.pid)
     with Terminal(command(daemon.pid, signal="KILL", yes=True), env=env) as terminal:
         terminal.wait_for(f"type {daemon.pid} to send it")
-        terminal.send(str(daemon.pid) if right else "y", "enter")
-        assert terminal.wait_exit() == (0 if right else 1)
-        assert daemon.alive != right
+        terminal.send("y", "enter")
+        assert terminal.wait_exit() == 1
+        assert daemon.alive
 
 
 def test_yes_does_not_answer_for_a_display_below_a_job(fakenvml: Path, tmp_path: Path) -> None:
