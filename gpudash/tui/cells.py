@@ -83,8 +83,8 @@ class ScreenBuffer:
 
         `erases` tells whether it erases in the background that is set.
         """
-        self.width = _UNLIMITED
-        """Columns of the terminal; what is put beyond them is dropped."""
+        self.width = self.height = _UNLIMITED
+        """Columns and rows of the terminal; what is put beyond them is dropped."""
         self.size = 0
         """Bytes of the last picture that was taken."""
         self._colors, self._erases = colors, erases
@@ -126,6 +126,9 @@ class ScreenBuffer:
 
     def put(self, y: int, x: int, cells: Sequence[Cell]) -> None:
         """Let row `y` show cells from column `x` on."""
+        if y >= self.height:
+            # The terminal would show it in its last row.
+            return
         row = self._wanted.get(y)
         if row is None:
             row = self._wanted[y] = self._rows.get(y, [])[:]

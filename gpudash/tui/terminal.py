@@ -416,7 +416,7 @@ class TerminalApp(App[int]):
                 self._deliverer = asyncio.get_running_loop().create_task(self._deliver())
             return
         if isinstance(event, Resize) and self.terminal is not None:
-            self.terminal.buffer.width = event.size.width
+            self.terminal.buffer.width, self.terminal.buffer.height = event.size
             if not self.terminal.curtain:
                 # It may have been smaller in between, and have lost the rest.
                 self.forget_frame()

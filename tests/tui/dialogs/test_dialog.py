@@ -7,7 +7,16 @@ from textual.events import Click, Resize
 from textual.message import Message
 
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines, text_of
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    Terminal,
+    busy_snapshot,
+    host_app,
+    screen_lines,
+    text_of,
+    updated,
+)
 
 DIALOGS = ("colon", "f2", "g", "h", "K")
 
@@ -55,6 +64,24 @@ async def test_dialogs_fit_terminals_of_every_size(key: str) -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert not app.screen.is_modal
+
+
+@pytest.mark.parametrize("key", DIALOGS)
+@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
+async def test_a_smaller_terminal_shows_nothing_of_the_larger_one(
+    key: str, size: tuple[int, int]
+) -> None:
+    feed, terminal = HandFeed(), Terminal(80, 24)
+    app = host_app(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(key)
+        await updated(app, pilot, terminal)
+        columns, rows = size
+        terminal.screen.resize(rows, columns)
+        await pilot.resize_terminal(columns, rows)
+        await updated(app, pilot, terminal)
+        assert terminal.lines == screen_lines(app)
 
 
 @pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])
