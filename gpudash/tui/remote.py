@@ -9,6 +9,7 @@ from textual.app import SuspendNotSupported
 
 from gpudash.feed.protocol import RemoteHost
 from gpudash.model.errors import GpudashError
+from gpudash.system import terminal
 from gpudash.tui.host import NONE_SELECTED, HostPage
 
 _NOT_FOUND, _NO_SSH = 127, 255
@@ -45,6 +46,9 @@ def kill_there(
         with page.app.suspend():
             print(f"gpudash: {host.name}", flush=True)
             status = call(command)
+            if status:
+                # Why stands on the terminal, which the screen is about to cover.
+                terminal.ask("Press Enter to return to the screen ")
     except SuspendNotSupported:
         page.show_message("this terminal cannot be handed to ssh: nothing was sent")
         return

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.actions.kill.family import LAUNCHER, Family
+from tests.e2e.far_ssh import install
 from tests.e2e.run import GPUDASH, tell
 from tests.e2e.screen import GUARD_SECONDS, answer_until, press_until
 from tests.e2e.terminal import Terminal
@@ -124,6 +125,21 @@ def start_and_fall(self):
 LiveFeed.start = start_and_fall
 cli.main(sys.argv[1:])
 """
+
+
+def test_why_a_kill_on_another_host_failed_stays_until_it_is_read(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=1)
+    argv = [*GPUDASH, "--host", "gpu1"]
+    with Terminal(argv, env={**env, **install(tmp_path)}, columns=100, rows=30) as terminal:
+        terminal.wait_for("1 busy")
+        terminal.settle(0.1)
+        terminal.send("K")
+        text = terminal.wait_for("Press Enter to return")
+        assert "gpudash: PID 1 is init" in text
+        terminal.send("enter")
+        terminal.wait_for("not all ended on gpu1, or it was declined there")
 
 
 def test_a_hostile_command_line_is_text_in_dialog_and_outcome(
