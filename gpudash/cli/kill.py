@@ -8,38 +8,27 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import chain
 from select import POLLOUT, poll
 
 from gpudash.actions.kill.audit import AuditTrail
 from gpudash.actions.kill.pin import masked_command, refuse_host, refuse_pid
+from gpudash.actions.kill.question import Question, question
 from gpudash.actions.kill.report import Report, describe
 from gpudash.actions.kill.run import Kill, Timeouts, describe_unfinished
-from gpudash.actions.kill.selection import (
-    KillSelection,
-    ProcessName,
-    describe_member,
-    describe_process,
-    parse_name,
-    select,
-)
+from gpudash.actions.kill.selection import KillSelection, parse_name, select
 from gpudash.actions.kill.signals import Signal, find_signal
-from gpudash.actions.kill.tree import Member
-from gpudash.actions.kill.warnings import KillWarning
 from gpudash.analysis.labels import command
-from gpudash.analysis.table import ProcessRow
 from gpudash.feed.sampler import Sampler
-from gpudash.model.errors import ActionError, ExitStatus, GpudashError, UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.system import terminal
 
 _INTERVAL = 0.5
 _POLL_SECONDS = 0.05
-_MAX_COMMAND = 1000
-_MAX_MEMBERS = 20
+_MAX_LINE = 1000
 
 _END_SECONDS = 1.0
 """No progress is shown of a shorter wait for the end."""
@@ -78,93 +67,53 @@ def kill(
         sampler.fill()
         before = sampler.samples[-1]
         refuse_host(before.host)
-        selections = list(_selected(names, before, stack, with_tree=tree, secrets=show_secrets))
-        if not selections:
+        selection, refused = select(names, before, with_tree=tree)
+        stack.enter_context(closing(selection))
+        for reason in refused:
+            _print_error(reason)
+        if not selection.targets:
             return ExitStatus.FAILURE
-        if not _is_agreed(selections, chosen, with_tree=tree, yes=yes):
+        shown = command if show_secrets else masked_command
+        asks = question(selection, chosen, with_tree=tree, command=shown)
+        _print(_cut(line.text) for line in (*asks.facts, *asks.processes))
+        if not _is_agreed(asks, selection.dangerous_pids(with_tree=tree), yes=yes):
             terminal.write_message("nothing was sent\n")
             return ExitStatus.FAILURE
         is_done = signal_and_report(
-            selections,
+            selection,
             chosen,
             before,
             with_tree=tree,
             latest=lambda: _newest(sampler),
             timeouts=timeouts,
         )
-    return ExitStatus.OK if is_done and len(selections) == len(names) else ExitStatus.FAILURE
-
-
-def _selected(
-    names: Sequence[ProcessName],
-    snapshot: Snapshot,
-    stack: ExitStack,
-    *,
-    with_tree: bool,
-    secrets: bool,
-) -> Iterator[KillSelection]:
-    """Print and yield each process, closed with `stack`; print why another one is refused."""
-    for name in names:
-        try:
-            selection = select(name, snapshot, with_tree=with_tree)
-        except ActionError as error:
-            _print_error(str(error))
-            continue
-        stack.callback(selection.close)
-        (row,), below = selection.rows, selection.members if with_tree else ()
-        warnings = selection.warnings(with_tree=with_tree)
-        _print(question_lines(row, below, warnings, show_secrets=secrets))
-        yield selection
-
-
-def question_lines(
-    row: ProcessRow,
-    members: Sequence[Member],
-    warnings: Sequence[KillWarning],
-    *,
-    show_secrets: bool = False,
-) -> Iterator[str]:
-    """Yield a process, its command, the members of its tree and the warnings, a line each."""
-    shown = command if show_secrets else masked_command
-    yield f"PID {row.process.pid}, {describe_process(row)}"
-    yield f"    {_cut(shown(row.process))}"
-    for member in members[:_MAX_MEMBERS]:
-        yield f"  {'  ' * member.depth}{_cut(describe_member(member, shown))}"
-    if len(members) > _MAX_MEMBERS:
-        yield f"    + {len(members) - _MAX_MEMBERS} more below it"
-    for warning in warnings:
-        yield f"  ! {warning.text}"
+    return ExitStatus.OK if is_done and not refused else ExitStatus.FAILURE
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_COMMAND else f"{text[:_MAX_COMMAND]}…"
+    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
 
 
-def _is_agreed(
-    selections: Sequence[KillSelection], signal: Signal, *, with_tree: bool, yes: bool
-) -> bool:
+def _is_agreed(asks: Question, dangerous: Sequence[int], *, yes: bool) -> bool:
     """Ask whether to send the signal; `yes` answers for plain jobs only.
 
     Raises UsageError where a dangerous one needs an answer and there is no terminal.
     """
-    found = (each.dangerous_pids(with_tree=with_tree) for each in selections)
-    dangerous = list(dict.fromkeys(chain.from_iterable(found)))
     if dangerous and not os.isatty(0):
         pid = dangerous[0]
         raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
-    if not yes:
-        count = sum(len(each.processes(with_tree=with_tree)) for each in selections)
-        which = "this process" if count == 1 else f"these {count} processes"
-        if terminal.ask(f"Send SIG{signal.name} to {which}? [y/N] ").lower() not in (b"y", b"yes"):
-            return False
+    if not yes and (
+        asks.action is None or terminal.ask(f"{asks.title} [y/N] ").lower() not in (b"y", b"yes")
+    ):
+        return False
     return all(
-        terminal.ask(f"PID {pid} is not a plain job; type {pid} to send it: ") == str(pid).encode()
+        terminal.ask(f"PID {pid} is not a plain job; type {pid} to confirm: ") == str(pid).encode()
         for pid in dangerous
     )
 
 
 def signal_and_report(
-    selections: Sequence[KillSelection],
+    selection: KillSelection,
     signal: Signal,
     before: Snapshot,
     *,
@@ -176,9 +125,9 @@ def signal_and_report(
 
     Ctrl-C ends the wait with a line about what was sent.
     """
-    requests = chain.from_iterable(each.requests(with_tree=with_tree) for each in selections)
     trail = AuditTrail()
-    kill = Kill(tuple(requests), signal, record=trail.record, timeouts=timeouts)
+    requests = selection.requests(with_tree=with_tree)
+    kill = Kill(requests, signal, record=trail.record, timeouts=timeouts)
     audit_seconds: float | None = _AUDIT_SECONDS
     try:
         with _ctrl_c_deferred() as pause:
@@ -268,7 +217,7 @@ def _newest(sampler: Sampler) -> Snapshot:
     return sampler.samples[-1]
 
 
-def _print(lines: Iterator[str]) -> None:
+def _print(lines: Iterable[str]) -> None:
     terminal.write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
 
 

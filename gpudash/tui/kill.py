@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from gpudash.actions.kill.audit import AuditTrail
-from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.report import Report, describe, offer
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal
@@ -118,7 +118,7 @@ class _Flow:
         self.ask(
             find_signal("KILL"),
             result=result,
-            offer=f"{result}: {_offer(report)}",
+            offer=offer(report),
             with_tree=answer.with_tree,
         )
 
@@ -139,13 +139,6 @@ class _Flow:
 
 def _text(report: Report, errors: Sequence[str]) -> str:
     return "; ".join((*describe(report), *errors))
-
-
-def _offer(report: Report) -> str:
-    """Return the question whether to send SIGKILL to those that are left."""
-    if report.stubborn != report.survivors:
-        return "send SIGKILL?"
-    return "kill it, too?" if len(report.survivors) == 1 else "kill them, too?"
 
 
 async def _in_thread(call: Callable[[], _Result]) -> _Result:

@@ -217,7 +217,7 @@ def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, 
     (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
-        terminal.wait_for("Send SIGKILL to this process? [y/N]")
+        terminal.wait_for("? [y/N]")
         assert job.alive
         terminal.send(answer, "enter")
         assert terminal.wait_exit() == (0 if ends else 1)
@@ -230,7 +230,7 @@ def test_an_answer_that_is_typed_ahead_does_not_count(fakenvml: Path, holders: H
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
         terminal.send("y", "enter")
-        terminal.wait_for("Send SIGKILL to this process? [y/N]")
+        terminal.wait_for("? [y/N]")
         terminal.settle(0.3)
         assert terminal.exit_status is None
         assert job.alive
@@ -243,7 +243,7 @@ def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: H
     (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
-        terminal.wait_for("Send SIGKILL to this process? [y/N]")
+        terminal.wait_for("? [y/N]")
         job.end()
         with Cloner() as innocent:
             innocent.start(job.pid)
@@ -259,7 +259,7 @@ def test_a_tree_whose_root_ends_during_the_question(fakenvml: Path, state: Path)
         env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
         argv = command(family.pid, tree=True)
         with Terminal(argv, env=env, columns=160) as terminal:
-            terminal.wait_for("to these 2 processes? [y/N]")
+            terminal.wait_for("and its child? [y/N]")
             os.kill(family.pid, SIGKILL)
             family.until(lambda alive: alive == {worker})
             terminal.send("y", "enter")

@@ -75,7 +75,7 @@ def test_the_screen_refuses_with_the_reason(fakenvml: Path) -> None:
         terminal.wait_for("sleep 600")
         terminal.settle(0.05)
         terminal.send("K")
-        terminal.wait_for("This process cannot be signalled")
+        terminal.wait_for("cannot be signalled")
         terminal.wait_for("has no NVIDIA device open here")
         terminal.rest(GUARD_SECONDS)
         terminal.send("y")

@@ -94,7 +94,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_init_is_refused_rather_than_asked_about(fakenvml: Path) -> None:
     run = kill(1, library=fakenvml, settings={})
     assert run.returncode == 1
-    assert run.stderr == "gpudash: PID 1 is init: the host or the container would end with it\n"
+    assert run.stderr == "gpudash: PID 1 is init; killing it would stop the host or container\n"
 
 
 @pytest.mark.parametrize("ticks", [-1, 0])
@@ -176,7 +176,7 @@ def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> Non
 def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder) -> None:
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=daemon.pid)
     with Terminal(command(daemon.pid, signal="KILL", yes=True), env=env) as terminal:
-        terminal.wait_for(f"type {daemon.pid} to send it")
+        terminal.wait_for(f"type {daemon.pid} to confirm")
         terminal.send("y", "enter")
         assert terminal.wait_exit() == 1
         assert daemon.alive
@@ -190,7 +190,7 @@ def test_yes_does_not_answer_for_a_display_below_a_job(fakenvml: Path, tmp_path:
         options = {"tree": True, "yes": True, "signal": "KILL"}
         run = kill(family.pid, library=fakenvml, settings=settings, **options)
         assert run.returncode == 2
-        assert f"! {display}: it is a display server" in run.stdout
+        assert f"! PID {display}: it is a display server" in run.stdout
         assert f"PID {display} is not a plain job and there is no terminal" in run.stderr
         assert family.alive() == {family.pid, display}
         alone = kill(family.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
@@ -209,7 +209,7 @@ def test_a_display_below_a_job_wants_its_own_pid_typed(
         env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
         words = command(family.pid, signal="KILL", yes=True, tree=True)
         with Terminal(words, env=env) as terminal:
-            terminal.wait_for(f"type {display} to send it")
+            terminal.wait_for(f"type {display} to confirm")
             terminal.send(str(display if right else family.pid), "enter")
             assert terminal.wait_exit() == (0 if right else 1)
         assert family.alive() == (set() if right else {family.pid, display})

@@ -53,7 +53,7 @@ def test_a_kill_reports_what_the_driver_gave_back(
     tell(control, PIDS=job.pid, LOAD="idle")
     with watching(fakenvml, CONTROL=control, PIDS=job.pid) as terminal:
         terminal.wait_for(str(job.pid))
-        ask(terminal, "K", "Kill this process?")
+        ask(terminal, "K", "Kill PID ")
         press_until(terminal, "y", lambda: not job.alive)
         tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
         terminal.wait_for(re.compile(rf"killed {job.pid} .*: [\d.]+ [GM]iB freed on GPU 0-1"))
@@ -67,9 +67,9 @@ def test_keys_that_are_typed_ahead_do_not_answer(fakenvml: Path, holders: Holder
         terminal.wait_for(str(job.pid))
         terminal.settle(0.05)
         terminal.send("K", *["y"] * 20)
-        terminal.wait_for("Kill this process?")
+        terminal.wait_for("Kill PID ")
         terminal.rest(GUARD_SECONDS)
-        assert "Kill this process?" in terminal.text
+        assert "Kill PID " in terminal.text
         assert job.alive
 
 
@@ -79,7 +79,7 @@ def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> 
         (worker,) = alive - {family.pid}
         with watching(fakenvml, PIDS=family.pid) as terminal:
             terminal.wait_for(str(family.pid))
-            ask(terminal, "K", "Kill this process?")
+            ask(terminal, "K", "Kill PID ")
             terminal.wait_for("[ ] with the children")
             terminal.settle()
             answer_until(
@@ -90,7 +90,7 @@ def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> 
             answer_until(
                 terminal,
                 lambda: terminal.click_on("Kill  y"),
-                lambda: "Kill this process?" not in terminal.text,
+                lambda: "Kill PID " not in terminal.text,
             )
             terminal.wait_for("1 below it ended too")
             until(lambda: not family.alive())
@@ -105,9 +105,9 @@ def test_a_process_of_another_user_is_not_permitted(fakenvml: Path, holders: Hol
         argv, env=environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid), columns=120
     ) as terminal:
         terminal.wait_for(str(job.pid))
-        dialog = ask(terminal, "K", "Kill this process?")
+        dialog = ask(terminal, "K", "Kill PID ")
         assert "it is root's" in dialog
-        press_until(terminal, "y", lambda: "Kill this" not in terminal.text)
+        press_until(terminal, "y", lambda: "Kill PID " not in terminal.text)
         terminal.wait_for(f"not permitted: PID {job.pid} is owned by root; try sudo gpudash")
         assert job.alive
 
@@ -149,7 +149,7 @@ def test_a_hostile_command_line_is_text_in_dialog_and_outcome(
     (job,) = holders(1, argv)
     with watching(fakenvml, PIDS=job.pid) as terminal:
         terminal.wait_for(str(job.pid))
-        ask(terminal, "K", "Kill this process?")
+        ask(terminal, "K", "Kill PID ")
         terminal.wait_for(r"\x1b]0;owned\x07")
         terminal.send("pagedown", "t", "right", "left")
         terminal.settle(0.1)

@@ -164,7 +164,7 @@ def test_simulated_hosts_are_shown_without_a_driver(tmp_path: Path) -> None:
 def _ask_to_kill(terminal: Terminal) -> str:
     """Open the dialog on the selected process and return the screen."""
     terminal.send("K")
-    return terminal.wait_for("Kill this process?")
+    return terminal.wait_for("Kill PID ")
 
 
 @pytest.mark.parametrize("moment", ["gpudash.tui.overview:Overview", "textual.widget:Widget"])

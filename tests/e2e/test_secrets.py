@@ -79,8 +79,8 @@ def test_the_screen_shows_them_for_a_key_or_an_option_alone(
         terminal.send("escape")
         terminal.wait_for("--api-key=***")
         terminal.send("K")
-        terminal.wait_for("Kill this process?")
-        press_until(terminal, "escape", lambda: "Kill this process?" not in terminal.text)
+        terminal.wait_for("Kill PID ")
+        press_until(terminal, "escape", lambda: "Kill PID " not in terminal.text)
         terminal.send("enter")
         terminal.wait_for("ENVIRONMENT")
         assert SECRET.encode() not in terminal.raw

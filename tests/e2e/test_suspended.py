@@ -48,7 +48,7 @@ def stopped(terminal: Terminal, key: str = "ctrl+z") -> None:
 def ask(terminal: Terminal) -> None:
     """Open the question, and wait until it may be answered."""
     terminal.send("K")
-    terminal.wait_for("Kill this process?")
+    terminal.wait_for("Kill PID ")
     terminal.settle(0.5)
 
 
@@ -88,11 +88,11 @@ def test_what_was_typed_to_the_shell_does_not_answer(
         ask(terminal)
         stopped(terminal)
         terminal.send("fg\r" + "y" * 20)
-        terminal.wait_for("Kill this process?")
+        terminal.wait_for("Kill PID ")
         terminal.settle(0.6)
-        assert "Kill this process?" in terminal.text
+        assert "Kill PID " in terminal.text
         assert job.alive
-        press_until(terminal, "y", lambda: "Kill this process?" not in terminal.text)
+        press_until(terminal, "y", lambda: "Kill PID " not in terminal.text)
         terminal.wait_for(f"killed {job.pid}")
         terminal.wait_until(lambda: not job.alive)
 
@@ -106,9 +106,9 @@ def test_keys_right_behind_the_one_that_suspends_do_not_answer(
         terminal.send("\x1ayyy")
         terminal.wait_for("Stopped")
         terminal.send("\x15fg\r")
-        terminal.wait_for("Kill this process?")
+        terminal.wait_for("Kill PID ")
         terminal.settle(0.6)
-        assert "Kill this process?" in terminal.text
+        assert "Kill PID " in terminal.text
         assert job.alive
 
 

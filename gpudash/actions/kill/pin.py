@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.labels import command
 from gpudash.model.errors import ActionError
-from gpudash.model.process import Process
+from gpudash.model.process import EXITED, Process
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean, clean_bytes
@@ -111,7 +111,7 @@ class Target:
         state = self.state()
         if state.name != "zombie":
             return exited(self.process.pid)
-        return f"PID {self.process.pid} already exited, {state.unreaped}; nothing was sent"
+        return f"{exited(self.process.pid)}, {state.unreaped}"
 
     def close(self) -> None:
         """Release it: nothing can be sent any more."""
@@ -177,7 +177,7 @@ def open_pidfd(pid: int) -> int | None:
 
 def exited(pid: int) -> str:
     """Return the reason that nothing was sent to a process that has ended."""
-    return f"PID {pid} already exited; nothing was sent"
+    return f"PID {pid} has already exited"
 
 
 def _has_ended(descriptor: int) -> bool:
@@ -251,7 +251,7 @@ def refuse_pid(pid: int) -> None:
     if pid < 1:
         raise ActionError(f"{pid} is not a PID")
     if pid == 1:
-        raise ActionError("PID 1 is init: the host or the container would end with it")
+        raise ActionError("PID 1 is init; killing it would stop the host or container")
     if pid == os.getpid():
         raise ActionError(f"PID {pid} is gpudash itself: quit it instead")
 
@@ -259,6 +259,8 @@ def refuse_pid(pid: int) -> None:
 def _refuse_by_pid(process: Process) -> None:
     pid = process.pid
     refuse_pid(pid)
+    if process.hidden_reason == EXITED:
+        raise ActionError(exited(pid))
     if process.hidden_reason is not None:
         raise ActionError(f"PID {pid} cannot be signalled: {process.hidden_reason}")
     if process.start_ticks is None and process.create_time is None:

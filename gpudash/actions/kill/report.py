@@ -226,7 +226,15 @@ def _holders(memory: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
     return tuple({h.pid: h for device in held for h in after.holders_of(device)}.values())
 
 
-_VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}
+VERBS = {
+    "KILL": ("Kill", "killed"),
+    "TERM": ("Terminate", "terminated"),
+    "INT": ("Interrupt", "interrupted"),
+    "STOP": ("Pause", "paused"),
+    "CONT": ("Resume", "resumed"),
+}
+"""What the signals that have a verb of their own do, and did, to a process."""
+
 _AMOUNTS: dict[MemoryState, str] = {
     "freed": "{} freed on GPU {}",
     "listed": "the driver still counts {} on GPU {}",
@@ -260,6 +268,16 @@ def describe(report: Report) -> tuple[str, ...]:
     return (first, *memory[1:], *also, *failed)
 
 
+def offer(report: Report) -> str:
+    """Return why those that are left are asked about: `PID 4242 ignored SIGTERM for 10 s.`"""
+    pids = [target.process.pid for target in report.heads]
+    alone = len(pids) == 1
+    who = f"PID {pids[0]}" if alone else f"{len(pids)} processes"
+    if report.stubborn == report.survivors:
+        return f"{who} still {'runs and has a GPU' if alone else 'run and have GPUs'} open."
+    return f"{who} ignored SIG{report.signal.name} for {report.waited_seconds:.0f} s."
+
+
 def _count(report: Report, chosen: Sequence[Result]) -> str:
     name, done = f"SIG{report.signal.name}", sum(map(report.is_done, chosen))
     if not report.signal.ends:
@@ -274,8 +292,9 @@ def _sentence(report: Report, result: Result) -> str:
     if result.ended and result.refusal is not None:
         return f"{process} already exited"
     if result.ended:
-        verb = _VERBS.get(signal.name)
-        return f"{verb} {process}" if verb else f"{process} ended after SIG{signal.name}"
+        if signal.ends and signal.name in VERBS:
+            return f"{VERBS[signal.name][1]} {process}"
+        return f"{process} ended after SIG{signal.name}"
     if result.refusal is not None:
         return result.refusal
     if not signal.ends:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.actions.kill.pin import Target, masked_command
+from gpudash.actions.kill.pin import Target, exited
 from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import KillWarning, dangers_below, warnings
@@ -17,7 +17,7 @@ from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.model.units import ABSENT, duration, size, sum_known
+from gpudash.model.units import ABSENT
 from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
@@ -61,17 +61,31 @@ class KillSelection:
         """Whether gpudash runs below one of the targets; its own processes are no members."""
         return any(target.process.pid in self._ancestors for target in self.targets)
 
+    @property
+    def refused(self) -> dict[int, str]:
+        """By PID, why nothing is sent to some of those that were chosen."""
+        living = self.living
+        ended = (each.process.pid for each in self.targets if each not in living)
+        reasons = {each.process.pid: each.reason for each in self.refusals}
+        return {**reasons, **{pid: exited(pid) for pid in ended}}
+
     def warnings(self, *, with_tree: bool) -> tuple[KillWarning, ...]:
         """Return what else a signal would affect, each once, dangers first.
 
-        Of members there are dangers alone, each with the PIDs that it is about.
+        Of members there are dangers alone. The PIDs that it is about are named where that is not
+        the only process that was chosen.
         """
-        roots = _by_warning(self._warnings).items()
-        below = _by_warning(self._below(with_tree=with_tree)).items()
+        about: dict[KillWarning, list[int]] = {}
+        for pid, each in {**self._warnings, **self._below(with_tree=with_tree)}.items():
+            for warning in each:
+                about.setdefault(warning, []).append(pid)
+        alone = [target.process.pid for target in self.targets]
         found = [
-            each._replace(text=_about(each.text, pids, len(self.targets))) for each, pids in roots
+            each
+            if pids == alone[:1] == alone
+            else each._replace(text=f"{_listed(pids)}: {each.text}")
+            for each, pids in about.items()
         ]
-        found += [each._replace(text=f"{listed(pids)}: {each.text}") for each, pids in below]
         return tuple(sorted(found, key=lambda warning: not warning.dangerous))
 
     def dangerous_pids(self, *, with_tree: bool) -> tuple[int, ...]:
@@ -155,67 +169,18 @@ class KillSelection:
             target.close()
 
     def _row(self, process: Process) -> ProcessRow:
-        age = age_seconds(process, self.snapshot)
-        return ProcessRow(process, gpus((process,), self.snapshot), age)
+        labels = used_gpus(process.devices, self.snapshot.devices)
+        return ProcessRow(process, labels, age_seconds(process, self.snapshot))
 
 
 def _warnings(targets: Iterable[Target]) -> dict[int, tuple[KillWarning, ...]]:
     return {target.process.pid: warnings(target) for target in targets}
 
 
-def _by_warning(found: Mapping[int, Sequence[KillWarning]]) -> dict[KillWarning, list[int]]:
-    """Return the PIDs that each warning is about."""
-    about: dict[KillWarning, list[int]] = {}
-    for pid, each in found.items():
-        for warning in each:
-            about.setdefault(warning, []).append(pid)
-    return about
-
-
-def _about(sentence: str, pids: Sequence[int], count: int) -> str:
-    if count == 1:
-        return sentence
-    if len(pids) == count:
-        return f"{sentence} (all of them)"
-    is_few = len(pids) <= _MAX_NAMED
-    return f"{listed(pids) if is_few else f'{len(pids)} of them'}: {sentence}"
-
-
-def listed(pids: Iterable[int]) -> str:
-    """Return PIDs in words: `4242, 4300`."""
-    return ", ".join(map(str, pids))
-
-
-def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
-    """Return the labels of all devices that processes use: `0-3`."""
-    return used_gpus((share for each in processes for share in each.devices), snapshot.devices)
-
-
-def describe_memory(processes: Collection[Process], snapshot: Snapshot) -> str:
-    """Return what processes hold together: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
-    labels = gpus(processes, snapshot)
-    if labels == ABSENT:
-        return "no GPU memory"
-    held = sum_known(process.used_gpu_memory_bytes for process in processes)
-    return f"{'an unknown amount' if held is None else size(held)} on GPU {labels}"
-
-
-def describe_process(row: ProcessRow) -> str:
-    """Return owner, age, job and memory: `alice, started 3h ago, 16.0 GiB on GPU 0`."""
-    process = row.process
-    age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
-    job = None if process.job is None else process.job.label
-    amount = process.used_gpu_memory_bytes
-    held = f"{size(amount)} on GPU {row.gpus}" if process.devices else "no GPU memory"
-    return ", ".join(part for part in (process.username, age, job, held) if part)
-
-
-def describe_member(member: Member, command: Callable[[Process], str] = masked_command) -> str:
-    """Return PID, owner, memory and command line: `+ 4300 alice 3.0 GiB: python worker.py`."""
-    process = member.process
-    held = size(process.used_gpu_memory_bytes) if process.devices else None
-    parts = (str(process.pid), process.username, held)
-    return f"+ {' '.join(part for part in parts if part)}: {command(process)}"
+def _listed(pids: Sequence[int]) -> str:
+    if len(pids) > _MAX_NAMED:
+        return f"{len(pids)} of them"
+    return f"PID{'s' * (len(pids) > 1)} {', '.join(map(str, pids))}"
 
 
 class ProcessName(NamedTuple):
@@ -239,18 +204,30 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS
 
 
-def select(name: ProcessName, snapshot: Snapshot, *, with_tree: bool) -> KillSelection:
-    """Pin the named process; raises ActionError when it must not be signalled."""
-    selection = KillSelection([_row(name, snapshot)], snapshot)
-    try:
-        for refusal in selection.refusals:
-            raise ActionError(refusal.reason)
-        selection.find_trees()
-        _refuse_without_gpu(selection, with_tree=with_tree)
-    except ActionError:
-        selection.close()
-        raise
-    return selection
+def select(
+    names: Iterable[ProcessName], snapshot: Snapshot, *, with_tree: bool
+) -> tuple[KillSelection, tuple[str, ...]]:
+    """Pin the named processes; return them, and why each of the others is not signalled."""
+    rows: list[ProcessRow] = []
+    reasons: list[str] = []
+    for name in names:
+        try:
+            rows.append(_row(name, snapshot))
+        except ActionError as error:
+            reasons.append(str(error))
+    selection = KillSelection(rows, snapshot)
+    reasons += [refusal.reason for refusal in selection.refusals]
+    selection.find_trees()
+    kept: list[Target] = []
+    for tree in selection.trees or ():
+        reason = _why_not(tree, snapshot, with_tree=with_tree)
+        if reason is None:
+            kept.append(tree.root)
+        else:
+            reasons.append(reason)
+    if reasons:
+        selection.keep(kept)
+    return selection, tuple(reasons)
 
 
 def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
@@ -266,22 +243,21 @@ def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
     return row
 
 
-def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
-    """Raise unless the process, or with `with_tree` one of its tree, uses a GPU.
+def _why_not(tree: Tree, snapshot: Snapshot, *, with_tree: bool) -> str | None:
+    """Return why a process is not signalled unless it, or with `with_tree` its tree, uses a GPU.
 
     The driver does not list processes that have a GPU open without a context of their own, such as
     forked workers.
     """
-    (target,) = selection.targets
-    process, pid = target.process, target.process.pid
-    below = sum(bool(member.process.devices) for member in selection.members)
+    process, pid = tree.root.process, tree.root.process.pid
+    below = sum(bool(member.process.devices) for member in tree.members)
     if process.devices or (with_tree and below) or processes.has_device_open(pid):
-        return
+        return None
     if below:
         count = "one process" if below == 1 else f"{below} processes"
-        raise ActionError(f"PID {pid} uses no GPU itself, {count} below it: add --tree")
-    faults = [each for each in selection.snapshot.errors if each.source in ("nvml", "processes")]
-    faults += [each.fault for each in selection.snapshot.devices if each.fault is not None]
+        return f"PID {pid} uses no GPU itself, {count} below it: add --tree"
+    faults = [each for each in snapshot.errors if each.source in ("nvml", "processes")]
+    faults += [each.fault for each in snapshot.devices if each.fault is not None]
     if faults:
-        raise ActionError(f"unknown whether PID {pid} uses a GPU: {faults[0].message}")
-    raise ActionError(f"PID {pid} uses no GPU; to end it anyway: kill {pid}")
+        return f"unknown whether PID {pid} uses a GPU: {faults[0].message}"
+    return f"PID {pid} uses no GPU; to end it anyway: kill {pid}"

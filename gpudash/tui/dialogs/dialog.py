@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from textual.binding import Binding
+from textual.containers import VerticalScroll
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.screen import ModalScreen, ScreenResultType
@@ -78,6 +79,14 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         # The terminal may have become smaller since: there may be no widget there any more.
         if not any(each.region.contains_point(event.screen_offset) for each in self.children):
             self.dismiss(None)
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll what does not fit."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False, immediate=True)
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        self.action_scroll_lines(pages * max(1, self.query_one(VerticalScroll).size.height - 1))
 
     def action_cancel(self) -> None:
         """Close without a result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -12,23 +12,20 @@ from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.errors import NoWidget
 from textual.reactive import var
+from textual.widget import Widget
 from textual.widgets import Static
 
+from gpudash.actions.kill.question import question
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import Level
+from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog
-from gpudash.tui.dialogs.question import (
-    LABEL,
-    Question,
-    clicked,
-    laid_out,
-    question,
-    question_width,
-)
-from gpudash.tui.draw.line import Line, fitted
+from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import KILL_KEYS
 from gpudash.tui.page import put_above
 from gpudash.tui.terminal import TerminalApp
@@ -36,6 +33,11 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import content
 
 _POLL_SECONDS = 0.1
+_WIDTH, _AIRY_FROM, _MIN_BODY = 88, 18, 3
+"""Cells of the question at most, lines from which blank ones set its parts apart, and lines that
+are left to its body before there are any for what can be chosen."""
+
+_MAX_CHIPS = 7
 _OWN = frozenset(
     (
         *("answer", "cancel", "press", "turn", "focus_button"),
@@ -57,21 +59,26 @@ class KillScreen(Dialog["Answer | None"]):
     CSS = (
         Dialog.CSS
         + """
-    KillScreen Static { height: auto; }
+    KillScreen #question { padding: 0 1; }
     KillScreen #title { color: $primary; text-style: bold; }
-    KillScreen #body { height: 1; scrollbar-size: 0 0; }
-    KillScreen #hint { height: 1; color: $dim; text-style: $dim-style; }
+    KillScreen #body { height: auto; scrollbar-size: 0 0; }
     KillScreen #buttons { height: 1; }
     KillScreen #buttons Static { width: auto; height: 1; margin-right: 2; background: $button; }
+    KillScreen #buttons #hint {
+        width: 1fr; margin: 0; background: $surface; color: $dim; text-style: $dim-style;
+    }
     KillScreen #buttons Static:focus {
         background: $input-cursor-background;
         color: $input-cursor-foreground;
         text-style: $input-cursor-text-style;
     }
     KillScreen #buttons #act:focus { background: $danger; }
-    KillScreen.-airy #question { padding-top: 1; padding-bottom: 1; }
-    KillScreen.-airy #title { margin-bottom: 1; }
-    KillScreen.-airy #buttons { margin-top: 1; }
+    KillScreen.-airy #question { padding: 1 3; }
+    KillScreen.-airy #title, KillScreen.-airy #body { margin-bottom: 1; }
+    KillScreen.-airy #choices { margin-bottom: 1; }
+    KillScreen.-small #question { padding: 0; height: 100%; }
+    KillScreen.-small #title { height: 1fr; }
+    KillScreen.-small #body, KillScreen.-small #choices, KillScreen.-small #act { display: none; }
     """
     )
     BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
@@ -109,15 +116,11 @@ class KillScreen(Dialog["Answer | None"]):
         self._guard_seconds = guard_seconds
         self._asked_at = math.inf
         """When what is asked now was first on the terminal, on the monotonic clock."""
-        self._readable = False
-        self._width = 0
-        """Of the question, which does not shrink while it is open."""
         self._room = 1, 1
         self._seen: object = None
-        self._title, self._names = Static(id="title", markup=False), Static(markup=False)
-        self._text, self._hint = Static(markup=False), Static(id="hint", markup=False)
+        self._title, self._hint = Static(id="title", markup=False), Static(id="hint", markup=False)
+        self._text, self._choices = Static(markup=False), Static(id="choices", markup=False)
         self._body = VerticalScroll(self._text, id="body", can_focus=False)
-        self._choices = Static(markup=False)
         # No Button: it takes Enter and clicks past `check_action`, and shows focus by colour only.
         self._cancel, self._act = Static(id="cancel", markup=False), Static(id="act", markup=False)
         self._cancel.can_focus = self._act.can_focus = True
@@ -126,15 +129,8 @@ class KillScreen(Dialog["Answer | None"]):
 
     def compose(self) -> ComposeResult:
         """Stack what is read, what can be chosen, and the buttons."""
-        yield Vertical(
-            self._title,
-            self._names,
-            self._body,
-            self._hint,
-            self._choices,
-            Horizontal(self._cancel, self._act, id="buttons"),
-            id="question",
-        )
+        buttons = Horizontal(self._cancel, self._act, self._hint, id="buttons")
+        yield Vertical(self._title, self._body, self._choices, buttons, id="question")
 
     def on_mount(self) -> None:
         """Put the focus on Cancel, and watch for the end of the processes until it is answered."""
@@ -164,7 +160,16 @@ class KillScreen(Dialog["Answer | None"]):
     @property
     def _may_answer(self) -> bool:
         """Whether all that is asked is in view, and about a process that runs."""
-        return self._readable and bool(self._selection.living)
+        parts = self._title, self._body, self._cancel, self._act
+        return bool(self._selection.living) and all(map(self._is_in_view, parts))
+
+    def _is_in_view(self, widget: Widget) -> bool:
+        """Whether all of a widget is on the terminal."""
+        try:
+            found = self.find_widget(widget)
+        except NoWidget:
+            return False
+        return bool(found.region) and found.visible_region == found.region
 
     def action_answer(self) -> None:
         """Close with the selected signal, after a second question unless it is for plain jobs."""
@@ -249,12 +254,11 @@ class KillScreen(Dialog["Answer | None"]):
 
     def fit(self, cells: int, lines: int) -> None:
         """Fit the question to the terminal."""
-        self._width, self._room = 0, (cells, lines)
+        self._room = cells, lines
         self._ask()
 
     def _ask(self) -> None:
         """Show the question as it is now."""
-        cells, lines = self._room
         asked = question(
             self._selection,
             self.signal,
@@ -262,40 +266,69 @@ class KillScreen(Dialog["Answer | None"]):
             offer=self._offer,
             again=self.again,
         )
-        theme = self.palette
-        self._width = max(self._width, question_width(asked, theme, cells))
-        shown = laid_out(asked, theme, self._width, lines)
-        self._readable = shown.answerable
-        if asked.action is None or not shown.answerable:
+        acts, theme = asked.action is not None, self.palette
+        cells, lines = min(_WIDTH, self._room[0]), self._room[1]
+        airy = lines >= _AIRY_FROM
+        inner = max(1, cells - (6 if airy else 2))
+        more = theme.glyphs.ellipsis
+        listed = (each._replace(text=cut(each.text, inner, mark=more)) for each in asked.processes)
+        told = [[Segment(text, _on_panel(level, theme))] for text, level in (*asked.facts, *listed)]
+        self._text.update(content(told))
+        self._title.update(Content(asked.title))
+        choices = self._choice_lines() if acts and not self.again else []
+        self._choices.update(content(choices))
+        self._show_buttons(asked.action)
+
+        def height(widget: Static) -> int:
+            return widget.get_content_height(self.size, self.size, inner)
+
+        buttons = f"[Cancel  n]  [{asked.action}  y]" if acts else "Close  q"
+        # The body, of which a line at least is in view, scrolls.
+        left = lines - height(self._title) - 1 - (5 if airy else 0)
+        small = left < 1 or width(buttons) > inner
+        chosen = height(self._choices) if choices else 0
+        self._choices.display = has_choices = 0 < chosen <= left - _MIN_BODY
+        self._body.styles.max_height = max(1, left - chosen * has_choices)
+        self._act.display = acts and not small
+        if small:
+            self._title.update(Content("Terminal too small for this question"))
+        if small or not acts:
             self.set_focus(self._cancel)
-        parts = {
-            self._title: [[Segment(text)] for text in shown.title],
-            self._names: shown.names,
-            self._text: shown.body,
-            self._choices: shown.choices,
-        }
-        for widget, part in parts.items():
-            # A line that is wrapped would push the buttons out of view.
-            _show(widget, [fitted(each, self._width - shown.indent, Style()) for each in part])
-        self._show_buttons(asked.action, acts=shown.answerable and asked.action is not None)
-        self._body.display = shown.room > 0
-        self._body.styles.height = max(1, shown.room)
-        self._hint.display = shown.hinted
-        self.set_class(shown.airy, "-airy")
+        self.set_class(airy, "-airy")
+        self.set_class(small, "-small")
         box = self.query_one("#question")
-        box.styles.padding = (int(shown.airy), 0, int(shown.airy), shown.indent)
-        box.styles.width = self._width + self.edges
-        box.styles.height = shown.height + self.edges
-        box.border_subtitle = Content(self._keys(asked) if shown.answerable else "")
-        self._describe()
+        box.styles.width = cells + self.edges
+        keys = ["Left Right button"] * acts + ["Up Down signal"] * bool(choices and not self._offer)
+        box.border_subtitle = Content("" if small else "  ".join(keys))
         self.call_after_refresh(self._drawn)
 
-    def _keys(self, asked: Question) -> str:
-        """Return what the arrows do, as far as there is anything and room for it."""
-        keys = ["Left Right button"] * (asked.action is not None)
-        keys += ["Up Down signal"] * (asked.signal is not None)
-        text = "  ".join(keys)
-        return text if len(text) + 4 <= self._width else ""
+    def _choice_lines(self) -> list[Line]:
+        """Return what can be chosen: the signal, and whether those below are signalled too."""
+        theme, lines = self.palette, list[Line]()
+        if not self._offer:
+            line = [Segment("signal ", theme.panel_dim)]
+            for each in dict.fromkeys((*signals()[:_MAX_CHIPS], self.signal)):
+                is_chosen = each == self.signal
+                chip = (
+                    f"[{each.name} {each.number}: {each.help}]" if is_chosen else f" {each.name} "
+                )
+                style = theme.key if is_chosen else theme.panel
+                line.append(Segment(chip, style + _clicked(f"signal('{each.name}')")))
+            click = _clicked("choose_signal")
+            lines.append(
+                [*line, Segment(" s ", theme.key + click), Segment("all", theme.panel_dim + click)]
+            )
+        if self._selection.members:
+            click = _clicked("tree")
+            box = f"[{'x' if self.with_tree else ' '}] with the children"
+            lines.append(
+                [
+                    Segment("tree   ", theme.panel_dim),
+                    Segment(box, theme.panel + click),
+                    Segment("  t", theme.key + click),
+                ]
+            )
+        return lines
 
     def _drawn(self) -> None:
         """Describe what was laid out, and note when the question has reached the terminal."""
@@ -306,35 +339,30 @@ class KillScreen(Dialog["Answer | None"]):
     def _sent(self) -> None:
         self._asked_at = min(self._asked_at, time.monotonic())
 
-    def _show_buttons(self, action: str | None, *, acts: bool) -> None:
+    def _show_buttons(self, action: str | None) -> None:
         """Name the buttons; without colours only brackets mark the one that Enter presses."""
         cancel = " Close  q " if action is None else " Cancel  n "
         texts = {self._cancel: (cancel, "cancel"), self._act: (f" {action}  y ", "answer")}
         for button, (text, pressed) in texts.items():
             marked = self.focused is button and action is not None
             shown = f"[{text[1:-1]}]" if marked else text
-            _show(button, [[Segment(shown, clicked(pressed))]])
-        self._act.display = acts
+            button.update(content([[Segment(shown, _clicked(pressed))]]))
 
     def _describe(self) -> None:
-        """Show how many lines are out of view."""
+        """Show how many lines are out of view, of those above only where that are all."""
         above = round(self._body.scroll_y)
         below = max(0, self._body.virtual_size.height - above - self._body.size.height)
         glyphs = self.palette.glyphs
-        up, down = f"{glyphs.arrow_up} {above} more", f"{glyphs.arrow_down} {below} more"
-        text = "   ".join([*[up] * (above > 0), *[down] * (below > 0)])
-        self._hint.update(content([[Segment(" " * LABEL + text)]]))
-
-    def action_scroll_lines(self, lines: int) -> None:
-        """Scroll what does not fit."""
-        self._body.scroll_relative(y=lines, animate=False, immediate=True)
-
-    def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is in view."""
-        self.action_scroll_lines(pages * max(1, self._body.size.height - 1))
+        arrow, count = (glyphs.arrow_down, below) if below else (glyphs.arrow_up, above)
+        text = f"{arrow} {count} more" if count else ""
+        self._hint.update(Content(text if len(text) <= self._hint.size.width else ""))
 
 
-def _show(widget: Static, lines: Sequence[Line]) -> None:
-    """Show lines in a widget, and hide it if there are none."""
-    widget.display = bool(lines)
-    widget.update(content(lines))
+def _on_panel(level: Level, theme: Theme) -> Style:
+    """Return the style of a text of this level within the box."""
+    return theme.panel if level == "ok" else theme.level(level) + Style(bgcolor=theme.panel.bgcolor)
+
+
+def _clicked(action: str) -> Style:
+    """Return what makes a text do something when it is clicked."""
+    return Style(meta={"@click": f"screen.{action}"})

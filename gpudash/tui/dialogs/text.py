@@ -92,14 +92,6 @@ class TextScreen(Dialog[None]):
             keys = next((text for text in texts if len(text) + 4 <= self._box.size.width), "")
         self._box.border_subtitle = Content(keys)
 
-    def action_scroll_lines(self, lines: int) -> None:
-        """Scroll where the text does not fit."""
-        self._box.scroll_relative(y=lines, animate=False, immediate=True)
-
-    def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is in view."""
-        self.action_scroll_lines(pages * max(1, self._box.size.height - 1))
-
     def on_click(self, _event: Click) -> None:
         """Close by a click anywhere."""
         self.dismiss(None)

@@ -113,7 +113,7 @@ def test_a_process_of_which_only_the_unix_time_is_known_is_compared_by_it(victim
 def test_an_exit_before_pinning_is_reported(victim: Holder) -> None:
     process = shown(victim.pid)
     victim.end()
-    assert refusal(process) == f"PID {victim.pid} already exited; nothing was sent"
+    assert refusal(process) == f"PID {victim.pid} has already exited"
 
 
 def test_an_exit_between_pinning_and_sending_is_reported(victim: Holder) -> None:
@@ -132,8 +132,7 @@ def test_a_zombie_has_exited() -> None:
         waiting.until(lambda: has_ended(child.pid))
         parent = f"{os.getpid()} ({psutil.Process().name()})"
         assert refusal(process) == (
-            f"PID {child.pid} already exited, zombie: parent {parent} must reap it; "
-            "nothing was sent"
+            f"PID {child.pid} has already exited, zombie: parent {parent} must reap it"
         )
 
 

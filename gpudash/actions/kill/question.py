@@ -1,0 +1,179 @@
+"""The question before a signal, in the words of both the shell and the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from gpudash.actions.kill.pin import masked_command
+from gpudash.actions.kill.report import VERBS
+from gpudash.actions.kill.selection import KillSelection
+from gpudash.actions.kill.signals import Signal
+from gpudash.actions.kill.tree import Member
+from gpudash.analysis.labels import used_gpus
+from gpudash.analysis.table import ProcessRow
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import Level
+from gpudash.model.units import ABSENT, duration, size, sum_known
+
+_MAX_MEMBERS = 200
+_MAX_DEPTH = 8
+
+Command = Callable[[Process], str]
+
+
+class Statement(NamedTuple):
+    """A line of what to know before an answer."""
+
+    text: str
+    level: Level = "ok"
+
+
+class Question(NamedTuple):
+    """What is asked, and what to know before it is answered."""
+
+    title: str
+    """The question, or that nothing can be signalled."""
+    action: str | None
+    """What yes does: `Kill`; None where nothing can be signalled."""
+    facts: tuple[Statement, ...]
+    """Each is shown in full."""
+    processes: tuple[Statement, ...]
+    """Those chosen, if they are several, and the members of trees that are meant, a line each."""
+
+
+def question(
+    selection: KillSelection,
+    signal: Signal,
+    *,
+    with_tree: bool,
+    offer: str = "",
+    again: bool = False,
+    command: Command = masked_command,
+) -> Question:
+    """Return the question; `offer` is the sentence before it after a signal that was ignored.
+
+    `again` asks a second time, about what is not a plain job.
+    """
+    action = VERBS[signal.name][0] if signal.name in VERBS else f"Send SIG{signal.name}"
+    asked = action if signal.name in VERBS else f"{action} to"
+    whom = _whom(selection, with_tree=with_tree, known=bool(offer))
+    if again:
+        doubt = _doubt(selection.dangerous_pids(with_tree=with_tree))
+        title, action = f"{doubt} {asked} {whom} anyway?", f"{action} anyway"
+    else:
+        title = f"{offer} {asked} {whom}?".strip()
+    living = bool(selection.living)
+    if not living:
+        pids = [row.process.pid for row in selection.rows]
+        whom = f"PID {pids[0]}" if len(pids) == 1 else f"these {len(pids)} processes"
+        title = f"{whom} cannot be signalled"
+    return Question(
+        title[0].upper() + title[1:],
+        action if living else None,
+        tuple(_facts(selection, signal, with_tree=with_tree, command=command)),
+        tuple(_processes(selection, with_tree=with_tree, command=command)),
+    )
+
+
+def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> str:
+    """Return what the question is about: `PID 4242 and its child`, `it` if known already."""
+    found = selection.processes(with_tree=with_tree)
+    if len(selection.processes(with_tree=False)) > 1:
+        return f"these {len(found)} processes"
+    below = {1: "", 2: " and its child"}.get(len(found), f" and its {len(found) - 1} children")
+    return f"{'it' if known else f'PID {found[0].pid}'}{below}"
+
+
+def _doubt(pids: Collection[int]) -> str:
+    """Return which of the processes are not plain jobs."""
+    if len(pids) == 1:
+        return f"PID {next(iter(pids))} is not a plain job."
+    return f"{len(pids)} of these are not plain jobs."
+
+
+def _facts(
+    selection: KillSelection, signal: Signal, *, with_tree: bool, command: Command
+) -> Iterator[Statement]:
+    """Yield what there is to know of all, the command of a single one last: it may be long."""
+    rows, living, refused = selection.rows, selection.living, selection.refused
+    if len(rows) == 1:
+        yield Statement(describe_process(rows[0]))
+    held = selection.processes(with_tree=with_tree)
+    if living and signal.ends and len(held) > 1:
+        yield Statement(f"{describe_memory(held, selection.snapshot)} will be freed")
+    if refused:
+        reason = next(iter(refused.values())) if len(refused) == 1 else ""
+        meant = VERBS[signal.name][1] if signal.name in VERBS else f"sent SIG{signal.name}"
+        count = f"{len(living)} of {len(rows)} will be {meant}" if len(rows) > 1 else ""
+        yield Statement("; ".join(filter(None, (reason, count))), "critical")
+    if living:
+        for warning in selection.warnings(with_tree=with_tree):
+            yield Statement(f"! {warning.text}", "critical" if warning.dangerous else "warn")
+        yield from _children(selection, signal, with_tree=with_tree)
+    if len(rows) == 1:
+        yield Statement(f"command: {command(rows[0].process)}")
+
+
+def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> Iterator[Statement]:
+    members = selection.members
+    if selection.trees is None:
+        yield Statement("looking for children")
+    elif members:
+        held = describe_memory([member.process for member in members], selection.snapshot)
+        text = f"{'1 child' if len(members) == 1 else f'{len(members)} children'} ({held}) will"
+        is_passed_on = signal.ends and signal.name != "KILL"
+        rest = " if still running soon after" if is_passed_on else ""
+        get = f"get SIG{signal.name} too{rest}"
+        yield Statement(f"{text} {get if with_tree else 'keep running'}")
+    elif not selection.is_above_gpudash:
+        yield Statement("no children")
+
+
+def _processes(
+    selection: KillSelection, *, with_tree: bool, command: Command
+) -> Iterator[Statement]:
+    refused = selection.refused
+    for row in selection.rows if len(selection.rows) > 1 else ():
+        yield Statement(f"{describe_process(row)}: {command(row.process)}")
+        if row.process.pid in refused:
+            yield Statement(f"  {refused[row.process.pid]}", "critical")
+    members = selection.members if with_tree else ()
+    for member in members[:_MAX_MEMBERS]:
+        yield Statement(describe_member(member, command))
+    if len(members) > _MAX_MEMBERS:
+        yield Statement(f"and {len(members) - _MAX_MEMBERS} more")
+
+
+def describe_memory(processes: Iterable[Process], snapshot: Snapshot) -> str:
+    """Return what processes hold together: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
+    shares = [share for each in processes for share in each.devices]
+    labels = used_gpus(shares, snapshot.devices)
+    if labels == ABSENT:
+        return "no GPU memory"
+    held = sum_known(share.used_gpu_memory_bytes for share in shares)
+    return f"{'an unknown amount' if held is None else size(held)} on GPU {labels}"
+
+
+def describe_process(row: ProcessRow) -> str:
+    """Return PID, owner, age, job and memory.
+
+    `PID 4242, alice, started 3h ago, 16.0 GiB on GPU 0`.
+    """
+    process = row.process
+    age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
+    job = None if process.job is None else process.job.label
+    amount = process.used_gpu_memory_bytes
+    held = f"{size(amount)} on GPU {row.gpus}" if process.devices else "no GPU memory"
+    parts = f"PID {process.pid}", process.username, age, job, held
+    return ", ".join(part for part in parts if part)
+
+
+def describe_member(member: Member, command: Command = masked_command) -> str:
+    """Return PID, owner, memory and command line: `+ 4300 alice 3.0 GiB: python worker.py`."""
+    process = member.process
+    held = size(process.used_gpu_memory_bytes) if process.devices else None
+    parts = (str(process.pid), process.username, held)
+    indent = "  " * min(member.depth - 1, _MAX_DEPTH)
+    return f"{indent}+ {' '.join(part for part in parts if part)}: {command(process)}"
