@@ -17,7 +17,7 @@ from gpudash.actions.kill.audit import AuditTrail
 from gpudash.actions.kill.report import Report, describe, offer
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
-from gpudash.actions.kill.signals import Signal, find_signal
+from gpudash.actions.kill.signals import find_signal
 from gpudash.tui.app import in_loop
 from gpudash.tui.dialogs.kill import Answer, KillScreen
 from gpudash.tui.host import NONE_SELECTED, HostPage
@@ -41,7 +41,7 @@ def ask(page: HostPage, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None
         return
     selection = KillSelection(rows, page.dashboard.snapshot)
     selection.find_trees_in_thread()
-    _Flow(page, selection, timeouts).ask(find_signal(signal_name))
+    _Flow(page, selection, timeouts).ask(Answer(find_signal(signal_name), with_tree=False))
 
 
 class _Flow:
@@ -56,19 +56,16 @@ class _Flow:
         self._dashboard.status_message.show(message, stays=stays)
         self._app.outdated = True
 
-    def ask(
-        self, signal: Signal, *, result: str = "", offer: str = "", with_tree: bool = False
-    ) -> None:
+    def ask(self, answer: Answer, *, result: str = "", offer: str = "") -> None:
         """Ask; `result`, of the signal before, is what stays in view if nothing is sent."""
         asked, unasked = self._app.guard_seconds
         dialog = KillScreen(
             self._selection,
-            signal,
+            answer,
             self._dashboard.theme,
             latest=lambda: self._dashboard.snapshot,
             guard_seconds=unasked if offer else asked,
             offer=offer,
-            with_tree=with_tree,
         )
         if not put_above(self._app, dialog, partial(self._answered, result)):
             self._selection.close()
@@ -115,12 +112,8 @@ class _Flow:
         while app.screen.is_modal or app.focused is not None:
             # Another question is open, or something is being typed.
             await asyncio.sleep(_POLL_SECONDS)
-        self.ask(
-            find_signal("KILL"),
-            result=result,
-            offer=offer(report),
-            with_tree=answer.with_tree,
-        )
+        again = answer._replace(signal=find_signal("KILL"))
+        self.ask(again, result=result, offer=offer(report))
 
     async def _follow(self, report: Report, errors: Sequence[str], result: str) -> None:
         """Correct the result for a while, as long as it is shown."""

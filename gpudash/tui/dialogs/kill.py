@@ -59,7 +59,7 @@ class KillScreen(Dialog["Answer | None"]):
     CSS = (
         Dialog.CSS
         + """
-    KillScreen #question { padding: 0 1; }
+    KillScreen #question { width: 100%; max-width: 90; padding: 0 1; }
     KillScreen #title { color: $primary; text-style: bold; }
     KillScreen #body { height: auto; scrollbar-size: 0 0; }
     KillScreen #buttons { height: 1; }
@@ -78,44 +78,39 @@ class KillScreen(Dialog["Answer | None"]):
     KillScreen.-airy #choices { margin-bottom: 1; }
     KillScreen.-small #question { padding: 0; height: 100%; }
     KillScreen.-small #title { height: 1fr; }
-    KillScreen.-small #body, KillScreen.-small #choices, KillScreen.-small #act { display: none; }
+    KillScreen.-small #body { display: none; }
     """
     )
     BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
     AUTO_FOCUS = ""
     EDGE_FROM = 40, 14
 
-    signal: var[Signal] = var(find_signal("KILL"), init=False)
-    """The one that is sent."""
-    with_tree = var(False, init=False)
-    """Whether those below are signalled, too."""
-    again = var(False, init=False)
-    """Whether this is the second question, about what is not a plain job."""
+    answer: var[Answer] = var(Answer(find_signal("KILL"), with_tree=False), init=False)
+    """What yes means."""
 
     def __init__(
         self,
         selection: KillSelection,
-        signal: Signal,
+        answer: Answer,
         theme: Theme,
         *,
         latest: Callable[[], Snapshot],
         guard_seconds: float,
         offer: str = "",
-        with_tree: bool = False,
     ) -> None:
-        """Ask about a selection; `offer` is the question after a signal that was ignored.
+        """Ask about a selection; `offer` is the sentence before it after a signal that was ignored.
 
-        `with_tree` is whether those below are meant at first; `latest` returns what is shown
-        behind it, whose time the ages are of.
-        For `guard_seconds` after it can be read it ignores keys and clicks.
+        `answer` is what yes means at first; `latest` returns what is shown behind it, whose time
+        the ages are of. For `guard_seconds` after it can be read it ignores keys and clicks.
         """
         super().__init__(theme)
-        self.set_reactive(KillScreen.signal, signal)
-        self.set_reactive(KillScreen.with_tree, with_tree)
+        self.set_reactive(KillScreen.answer, answer)
         self._selection, self._offer, self._latest = selection, offer, latest
         self._guard_seconds = guard_seconds
         self._asked_at = math.inf
         """When what is asked now was first on the terminal, on the monotonic clock."""
+        self._again = False
+        """Whether this is the second question, about what is not a plain job."""
         self._room = 1, 1
         self._seen: object = None
         self._title, self._hint = Static(id="title", markup=False), Static(id="hint", markup=False)
@@ -160,8 +155,11 @@ class KillScreen(Dialog["Answer | None"]):
     @property
     def _may_answer(self) -> bool:
         """Whether all that is asked is in view, and about a process that runs."""
-        parts = self._title, self._body, self._cancel, self._act
-        return bool(self._selection.living) and all(map(self._is_in_view, parts))
+        # Hidden as soon as there is no room, while the others may not be laid out anew yet.
+        able = self._act.display and bool(self._selection.living)
+        return able and all(
+            map(self._is_in_view, (self._title, self._body, self._cancel, self._act))
+        )
 
     def _is_in_view(self, widget: Widget) -> bool:
         """Whether all of a widget is on the terminal."""
@@ -172,12 +170,14 @@ class KillScreen(Dialog["Answer | None"]):
         return bool(found.region) and found.visible_region == found.region
 
     def action_answer(self) -> None:
-        """Close with the selected signal, after a second question unless it is for plain jobs."""
-        if self._selection.dangerous_pids(with_tree=self.with_tree) and not self.again:
-            self.set_focus(self._cancel)
-            self._asked_at, self.again = math.inf, True
+        """Close with the answer, after a second question unless it is for plain jobs."""
+        dangerous = self._selection.dangerous_pids(with_tree=self.answer.with_tree)
+        if not dangerous or self._again:
+            self.dismiss(self.answer)
             return
-        self.dismiss(Answer(self.signal, self.with_tree))
+        self.set_focus(self._cancel)
+        self._asked_at, self._again = math.inf, True
+        self._ask()
 
     def action_press(self) -> None:
         """Do what the button in focus is for."""
@@ -197,16 +197,8 @@ class KillScreen(Dialog["Answer | None"]):
 
     # What is asked
 
-    def watch_signal(self) -> None:
-        """Ask about another signal."""
-        self._ask()
-
-    def watch_with_tree(self) -> None:
-        """Ask about those below, too."""
-        self._ask()
-
-    def watch_again(self) -> None:
-        """Ask in other words."""
+    def watch_answer(self) -> None:
+        """Ask whether to do something else."""
         self._ask()
 
     def _poll(self) -> None:
@@ -220,22 +212,28 @@ class KillScreen(Dialog["Answer | None"]):
 
     def action_tree(self) -> None:
         """Signal those below too, or leave them."""
-        if not self.again:
-            self.with_tree = bool(self._selection.members) and not self.with_tree
+        if not self._again:
+            with_tree = bool(self._selection.members) and not self.answer.with_tree
+            self.answer = self.answer._replace(with_tree=with_tree)
+
+    @property
+    def _takes_signal(self) -> bool:
+        """Whether another signal may be chosen."""
+        return not self._offer and not self._again
 
     def action_signal(self, name: str) -> None:
         """Choose a signal."""
-        if not self._offer and not self.again:
-            self.signal = find_signal(name)
+        if self._takes_signal:
+            self.answer = self.answer._replace(signal=find_signal(name))
 
     def action_next_signal(self, step: int) -> None:
         """Choose the next signal or the one before."""
         every = signals()
-        self.action_signal(every[(every.index(self.signal) + step) % len(every)].name)
+        self.action_signal(every[(every.index(self.answer.signal) + step) % len(every)].name)
 
     def action_choose_signal(self) -> None:
         """Choose one of all signals, by its name or number."""
-        if self._offer or self.again:
+        if not self._takes_signal:
             return
         from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 
@@ -244,90 +242,85 @@ class KillScreen(Dialog["Answer | None"]):
             Choice(signal.name, f"{signal.name:{widest}}  {signal.help}", str(signal.number))
             for signal in signals()
         ]
-        screen = ChooseScreen("Which signal?", choices, self.palette, current=self.signal.name)
-        put_above(self.app, screen, self._take_signal)
-
-    def _take_signal(self, name: str | None) -> None:
-        self.action_signal(name or self.signal.name)
+        current = self.answer.signal.name
+        screen = ChooseScreen("Which signal?", choices, self.palette, current=current)
+        put_above(self.app, screen, lambda name: self.action_signal(name or current))
 
     # What is shown
 
     def fit(self, cells: int, lines: int) -> None:
         """Fit the question to the terminal."""
-        self._room = cells, lines
+        self._room = min(_WIDTH, cells), lines
+        self.set_class(lines >= _AIRY_FROM, "-airy")
         self._ask()
 
     def _ask(self) -> None:
         """Show the question as it is now."""
+        signal, with_tree = self.answer
         asked = question(
-            self._selection,
-            self.signal,
-            with_tree=self.with_tree,
-            offer=self._offer,
-            again=self.again,
+            self._selection, signal, with_tree=with_tree, offer=self._offer, again=self._again
         )
-        acts, theme = asked.action is not None, self.palette
-        cells, lines = min(_WIDTH, self._room[0]), self._room[1]
-        airy = lines >= _AIRY_FROM
-        inner = max(1, cells - (6 if airy else 2))
-        more = theme.glyphs.ellipsis
-        listed = (each._replace(text=cut(each.text, inner, mark=more)) for each in asked.processes)
-        told = [[Segment(text, _on_panel(level, theme))] for text, level in (*asked.facts, *listed)]
-        self._text.update(content(told))
+        acts, mark = asked.action is not None, self.palette.glyphs.ellipsis
+        cells = max(1, self._room[0] - (6 if self.has_class("-airy") else 2))
         self._title.update(Content(asked.title))
-        choices = self._choice_lines() if acts and not self.again else []
+        listed = (each._replace(text=cut(each.text, cells, mark=mark)) for each in asked.processes)
+        self._text.update(content(self._line(*each) for each in (*asked.facts, *listed)))
+        choices = self._choice_lines() if acts else []
         self._choices.update(content(choices))
+        buttons = width(f"[Cancel  n]  [{asked.action}  y]" if acts else " Close  q ")
+        is_small = not self._fit_parts(cells, has_choices=bool(choices)) or buttons > cells
+        if is_small:
+            self._title.update(Content("Terminal too small for this question"))
+        self.set_class(is_small, "-small")
+        self._act.display = acts and not is_small
+        if not self._act.display:
+            self.set_focus(self._cancel)
         self._show_buttons(asked.action)
+        keys = "Left Right button" + "  Up Down signal" * self._takes_signal
+        self.query_one("#question").border_subtitle = Content(keys if self._act.display else "")
+        self.call_after_refresh(self._drawn)
+
+    def _fit_parts(self, cells: int, *, has_choices: bool) -> bool:
+        """Divide the lines among the parts; return whether there are enough.
+
+        The body, of which a line at least is in view, scrolls.
+        """
 
         def height(widget: Static) -> int:
-            return widget.get_content_height(self.size, self.size, inner)
+            return widget.get_content_height(self.size, self.size, cells)
 
-        buttons = f"[Cancel  n]  [{asked.action}  y]" if acts else "Close  q"
-        # The body, of which a line at least is in view, scrolls.
-        left = lines - height(self._title) - 1 - (5 if airy else 0)
-        small = left < 1 or width(buttons) > inner
-        chosen = height(self._choices) if choices else 0
-        self._choices.display = has_choices = 0 < chosen <= left - _MIN_BODY
-        self._body.styles.max_height = max(1, left - chosen * has_choices)
-        self._act.display = acts and not small
-        if small:
-            self._title.update(Content("Terminal too small for this question"))
-        if small or not acts:
-            self.set_focus(self._cancel)
-        self.set_class(airy, "-airy")
-        self.set_class(small, "-small")
-        box = self.query_one("#question")
-        box.styles.width = cells + self.edges
-        keys = ["Left Right button"] * acts + ["Up Down signal"] * bool(choices and not self._offer)
-        box.border_subtitle = Content("" if small else "  ".join(keys))
-        self.call_after_refresh(self._drawn)
+        blank = 5 if self.has_class("-airy") else 0
+        left = self._room[1] - height(self._title) - 1 - blank
+        choices = height(self._choices) if has_choices else 0
+        self._choices.display = 0 < choices <= left - _MIN_BODY
+        self._body.styles.max_height = max(1, left - choices * self._choices.display)
+        return left >= 1
+
+    def _line(self, text: str, level: Level) -> Line:
+        theme = self.palette
+        style = theme.panel
+        if level != "ok":
+            style = theme.level(level) + Style(bgcolor=theme.panel.bgcolor)
+        return [Segment(text, style)]
 
     def _choice_lines(self) -> list[Line]:
         """Return what can be chosen: the signal, and whether those below are signalled too."""
-        theme, lines = self.palette, list[Line]()
-        if not self._offer:
-            line = [Segment("signal ", theme.panel_dim)]
-            for each in dict.fromkeys((*signals()[:_MAX_CHIPS], self.signal)):
-                is_chosen = each == self.signal
-                chip = (
-                    f"[{each.name} {each.number}: {each.help}]" if is_chosen else f" {each.name} "
-                )
-                style = theme.key if is_chosen else theme.panel
-                line.append(Segment(chip, style + _clicked(f"signal('{each.name}')")))
-            click = _clicked("choose_signal")
-            lines.append(
-                [*line, Segment(" s ", theme.key + click), Segment("all", theme.panel_dim + click)]
-            )
-        if self._selection.members:
-            click = _clicked("tree")
-            box = f"[{'x' if self.with_tree else ' '}] with the children"
-            lines.append(
-                [
-                    Segment("tree   ", theme.panel_dim),
-                    Segment(box, theme.panel + click),
-                    Segment("  t", theme.key + click),
-                ]
-            )
+        theme, (chosen, with_tree) = self.palette, self.answer
+        lines: list[Line] = []
+        if self._takes_signal:
+            chips = [
+                _clickable(f" {each.name} ", theme.panel, f"signal('{each.name}')")
+                if each != chosen
+                else Segment(f"[{each.name} {each.number}: {each.help}]", theme.key)
+                for each in dict.fromkeys((*signals()[:_MAX_CHIPS], chosen))
+            ]
+            chips.append(_clickable(" s ", theme.key, "choose_signal"))
+            chips.append(_clickable("all", theme.panel_dim, "choose_signal"))
+            lines.append([Segment("signal ", theme.panel_dim), *chips])
+        if self._selection.members and not self._again:
+            box = f"[{'x' if with_tree else ' '}] with the children"
+            tree = _clickable(box, theme.panel, "tree"), _clickable("  t", theme.key, "tree")
+            lines.append([Segment("tree   ", theme.panel_dim), *tree])
         return lines
 
     def _drawn(self) -> None:
@@ -346,7 +339,7 @@ class KillScreen(Dialog["Answer | None"]):
         for button, (text, pressed) in texts.items():
             marked = self.focused is button and action is not None
             shown = f"[{text[1:-1]}]" if marked else text
-            button.update(content([[Segment(shown, _clicked(pressed))]]))
+            button.update(content([[_clickable(shown, Style(), pressed)]]))
 
     def _describe(self) -> None:
         """Show how many lines are out of view, of those above only where that are all."""
@@ -358,11 +351,6 @@ class KillScreen(Dialog["Answer | None"]):
         self._hint.update(Content(text if len(text) <= self._hint.size.width else ""))
 
 
-def _on_panel(level: Level, theme: Theme) -> Style:
-    """Return the style of a text of this level within the box."""
-    return theme.panel if level == "ok" else theme.level(level) + Style(bgcolor=theme.panel.bgcolor)
-
-
-def _clicked(action: str) -> Style:
-    """Return what makes a text do something when it is clicked."""
-    return Style(meta={"@click": f"screen.{action}"})
+def _clickable(text: str, style: Style, action: str) -> Segment:
+    """Return a text that does something when it is clicked."""
+    return Segment(text, style + Style(meta={"@click": f"screen.{action}"}))
