@@ -47,7 +47,7 @@ def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders
     )
     assert run.returncode == 1
     assert f"not permitted: PID {job.pid} is owned by root; try sudo gpudash" in run.stdout
-    assert "it is root's" in run.stdout
+    assert "it belongs to root" in run.stdout
     assert job.alive
 
 

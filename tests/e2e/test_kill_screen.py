@@ -106,7 +106,7 @@ def test_a_process_of_another_user_is_not_permitted(fakenvml: Path, holders: Hol
     ) as terminal:
         terminal.wait_for(str(job.pid))
         dialog = ask(terminal, "K", "Kill PID ")
-        assert "it is root's" in dialog
+        assert "it belongs to root" in dialog
         press_until(terminal, "y", lambda: "Kill PID " not in terminal.text)
         terminal.wait_for(f"not permitted: PID {job.pid} is owned by root; try sudo gpudash")
         assert job.alive

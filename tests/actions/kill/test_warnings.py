@@ -46,7 +46,7 @@ def test_root_is_warned_of_a_service_only(plain: Holder) -> None:
         pytest.skip("only root has processes of root's")
     session = Job(kind="unit", id="session-3.scope")
     assert warned(plain.pid, job=session) == ""
-    assert warned(plain.pid, job=Job(kind="unit", id="ollama.service")) == "it is root's"
+    assert warned(plain.pid, job=Job(kind="unit", id="ollama.service")) == "it belongs to root"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_gpudash_runs_below_is_reported() -> None:
         ("nv-fabricmanager", "NVLink fabric"),
         ("nv-hostengine", "DCGM"),
         ("nvidia-cuda-mps-server", "all its clients"),
-        ("nvidia-cuda-mps-control", "all its clients"),
+        ("nvidia-cuda-mps-control", "controls MPS"),
         ("Xorg", "display server"),
     ],
 )
@@ -114,8 +114,10 @@ def test_the_init_of_a_container_is_reported(holders: Holders) -> None:
         pytest.skip("no PID namespace can be made here")
     (outside,) = holders(1, (*namespace, "sleep", "600"))
     init = waiting.child_of(outside.pid)
-    assert "init of a container" in warned(init)
-    assert ["init of a container" in each.text for each in dangers_below(shown(init))] == [True]
+    assert "init process of a container" in warned(init)
+    assert ["init process of a container" in each.text for each in dangers_below(shown(init))] == [
+        True
+    ]
 
 
 def test_figures_within_a_namespace_are_doubted(
@@ -136,7 +138,7 @@ def test_what_is_no_plain_job_is_grave_and_said_first(plain: Holder) -> None:
     assert first.dangerous
     assert "MPS server" in first.text
     assert not any(warning.dangerous for warning in rest)
-    assert any("client of MPS" in warning.text for warning in rest)
+    assert any("MPS client" in warning.text for warning in rest)
 
 
 def test_below_another_it_is_only_said_what_is_no_plain_job(plain: Holder) -> None:
