@@ -85,13 +85,13 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path) -> None:
         settings: dict[str, object] = {"PIDS": worker}
         refused = kill(family.pid, library=fakenvml, settings=settings, yes=True)
         assert refused.returncode == 1
-        assert "one process below it: add --tree" in refused.stderr
+        assert "but 1 child does; add --tree" in refused.stderr
         assert family.alive() == alive
         options = {"yes": True, "tree": True}
         run = kill(family.pid, library=fakenvml, settings=settings, **options)
         assert run.returncode == 0
         assert f"+ {worker}" in run.stdout
-        assert "1 below it ended too\n" in run.stdout
+        assert "1 child ended too\n" in run.stdout
         until(lambda: not family.alive())
 
 
@@ -103,7 +103,7 @@ def test_a_tree_whose_head_ignores_sigterm_is_not_left_whole(fakenvml: Path) -> 
         run = kill(family.pid, library=fakenvml, settings=settings, **options)
         assert run.returncode == 1
         (deaf,) = family.until(lambda left: len(left) == 2) - {family.pid}
-        assert "1 below it ended too\n" in run.stdout
+        assert "1 child ended too\n" in run.stdout
         assert re.search(rf"^{deaf} \(\w+\) ignored SIGTERM for 1 s$", run.stdout, re.MULTILINE)
         hint = f"to end them: gpudash kill --signal KILL --tree {family.pid}"
         assert run.stdout.splitlines()[-1] == hint
@@ -264,7 +264,7 @@ def test_a_tree_whose_root_ends_during_the_question(fakenvml: Path, state: Path)
             family.until(lambda alive: alive == {worker})
             terminal.send("y", "enter")
             terminal.wait_for(f"{family.pid} ({psutil.Process().username()}) already exited")
-            terminal.wait_for("1 below it ended too")
+            terminal.wait_for("1 child ended too")
             terminal.wait_exit()
         until(lambda: not family.alive())
     lines = (state / "gpudash" / "audit.jsonl").read_text().splitlines()

@@ -66,7 +66,7 @@ def test_a_head_of_another_user_does_not_spare_what_is_below_it(fakenvml: Path) 
         )
         assert run.returncode == 1
         assert f"not permitted: PID {family.pid} is owned by root" in run.stdout
-        assert "1 below it ended too" in run.stdout
+        assert "1 child ended too" in run.stdout
         assert family.pid in family.alive()
 
 

@@ -92,7 +92,7 @@ def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> 
                 lambda: terminal.click_on("Kill  y"),
                 lambda: "Kill PID " not in terminal.text,
             )
-            terminal.wait_for("1 below it ended too")
+            terminal.wait_for("1 child ended too")
             until(lambda: not family.alive())
 
 

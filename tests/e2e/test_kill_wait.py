@@ -43,7 +43,7 @@ def test_a_wait_is_given_while_it_lasts_and_what_was_sent_after_ctrl_c(
     (job,) = deaf(holders)
     with agreed(fakenvml, [job]) as terminal:
         terminal.wait_for(
-            re.compile(rf"SIGTERM sent to {job.pid} \(\w+\), waiting up to 600 s for its end")
+            re.compile(rf"SIGTERM sent to {job.pid} \(\w+\); waiting up to 600 s for it to end")
         )
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
@@ -58,7 +58,7 @@ def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders:
     (plain,) = holders(1)
     held = [*deaf(holders), plain]
     with agreed(fakenvml, held) as terminal:
-        terminal.wait_for("SIGTERM sent to 2 processes, waiting up to 600 s for their end")
+        terminal.wait_for("SIGTERM sent to 2 processes; waiting up to 600 s for them to end")
         terminal.wait_until(lambda: not plain.alive)
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED

@@ -278,7 +278,7 @@ async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
             await on.click("[x] with")
             await on.shows("[ ] with the children")
             await on.pilot.press("t", "y")
-            await on.reports("1 below it ended too")
+            await on.reports("1 child ended too")
             assert f"killed {family.pid} (alice)" in on.footer
             assert family.alive() == set()
 
@@ -307,7 +307,7 @@ async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
             await on.ask(process_for(family.pid), key="T")
             await on.shows("1 child (")
             await on.pilot.press("t", "y")
-            await on.reports("1 below it ended too")
+            await on.reports("1 child ended too")
             assert f"terminated {family.pid} (alice)" in on.footer
             assert family.alive() == set()
 

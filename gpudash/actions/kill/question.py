@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from gpudash.actions.kill.pin import masked_command
-from gpudash.actions.kill.report import VERBS
+from gpudash.actions.kill.report import VERBS, children
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Member
@@ -82,8 +82,9 @@ def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> 
     found = selection.processes(with_tree=with_tree)
     if len(selection.processes(with_tree=False)) > 1:
         return f"these {len(found)} processes"
-    below = {1: "", 2: " and its child"}.get(len(found), f" and its {len(found) - 1} children")
-    return f"{'it' if known else f'PID {found[0].pid}'}{below}"
+    one, *below = found
+    tree = f" and its {children(len(below)).removeprefix('1 ')}" if below else ""
+    return f"{'it' if known else f'PID {one.pid}'}{tree}"
 
 
 def _doubt(pids: Collection[int]) -> str:
@@ -122,7 +123,7 @@ def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> I
         yield Statement("looking for children")
     elif members:
         held = describe_memory([member.process for member in members], selection.snapshot)
-        text = f"{'1 child' if len(members) == 1 else f'{len(members)} children'} ({held}) will"
+        text = f"{children(len(members))} ({held}) will"
         is_passed_on = signal.ends and signal.name != "KILL"
         rest = " if still running soon after" if is_passed_on else ""
         get = f"get SIG{signal.name} too{rest}"

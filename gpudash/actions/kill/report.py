@@ -242,6 +242,11 @@ _AMOUNTS: dict[MemoryState, str] = {
 }
 
 
+def children(count: int) -> str:
+    """Return `1 child`, `2 children`: all below a process are called so, at whatever depth."""
+    return "1 child" if count == 1 else f"{count} children"
+
+
 def describe(report: Report) -> tuple[str, ...]:
     """Return the result of a signal, a sentence each; the first is about all that were chosen."""
     chosen = [result for result in report.results if not result.is_member]
@@ -260,7 +265,7 @@ def describe(report: Report) -> tuple[str, ...]:
     if memory:
         first = f"{first}: {memory[0]}"
     if ended := sum(result.ended for result in members):
-        also.append(f"{ended} below {'it' if len(chosen) == 1 else 'them'} ended too")
+        also.append(f"{children(ended)} ended too")
     others = members if len(chosen) == 1 else [*chosen, *members]
     failed = [_sentence(report, result) for result in others if not report.is_done(result)]
     if len(failed) > _MAX_NAMED:
@@ -301,10 +306,10 @@ def _sentence(report: Report, result: Result) -> str:
         return f"SIG{signal.name} sent to {process}"
     if state.name == "uninterruptible":
         call = f" in {state.waits_in}" if state.waits_in else ""
-        later = "the kernel delivers the signal when its system call returns"
-        return f"{process} still in D state{call} after {waited}: {later}"
+        later = "it gets the signal when its system call returns"
+        return f"{process} is still in D state{call} after {waited}; {later}"
     if signal.name == "KILL":
-        return f"{process} has not ended after {waited}: the kernel is still taking it down"
+        return f"{process} has not ended after {waited}; the kernel is still taking it down"
     return f"{process} ignored SIG{signal.name} for {waited}"
 
 
@@ -344,7 +349,7 @@ def _keepers(report: Report) -> Iterator[str]:
     elif report.holders:
         holders = [str(holder) for holder in report.holders]
         subject = f"{holders[0]} has" if len(holders) == 1 else f"{_listed(holders)} have"
-        yield f"{subject} a GPU open without being listed"
+        yield f"{subject} a GPU open, not listed by the driver"
 
 
 def _listed(names: Sequence[str]) -> str:

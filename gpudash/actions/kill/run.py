@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.actions.kill.audit import Sending
 from gpudash.actions.kill.pin import Target, named
-from gpudash.actions.kill.report import Report, Result, Share, describe, held_by
+from gpudash.actions.kill.report import Report, Result, Share, children, describe, held_by
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Attempt, Tree, members, send_all
 from gpudash.model.snapshot import Snapshot
@@ -140,9 +140,8 @@ class Kill:
         self._record(fresh)
 
     def _waiting_for(self, target: str, count: int, seconds: float) -> str:
-        whose = "its" if count == 1 else "their"
-        limit = f"waiting up to {seconds:.0f} s for {whose} end"
-        return f"SIG{self.signal.name} sent to {target}, {limit}"
+        limit = f"waiting up to {seconds:.0f} s for {'it' if count == 1 else 'them'} to end"
+        return f"SIG{self.signal.name} sent to {target}; {limit}"
 
     def _wait_for_end(
         self, seconds: float, progress: Callable[[str], object], pause: Callable[[float], object]
@@ -156,8 +155,7 @@ class Kill:
             if count := self._send_to_rest(waiting):
                 # Each has the whole time to end.
                 deadline = time.monotonic() + seconds
-                whom = "it" if len(waiting) == 1 else "them"
-                progress(self._waiting_for(f"{count} below {whom} too", count, seconds))
+                progress(self._waiting_for(f"{children(count)} too", count, seconds))
         self._poll(waiting, deadline, pause)
 
     def _send_to_rest(self, requests: Iterable[KillRequest]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from gpudash.actions.kill.pin import Target, exited
+from gpudash.actions.kill.report import children
 from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import KillWarning, dangers_below, warnings
@@ -254,8 +255,8 @@ def _why_not(tree: Tree, snapshot: Snapshot, *, with_tree: bool) -> str | None:
     if process.devices or (with_tree and below) or processes.has_device_open(pid):
         return None
     if below:
-        count = "one process" if below == 1 else f"{below} processes"
-        return f"PID {pid} uses no GPU itself, {count} below it: add --tree"
+        use = "does" if below == 1 else "do"
+        return f"PID {pid} uses no GPU itself, but {children(below)} {use}; add --tree"
     faults = [each for each in snapshot.errors if each.source in ("nvml", "processes")]
     faults += [each.fault for each in snapshot.devices if each.fault is not None]
     if faults:

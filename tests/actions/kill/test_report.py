@@ -73,13 +73,13 @@ def test_a_process_without_an_owner_is_its_pid() -> None:
 def test_d_state_is_explained() -> None:
     found = report("TERM", result(STUCK))
     assert text(found) == (
-        "4242 (alice) still in D state after 5 s: the kernel delivers the signal when its system"
-        " call returns"
+        "4242 (alice) is still in D state after 5 s; it gets the signal when its system call"
+        " returns"
     )
     assert not found.done
     assert not found.stubborn, "SIGKILL would not reach it either"
     found = report("KILL", result(STUCK._replace(waits_in="nv_wait")))
-    assert text(found).startswith("4242 (alice) still in D state in nv_wait after 5 s")
+    assert text(found).startswith("4242 (alice) is still in D state in nv_wait after 5 s")
 
 
 def test_a_zombie_has_ended_and_names_its_parent_once_that_should_have_reaped_it() -> None:
@@ -131,8 +131,8 @@ def test_members_of_a_tree_are_counted_and_those_that_live_on_are_named() -> Non
     members = result(GONE, pid=1001, is_member=True), result(ALIVE, pid=1002, is_member=True)
     assert describe(report("KILL", result(GONE), *members)) == (
         "killed 4242 (alice)",
-        "1 below it ended too",
-        "1002 (alice) has not ended after 5 s: the kernel is still taking it down",
+        "1 child ended too",
+        "1002 (alice) has not ended after 5 s; the kernel is still taking it down",
     )
 
 

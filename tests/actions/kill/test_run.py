@@ -80,7 +80,7 @@ def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
         report, said = carried_out(
             [KillRequest(target, None, False)], later=[host()], timeouts=RELEASED
         )
-        assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 60 s for its end"
+        assert said[0] == f"SIGKILL sent to {job.pid} (alice); waiting up to 60 s for it to end"
         assert said[1].endswith("waiting for the driver to release the memory")
         assert text(report).startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
         assert report.done
@@ -198,7 +198,7 @@ def test_one_that_has_ended_meanwhile_was_not_sent_anything(chosen: Signal) -> N
     assert "already exited" in (results[family.pid] or "")
     assert results[worker] is None
     assert text(report).startswith(f"{family.pid} (alice) already exited")
-    assert "1 below it ended too" in text(report)
+    assert "1 child ended too" in text(report)
 
 
 def test_a_tree_whose_head_ignores_the_signal_gets_it_after_a_moment() -> None:
@@ -214,8 +214,8 @@ def test_a_tree_whose_head_ignores_the_signal_gets_it_after_a_moment() -> None:
             tree.close()
             assert family.alive() == {family.pid}
             assert (report.heads, report.with_tree) == ((root,), True)
-    assert text(report) == (f"{family.pid} (alice) ignored SIGTERM for 0 s; 1 below it ended too")
-    assert said[1] == "SIGTERM sent to 1 below it too, waiting up to 0 s for its end"
+    assert text(report) == (f"{family.pid} (alice) ignored SIGTERM for 0 s; 1 child ended too")
+    assert said[1] == "SIGTERM sent to 1 child too; waiting up to 0 s for it to end"
     pids = [each.target.process.pid for each in recorded]
     assert pids == [family.pid, worker], "a second signal may mean more than the first"
 
@@ -343,4 +343,4 @@ def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> No
             [KillRequest(target, None, False)],
             later=[still, replace(still)] * 5,
         )
-        assert "; 4300 bob python has a GPU open without being listed" in text(report)
+        assert "; 4300 bob python has a GPU open, not listed by the driver" in text(report)

@@ -364,7 +364,7 @@ async def test_what_is_no_plain_job_below_a_process_is_asked_about_once_more(
             await on.shows("anyway")
             assert await on.asked() is screen
             await on.pilot.press("y")
-            await on.reports("1 below it ended too")
+            await on.reports("1 child ended too")
             assert family.alive() == set()
 
 
