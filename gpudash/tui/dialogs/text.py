@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -159,13 +160,15 @@ def help_lines(
     terms: Sequence[tuple[str, str]] | None = None,
 ) -> list[Line]:
     """Return everything, in two columns where they fit."""
-    blocks = []
     has_two = cells >= 2 * _MIN_COLUMN
     column = min(COLUMN, cells // 2 if has_two else cells)
-    for name, group in groupby(keys, _group):
-        blocks.append(_block(name, list(group), theme, column))
+    blocks = []
+    for name, group in groupby(keys, attrgetter("group")):
+        shown = ((key.shown, key.help) for key in group)
+        blocks.append(_block(name, shown, theme, column, _KEY_CELLS))
         if name == _FILTER:
-            blocks.append(_terms(term_entries() if terms is None else terms, theme, column))
+            entries = term_entries() if terms is None else terms
+            blocks.append(_block("Filter terms", entries, theme, column, _TERM_CELLS))
     if not has_two:
         return [line for block in blocks for line in [*block, []]]
     left, right = _halves(blocks)
@@ -175,28 +178,16 @@ def help_lines(
     ]
 
 
-def _group(key: Key) -> str:
-    return key.group
-
-
-def _block(name: str, keys: Sequence[Key], theme: Theme, column: int) -> list[Line]:
-    lines = [_title(name, theme)]
-    for key in keys:
-        shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
-        lines += _entry(shown, key.help, theme, column)
+def _block(
+    name: str, entries: Iterable[tuple[str, str]], theme: Theme, column: int, lead_cells: int
+) -> list[Line]:
+    """Return a title, and texts behind what they explain, which takes `lead_cells` at least."""
+    lines: list[Line] = [[Segment(" " * _INDENT + name, theme.header_strong)]]
+    for lead, text in entries:
+        lines += _entry(
+            pad(lead, max(lead_cells, width(lead))) if lead else "", text, theme, column
+        )
     return lines
-
-
-def _terms(terms: Sequence[tuple[str, str]], theme: Theme, column: int) -> list[Line]:
-    lines = [_title("Filter terms", theme)]
-    for example, text in terms:
-        lead = pad(example, max(_TERM_CELLS, width(example))) if example else ""
-        lines += _entry(lead, text, theme, column)
-    return lines
-
-
-def _title(name: str, theme: Theme) -> Line:
-    return [Segment(" " * _INDENT + name, theme.header_strong)]
 
 
 def _entry(lead: str, text: str, theme: Theme, column: int) -> list[Line]:
