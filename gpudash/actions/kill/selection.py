@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from gpudash.model.units import ABSENT
 from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
-_MAX_DIGITS = 20
+_NAME = re.compile(r"([0-9]{1,19})(?::([0-9]{1,19}))?")
+"""Decimals within 64 bits: int() refuses one of thousands of digits."""
 
 
 class KillSelection:
@@ -193,16 +195,10 @@ class ProcessName(NamedTuple):
 
 def parse_name(word: str) -> ProcessName:
     """Return the process that a word names; raises UsageError if it is not a PID."""
-    pid, colon, ticks = word.partition(":")
-    numbers = (pid, ticks) if colon else (pid,)
-    if not all(map(_is_number, numbers)) or not int(pid):
+    match = _NAME.fullmatch(word)
+    if match is None or not int(match[1]):
         raise UsageError(f"{clean(word, 80)!r} is not a PID: expected 4242 or 4242:START_TICKS")
-    return ProcessName(int(pid), int(ticks) if colon else None)
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is a decimal within 64 bits; int() refuses one of thousands of digits."""
-    return text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS
+    return ProcessName(int(match[1]), None if match[2] is None else int(match[2]))
 
 
 def select(
