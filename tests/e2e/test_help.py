@@ -11,7 +11,12 @@ from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
 
-PAGER = """trap 'echo left by Ctrl-C; exit' INT; head -n1; echo "LESS is $LESS"; read key </dev/tty"""
+PAGER = """
+trap 'echo left by Ctrl-C; exit' INT
+head -n1
+echo "LESS is $LESS"
+read key </dev/tty
+"""
 
 
 @pytest.mark.parametrize(("own", "seen"), [({}, "FRX"), ({"LESS": "i"}, "i")])

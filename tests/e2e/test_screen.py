@@ -133,11 +133,11 @@ def test_kill_takes_the_selected_process_and_only_that(fakenvml: Path, holders: 
     with watching(fakenvml, **told) as terminal:
         terminal.wait_until(lambda: len(shown_pids(terminal, held)) == 3)
         _ask_to_kill(terminal)
-        press_until(terminal, "enter", lambda: "Kill this process?" not in terminal.text)
+        press_until(terminal, "enter", lambda: "Kill PID " not in terminal.text)
         assert all(holder.alive for holder in held)
         _ask_to_kill(terminal)
-        dialog = terminal.wait_for(re.compile(r"frees\s+[\d.]+ [GM]iB on GPU 0"))
-        asked = re.search(r"PID\s+(\d+)", dialog[dialog.index("Kill this process?") :])
+        dialog = terminal.wait_for(re.compile(r"started \w+ ago, [\d.]+ [GM]iB on GPU 0"))
+        asked = re.search(r"Kill PID (\d+)\?", dialog)
         assert asked is not None
         chosen = next(holder for holder in held if holder.pid == int(asked[1]))
         press_until(terminal, "y", lambda: not chosen.alive)
