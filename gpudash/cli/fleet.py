@@ -131,10 +131,11 @@ def _sources(options: argparse.Namespace, known: Settings) -> Iterator[Source]:
         urls = _urls(given, _SCRAPED, known.exporters.urls, "--scrape", "exporters")
         yield ScrapeSource([_exporter(url, known) for url in urls])
     if options.demo is None:
-        from gpudash.fleet.slurm import SlurmSource, is_here
+        from gpudash.fleet import slurm
+        from gpudash.fleet.command import CommandSource
 
-        if is_here():
-            yield SlurmSource()
+        if slurm.is_here():
+            yield CommandSource("slurm", slurm.COMMANDS, slurm.read)
 
 
 def _ssh(options: argparse.Namespace, known: FleetSettings) -> Source:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import select
 import subprocess
 import time
 from collections import deque
@@ -20,14 +19,14 @@ from gpudash.actions.lease.request import NONE, GpuRequest
 from gpudash.cli.fleet import hosts_of, settings
 from gpudash.cli.verbs.pick import value
 from gpudash.feed.sampler import sampling
-from gpudash.feed.supervisor import Limits, Supervisor
+from gpudash.feed.supervisor import Limits, Supervisor, wait
 from gpudash.fleet import ssh
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
 
-_ANSWER_SECONDS = 15.0
+_ANSWER_SECONDS, _MAX_WAIT_SECONDS = 15.0, 1.0
 # 75 of the command itself must not start it a second time, elsewhere.
 _ONCE = '"$@"; s=$?; [ "$s" -eq 75 ] && exit 1; exit "$s"'
 
@@ -141,20 +140,12 @@ def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
             new = [each for each in waiting if each.started_at is None]
             for each in new[: ssh.HANDSHAKES - len(connecting)]:
                 each.start()
-            _wait(each for each in waiting if each.started_at is not None)
+            started = [each.supervisor for each in waiting if each.started_at is not None]
+            seconds = min([_MAX_WAIT_SECONDS, *(each.due_in() for each in started)])
+            wait(seconds, *(each.descriptor for each in started))
             for each in waiting:
                 each.advance()
     finally:
         for each in asked:
             each.supervisor.close()
     yield from asked
-
-
-def _wait(asked: Iterator[_Asked]) -> None:
-    """Wait until one of the hosts has something."""
-    poll, seconds = select.poll(), 1.0
-    for each in asked:
-        seconds = min(seconds, each.supervisor.due_in())
-        if each.supervisor.descriptor is not None:
-            poll.register(each.supervisor.descriptor, select.POLLIN)
-    poll.poll(seconds * 1000)

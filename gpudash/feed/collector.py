@@ -11,8 +11,9 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ FLEET_LINE_LIMIT = 64 * 1024 * 1024
 FLEET_START = b'{"fleet":'
 """How a document of many hosts begins, and no other."""
 
+_UNATTENDED: Mapping[str, str] = {"SSH_ASKPASS_REQUIRE": "never"}
 _CONTROL_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _WIDE_PIPE = 1 << 20
@@ -105,25 +107,43 @@ class ControlReader:
 
 
 def spawn(
-    argv: Sequence[str], environ: Mapping[str, str], line_limit: int | None = None
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    line_limit: int | None = None,
+    *,
+    is_controlled: bool = True,
+    is_own_session: bool = True,
 ) -> CollectorProcess:
-    """Start a controlled collector by its command, in a session of its own.
+    """Start a command whose environment is ours and `environ`; raises OSError.
 
-    Its environment is ours and `environ`. Raises OSError when it cannot be started.
+    A controlled collector ends with its stdin; any other command can ask nothing, and dies with us.
     """
-    from subprocess import PIPE, Popen
+    from subprocess import DEVNULL, PIPE, Popen
 
+    control = CONTROLLED if is_controlled else _UNATTENDED
     return CollectorProcess(
         Popen(
             argv,
-            env={**os.environ, **CONTROLLED, **environ},
-            stdin=PIPE,
+            env={**os.environ, **control, **environ},
+            stdin=PIPE if is_controlled else DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
-            start_new_session=True,
+            start_new_session=is_own_session,
+            preexec_fn=None if is_controlled else _dying_with_us(),  # noqa: PLW1509  # two system calls, which take no lock
         ),
         line_limit,
     )
+
+
+def _dying_with_us() -> Callable[[], None] | None:
+    if sys.platform != "linux":
+        return None
+    import ctypes  # noqa: F401  # not first in the child
+
+    from gpudash.system import fork
+
+    parent = os.getpid()
+    return lambda: fork.end_with_parent(parent)
 
 
 class CollectorProcess:

@@ -167,7 +167,7 @@ class LineStream(Generic[D]):
             return "GPUs released: kill -USR1 takes them back"
         if not collector.is_running:
             return str(collector.failure)
-        silence = self._clock() - max(collector.sampled_at, self._resumed_at)
+        silence = min(collector.age, self._clock() - self._resumed_at)
         if silence < collector.stale_after:
             return ""
         if collector.failure is not None:

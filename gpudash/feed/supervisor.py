@@ -1,7 +1,7 @@
-"""Starts a collector, watches it, and starts another when it dies or hangs.
+"""One child at a time of a command that is run again and again, and the lines that it prints.
 
-A collector that the driver blocks for ever cannot even be killed: it is abandoned, and another one
-is started. Nothing here waits, except `wait`: an event loop and a blocking command use the same.
+A child that the driver blocks for ever cannot even be killed: it is abandoned, and another one is
+started. Nothing here waits, except `wait`: an event loop and a blocking command use the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from gpudash.model.errors import (
     is_exhausted,
 )
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import SafeText
 from gpudash.model.wire import Received
 from gpudash.model.xid_handover import encode_handover
 
@@ -34,13 +35,16 @@ _STALE_INTERVALS = 3
 _HUNG_STALES = 2
 _STATUS_INTERVAL = 0.02
 _MIN_WAIT = 0.01
+_MAX_DOUBLINGS = 16
+_OUTPUT_EXIT_SECONDS = 1.0
+_MAX_OUTPUT_BYTES = 64 << 20
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Seconds that a collector is given; tests inject shorter ones."""
+    """Seconds that a child is given; tests inject shorter ones."""
 
     stale: float = 5.0
-    """Without a sample before it counts as silent; three intervals if that is longer."""
+    """Without a document before it counts as silent; three intervals if that is longer."""
     hung: float = 30.0
     """Of silence before another one is started; twice as long each time, up to `max_hung`."""
     max_hung: float = 300.0
@@ -62,11 +66,206 @@ class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
 
-class Supervisor(Generic[D]):
-    """One collector at a time. `advance` reads it and does what is due.
+class End(NamedTuple):
+    """Why a child is over."""
 
-    Call it when `descriptor` can be read, and after `due_in` seconds at the latest. A `forked`
-    collector that runs already is the first one.
+    silence: float | None = None
+    """The seconds of silence for which it was ended."""
+    status: int | None = None
+    """Its exit status, negative for a signal, None if it closed its output and lingered."""
+    errors: Sequence[SafeText] = ()
+    """The last lines that it wrote to stderr."""
+
+
+class LineSupervisor:
+    """One child at a time: its lines, its silence, its end, and when the next one is due.
+
+    What its lines mean and what follows from its end is up to the classes below this one. Call
+    their `advance` when `descriptor` can be read, and after `due_in` seconds at the latest.
+    """
+
+    def __init__(self, interval: float, limits: Limits, clock: Callable[[], float]) -> None:
+        self.interval = interval
+        """Seconds between two documents."""
+        self.due = inf
+        """When the next child is to be started; infinity for never by itself."""
+        self.started_at = clock()
+        self.received_at: float | None = None
+        """When the last document arrived."""
+        self._limits, self._clock = limits, clock
+        self._process: CollectorProcess | None = None
+        self._ended_at: float | None = None
+        self._attempts = 0
+        """Since the last document."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a child."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """PID of the child, None if there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def descriptor(self) -> int | None:
+        """What can be read when there is something to do, None while only time matters."""
+        if self._process is None or self._ended_at is not None:
+            return None
+        return self._process.descriptor
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last document of this child, or since its start."""
+        return self._clock() - max(self.received_at or -inf, self.started_at)
+
+    @property
+    def stale_after(self) -> float:
+        """Seconds without a document after which the child counts as silent."""
+        return max(self._limits.stale, _STALE_INTERVALS * self.interval)
+
+    @property
+    def hung_after(self) -> float:
+        """Seconds without a document after which the child is ended."""
+        return max(self._limits.hung, _HUNG_STALES * self.stale_after)
+
+    def due_in(self) -> float:
+        """Return after how many seconds there is something to do, infinity for never."""
+        if self._process is None:
+            return max(self.due - self._clock(), 0.0)
+        if self._ended_at is not None:
+            return _STATUS_INTERVAL
+        silence = self.silence
+        limit = self.stale_after if silence < self.stale_after else self.hung_after
+        return max(limit - silence, _MIN_WAIT)
+
+    def wait(self, seconds: float, *descriptors: int) -> None:
+        """Wait until there is something to do or to read, `seconds` at most."""
+        wait(min(seconds, self.due_in()), self.descriptor, *descriptors)
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End the child; one that the kernel holds is left behind after `wait_seconds`."""
+        self._abandon()
+        self.due = inf
+        reap(wait_seconds)
+
+    def _start(self, spawn: Callable[[], CollectorProcess]) -> OSError | None:
+        """Start a child in place of one that runs; return why that failed."""
+        self._abandon()
+        self.started_at, self.due = self._clock(), inf
+        try:
+            self._process = spawn()
+        except OSError as error:
+            return error
+        return None
+
+    def _read(self, *, is_ready: bool = True) -> list[bytes]:
+        """Return the whole lines that have arrived; without `is_ready` take stderr alone."""
+        process = self._process
+        if process is None or self._ended_at is not None:
+            return []
+        if not is_ready:
+            process.read_errors()
+            return []
+        lines, has_ended = process.read()
+        if has_ended:
+            self._ended_at = self._clock()
+        return lines
+
+    def _has_dropped(self) -> bool:
+        """Whether a line was too long since the last call."""
+        return self._process is not None and self._process.take_oversized() > 0
+
+    def _end(self) -> End | None:
+        """Return why the child is over, None while it is not; one that is hung is ended."""
+        process, silence = self._process, self.silence
+        if process is None:
+            return None
+        if self._ended_at is not None:
+            status = process.status()
+            if status is None and self._clock() - self._ended_at < self._limits.exit:
+                return None
+            process.read_errors()
+            end = End(status=status, errors=process.errors)
+        elif silence >= self.hung_after:
+            end = End(silence=silence)
+        else:
+            return None
+        self._abandon()
+        return end
+
+    def _delay(self, longest: float) -> float:
+        """Return the seconds until the next attempt, twice as many as before."""
+        self._attempts += 1
+        return min(self._limits.retry * 2.0 ** min(self._attempts - 1, _MAX_DOUBLINGS), longest)
+
+    def _abandon(self) -> None:
+        process, self._process = self._process, None
+        self._ended_at = None
+        if process is not None:
+            process.abandon()
+
+
+def wait(seconds: float, *descriptors: int | None) -> None:
+    """Wait until one of the descriptors that are there can be read, `seconds` at most."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+    poll.poll(max(seconds, 0.0) * 1000)
+
+
+class Output(LineSupervisor):
+    """All that a command prints until it ends, in so many seconds and bytes at most."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        seconds: float,
+        max_bytes: int = _MAX_OUTPUT_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        limits = Limits(stale=0.0, hung=seconds, exit=_OUTPUT_EXIT_SECONDS)
+        super().__init__(0.0, limits, clock)
+        self.lines: list[bytes] = []
+        self.failure: str | None = None
+        """Why that is not all, None if it is or the command still runs."""
+        self._argv, self._max_bytes, self._size = argv, max_bytes, 0
+
+    def start(self) -> None:
+        """Run the command; a locale changes nothing in what it prints."""
+        environ = {"LC_ALL": "C"}
+        error = self._start(
+            lambda: spawn(self._argv, environ, self._max_bytes, is_controlled=False)
+        )
+        if error is not None:
+            self.failure, self.due = f"cannot be started: {error.strerror}", self._clock()
+
+    def advance(self) -> None:
+        """Read what has arrived; notice the end of the command, and too much or too late output."""
+        was_open = self.descriptor is not None
+        self._take(self._read())
+        if self._process is not None and was_open and self.descriptor is None:
+            self._take([self._process.rest])
+        if self._size > self._max_bytes or self._has_dropped():
+            self.failure = f"more than {self._max_bytes >> 20} MiB"
+            self._abandon()
+        elif (end := self._end()) is not None:
+            if end.silence is not None:
+                self.failure = f"no answer for {end.silence:.0f} s"
+            elif end.status != 0:
+                self.failure = end.errors[-1] if end.errors else f"exit status {end.status}"
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        self.lines += lines
+        self._size += sum(map(len, lines))
+
+
+class Supervisor(LineSupervisor, Generic[D]):
+    """The documents of a collector, which is started again when it dies or hangs.
+
+    A `forked` collector that runs already is the first one.
 
     `decode` reads its lines, and returns None for one to skip; with `encode` what is kept is not
     the line that arrived.
@@ -84,7 +283,7 @@ class Supervisor(Generic[D]):
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.interval = interval
+        super().__init__(interval, limits or LIMITS, clock)
         self.latest: D | None = None
         self.latest_line = b""
         self.brief: D | None = None
@@ -100,100 +299,49 @@ class Supervisor(Generic[D]):
         self._argv, self._environ, self._forked = list(argv), dict(environ or {}), forked
         self._decode, self._encode = decode, encode
         self._request = b""
-        self._limits = limits or LIMITS
-        self._clock = clock
-        self._hung_factor, self._retry = 1, self._limits.retry
-        self._process: CollectorProcess | None = None
         self._handover: dict[str, str] = {}
-        self._started_at = self.sampled_at = clock()
-        self._ended_at: float | None = None
-        self._restart_at = inf
-
-    @property
-    def is_running(self) -> bool:
-        """Whether there is a collector."""
-        return self._process is not None
-
-    @property
-    def pid(self) -> int | None:
-        """PID of the collector, None if there is none."""
-        return None if self._process is None else self._process.pid
-
-    @property
-    def descriptor(self) -> int | None:
-        """What can be read when there is something to do, None while only time matters."""
-        if self._process is None or self._ended_at is not None:
-            return None
-        return self._process.descriptor
+        self._began_at, self._hung_factor = clock(), 1
 
     @property
     def age(self) -> float:
         """Seconds since the last sample, or since the beginning if there was none."""
-        return self._clock() - self.sampled_at
+        return self._clock() - (self._began_at if self.received_at is None else self.received_at)
 
     @property
-    def stale_after(self) -> float:
-        """Seconds without a sample after which the collector counts as silent."""
-        return max(self._limits.stale, _STALE_INTERVALS * self.interval)
+    def hung_after(self) -> float:
+        """Seconds without a sample after which another collector is started."""
+        first = super().hung_after
+        return max(first, min(first * self._hung_factor, self._limits.max_hung))
 
     def start(self) -> None:
         """Start a collector, replacing a running one; if that fails, set `failure`, retry later."""
-        self._abandon()
-        self._started_at = self._clock()
         if isinstance(self.latest, Snapshot):
             self._handover = encode_handover(self.latest, self._handover)
-        forked, self._forked = self._forked, None
-        try:
-            self._process = CollectorProcess(forked) if forked else self._spawn()
-            if forked:
-                self._process.send(interval_message(self.interval))
-            self._process.send(self._request)
-        except OSError as error:
+        error = self._start(self._spawn)
+        if error is not None:
             self.failure, self.exit_status = _not_started(error), None
             self._restart_later()
+        elif self._process is not None:
+            self._process.send(self._request)
 
     def advance(self) -> list[Received[D]]:
         """Return the samples that have arrived; notice death and silence, start again when due."""
-        process = self._process
-        if process is None:
-            if self._clock() >= self._restart_at:
-                self._restart()
+        if self._clock() >= self.due:
+            self._restart()
             return []
-        samples: list[Received[D]] = []
-        if self._ended_at is None:
-            lines, has_ended = process.read()
-            samples = list(filter(None, map(self._decoded, lines)))
-            if process.take_oversized():
-                self.failure = GpudashError("collector: a line too long for a snapshot")
-            if has_ended:
-                self._ended_at = self._clock()
-        if self._ended_at is not None:
-            self._bury(process, self._ended_at)
-        elif self._silence >= self._hung_after:
+        samples = list(filter(None, map(self._decoded, self._read())))
+        if self._has_dropped():
+            self.failure = GpudashError("collector: a line too long for a snapshot")
+        end = self._end()
+        if end is not None and end.silence is not None:
             self.failure = GpudashError(
-                f"collector: no answer for {self._silence:.0f} s, started another"
+                f"collector: no answer for {end.silence:.0f} s, started another"
             )
             self._hung_factor *= 2
             self._restart()
+        elif end is not None:
+            self._bury(end)
         return samples
-
-    def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
-        if self._process is None:
-            return max(self._restart_at - self._clock(), 0.0)
-        if self._ended_at is not None:
-            return _STATUS_INTERVAL
-        silence = self._silence
-        limit = self.stale_after if silence < self.stale_after else self._hung_after
-        return max(limit - silence, _MIN_WAIT)
-
-    def wait(self, seconds: float, *descriptors: int) -> None:
-        """Wait until there is something to do or to read, `seconds` at most."""
-        poll = select.poll()
-        for descriptor in (self.descriptor, *descriptors):
-            if descriptor is not None:
-                poll.register(descriptor, select.POLLIN)
-        poll.poll(max(min(seconds, self.due_in()), 0.0) * 1000)
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval from now on."""
@@ -209,7 +357,7 @@ class Supervisor(Generic[D]):
 
     def release(self) -> None:
         """End the collector, and with it all use of the GPUs, until `resume`."""
-        self._abandon()
+        self.close()
         self.is_released, self.failure = True, None
 
     def resume(self) -> None:
@@ -219,24 +367,14 @@ class Supervisor(Generic[D]):
         self.is_released = False
         self.start()
 
-    def close(self, wait_seconds: float = 0.0) -> None:
-        """End the collector; one that the driver holds is left behind after `wait_seconds`."""
-        self._abandon()
-        reap(wait_seconds)
-
-    @property
-    def _silence(self) -> float:
-        """Seconds since the last sample of this collector, or since its start."""
-        return self._clock() - max(self.sampled_at, self._started_at)
-
-    @property
-    def _hung_after(self) -> float:
-        first = max(self._limits.hung, _HUNG_STALES * self.stale_after)
-        return max(first, min(first * self._hung_factor, self._limits.max_hung))
-
     def _spawn(self) -> CollectorProcess:
-        argv = [*self._argv, "--interval", str(self.interval)]
-        return spawn(argv, {**self._environ, **self._handover})
+        forked, self._forked = self._forked, None
+        if forked is None:
+            argv = [*self._argv, "--interval", str(self.interval)]
+            return spawn(argv, {**self._environ, **self._handover})
+        process = CollectorProcess(forked)
+        process.send(interval_message(self.interval))
+        return process
 
     def _decoded(self, line: bytes) -> Received[D] | None:
         try:
@@ -248,7 +386,7 @@ class Supervisor(Generic[D]):
             return None
         if self._encode is not None:
             line = self._encode(snapshot)
-        self.sampled_at = self._clock()
+        self.received_at = self._clock()
         is_brief = isinstance(snapshot, Snapshot) and snapshot.brief
         self.brief = snapshot if is_brief and self.latest is None else None
         if is_brief:
@@ -256,21 +394,18 @@ class Supervisor(Generic[D]):
         self.latest, self.latest_line = snapshot, line
         self.failure = self.exit_status = None
         self.is_restarting = False
-        self._hung_factor, self._retry = 1, self._limits.retry
+        self._hung_factor, self._attempts = 1, 0
         return Received(snapshot, line)
 
-    def _bury(self, process: CollectorProcess, ended_at: float) -> None:
-        """Keep the status of a collector that closed its output; kill it when it lingers."""
-        status = process.status()
-        if status is None and self._clock() - ended_at < self._limits.exit:
-            return
-        end = "closed its output" if status is None else f"ended with status {status}"
-        message = process.last_error or f"the collector {end}"
+    def _bury(self, end: End) -> None:
+        """Keep the message and the status of a collector that closed its output."""
+        status = end.status
+        how = "closed its output" if status is None else f"ended with status {status}"
+        message = end.errors[-1] if end.errors else f"the collector {how}"
         self.failure = CollectorError(message.removeprefix("gpudash: "))
         self.exit_status = status
         if status is not None and status > 0:
             self.failure.exit_status = status
-        self._abandon()
         self._restart_later()
 
     def _restart(self) -> None:
@@ -278,16 +413,10 @@ class Supervisor(Generic[D]):
         self.start()
 
     def _restart_later(self) -> None:
-        self._restart_at = self._clock() + self._retry
         refused = self.exit_status in NVML_REFUSED
-        limit = self._limits.max_refused_retry if refused else self._limits.max_retry
-        self._retry = min(2 * self._retry, limit)
-
-    def _abandon(self) -> None:
-        process, self._process = self._process, None
-        self._ended_at, self._restart_at = None, inf
-        if process is not None:
-            process.abandon()
+        limits = self._limits
+        longest = limits.max_refused_retry if refused else limits.max_retry
+        self.due = self._clock() + self._delay(longest)
 
 
 def _not_started(error: OSError) -> GpudashError:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -23,8 +22,6 @@ MAX_HOSTS = 4096
 """More than ssh from one machine is good for."""
 
 SLURM = "slurm:"
-MAX_SLURM_BYTES = 64 << 20
-"""Of what one of its commands prints."""
 
 _HOST = re.compile(r"[A-Za-z0-9_.@:%+][A-Za-z0-9_.@:%+-]*")
 _GROUP = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
@@ -37,7 +34,7 @@ _SEPARATOR = re.compile(r",(?![^\[]*\])")
 """A comma, but not one between brackets."""
 _MAX_FILE_BYTES = 1 << 20
 _MAX_DEPTH = 8
-_COMMAND_SECONDS, _POLL_SECONDS, _EXIT_SECONDS = 20.0, 0.1, 0.002
+_COMMAND_SECONDS = 20.0
 _SHOWN = 60
 
 Groups = Mapping[str, str]
@@ -199,34 +196,17 @@ def _slurm_hosts(what: str, seconds: float) -> Iterator[tuple[str, str | None]]:
 
 def _output(argv: Sequence[str], about: str, seconds: float) -> str:
     """Return what a command prints; raises UsageError with its own message where it fails."""
-    from gpudash.feed.collector import spawn
+    from gpudash.feed.supervisor import Output
 
-    def failed(why: str) -> UsageError:
-        return UsageError(f"{about}: {argv[0]} failed: {why}")
-
-    try:
-        process = spawn(argv, {"LC_ALL": "C"}, MAX_SLURM_BYTES)
-    except OSError as error:
-        raise failed(str(error.strerror)) from None
-    try:
-        deadline = time.monotonic() + seconds
-        output, has_ended = bytearray(), False
-        poll = select.poll()
-        poll.register(process.descriptor, select.POLLIN)
-        while not has_ended or process.status() is None:
-            if time.monotonic() >= deadline:
-                raise failed("no answer")
-            # At the end of its output it is about to exit, and the pipe can be read all the time.
-            time.sleep(_EXIT_SECONDS) if has_ended else poll.poll(_POLL_SECONDS * 1000)
-            lines, has_ended = process.read()
-            output += b"".join(line + b"\n" for line in lines)
-            if len(output) > MAX_SLURM_BYTES or process.take_oversized():
-                raise failed(f"more than {MAX_SLURM_BYTES >> 20} MiB")
-        if process.status():
-            raise failed(process.last_error or f"exit status {process.status()}")
-        return (output + process.rest).decode(errors="replace")
-    finally:
-        process.abandon()
+    run = Output(argv, seconds)
+    run.start()
+    with closing(run):
+        while run.is_running:
+            run.wait(seconds)
+            run.advance()
+    if run.failure is not None:
+        raise UsageError(f"{about}: {argv[0]} failed: {run.failure}")
+    return b"\n".join(run.lines).decode(errors="replace")
 
 
 def _read_terms(path: str) -> Iterator[str]:

@@ -18,10 +18,11 @@ from math import inf
 
 from msgspec import Struct
 
-from gpudash.feed.collector import CollectorProcess, reap
+from gpudash.feed.collector import reap
+from gpudash.feed.supervisor import Output
 from gpudash.fleet import ssh
 from gpudash.fleet.source import Reading
-from gpudash.fleet.ssh_host import Clock, Limits, SshHost, boot_clock, jump_of, start
+from gpudash.fleet.ssh_host import Clock, SshHost, SshLimits, boot_clock, jump_of
 from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
 from gpudash.model.text import clean
 
@@ -29,7 +30,7 @@ _SWEPT_DOCUMENTS = 2
 """Rates are those between two samples."""
 _BLOCKED_SECONDS = 0.1
 _MAX_SHOWN = 100
-_MAX_CONFIG_LINES = 1024
+_MAX_CONFIG_BYTES = 1 << 20
 
 
 class Pacing(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class SshSource:
         interval: float = 2.0,
         config: str | None = None,
         gpudash: str | None = None,
-        limits: Limits | None = None,
+        limits: SshLimits | None = None,
         pacing: Pacing | None = None,
         clock: Clock = boot_clock,
     ) -> None:
@@ -73,24 +74,25 @@ class SshSource:
         self._capacity = self._pacing.swept if self._is_swept else self._pacing.streams
         script = ssh.collect_script(gpudash, "--json", "--compact", "--interval", f"{interval:g}")
         seconds = self._pacing.sweep_seconds if self._is_swept else interval
+        is_own_session = _has_terminal()
         self._hosts = [
             SshHost(
                 name,
                 group,
                 ssh.ssh_command(name, script, config=config),
                 interval=seconds,
-                limits=limits or Limits(),
+                limits=limits or SshLimits(),
                 clock=clock,
+                is_own_session=is_own_session,
             )
             for name, group in hosts.items()
         ]
-        self._is_own_session = _has_terminal()
         self._running: list[SshHost] = []
         self._order = count()
         self._waiting = [(host.due, next(self._order), host) for host in self._hosts]
         self._is_blocked = False
         self._retries = 0
-        self._lookups: dict[SshHost, tuple[CollectorProcess, float, list[bytes]]] = {}
+        self._lookups: dict[SshHost, Output] = {}
         # So few handshakes are not too many for one jump host.
         few = len(self._hosts) <= self._pacing.per_jump
         self._looked_up: set[SshHost] = set(self._hosts) if few else set()
@@ -99,9 +101,8 @@ class SshSource:
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
-        yield from (each.descriptor for each, _, _ in self._lookups.values())
-        for host in self._running:
-            if (descriptor := host.descriptor) is not None:
+        for each in (*self._lookups.values(), *self._running):
+            if (descriptor := each.descriptor) is not None:
                 yield descriptor
 
     def due_in(self) -> float:
@@ -162,10 +163,8 @@ class SshSource:
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """Kill every ssh; waits so long at most for their deaths."""
-        for host in self._running:
-            host.close()
-        for process, _, _ in self._lookups.values():
-            process.abandon()
+        for each in (*self._running, *self._lookups.values()):
+            each.close()
         self._running, self._waiting = [], []
         self._lookups.clear()
         reap(wait_seconds)
@@ -205,7 +204,7 @@ class SshSource:
         self._is_blocked = bool(self._waiting) and self._waiting[0][0] <= now and self._has_room()
 
     def _connect(self, host: SshHost) -> None:
-        host.connect(is_own_session=self._is_own_session)
+        host.connect()
         if host.is_running:
             self._running.append(host)
         else:
@@ -214,23 +213,16 @@ class SshSource:
     def _look_up(self, host: SshHost) -> None:
         """Let ssh find out what a host is reached through."""
         self._looked_up.add(host)
-        try:
-            process = start(
-                ssh.config_command(host.name, config=self._config),
-                is_own_session=self._is_own_session,
-            )
-        except OSError:
-            self._connect(host)
-        else:
-            self._lookups[host] = (process, self._clock(), [])
+        argv = ssh.config_command(host.name, config=self._config)
+        lookup = Output(argv, self._pacing.lookup_seconds, _MAX_CONFIG_BYTES, self._clock)
+        lookup.start()
+        self._lookups[host] = lookup
 
     def _advance_lookups(self) -> None:
-        for host, (process, began, lines) in list(self._lookups.items()):
-            found, has_ended = process.read()
-            lines.extend(found[: _MAX_CONFIG_LINES - len(lines)])
-            if has_ended or self._clock() - began > self._pacing.lookup_seconds:
-                host.jump = jump_of(lines)
-                process.abandon()
+        for host, lookup in list(self._lookups.items()):
+            lookup.advance()
+            if not lookup.is_running:
+                host.jump = jump_of(lookup.lines)
                 del self._lookups[host]
                 self._wait_for(host)
 

@@ -152,7 +152,7 @@ def test_slurm_that_fails_is_quoted(programs: Path) -> None:
     with pytest.raises(UsageError, match="invalid host"):
         names("slurm:hostile")
     (programs / "sinfo").unlink()
-    with pytest.raises(UsageError, match="sinfo failed: No such file"):
+    with pytest.raises(UsageError, match="sinfo failed: cannot be started: No such file"):
         names("slurm:gone")
 
 

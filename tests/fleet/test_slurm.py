@@ -6,13 +6,15 @@ import sys
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.fleet.collector import merge
-from gpudash.fleet.slurm import SlurmSource, parse
+from gpudash.fleet.command import CommandSource
+from gpudash.fleet.slurm import parse, read
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText
@@ -131,11 +133,17 @@ def test_collector_adds_jobs_to_gpus() -> None:
     assert len(merged.hosts) == 2
 
 
-def commands(program: str) -> dict[str, list[str]]:
-    return {name: [sys.executable, "-c", program] for name in ("queue", "jobs", "nodes")}
+PRINTED = (QUEUE, JOBS, NODES)
+PRINTS = "import sys; sys.stdout.buffer.write({!r})"
 
 
-def worked(source: SlurmSource) -> Reading:
+def slurm(*programs: str, **more: Any) -> CommandSource:
+    """A Slurm of these programs, or of one three times."""
+    commands = [[sys.executable, "-c", program] for program in programs]
+    return CommandSource("slurm", commands * (3 // len(commands)), read, **more)
+
+
+def worked(source: CommandSource) -> Reading:
     def is_done() -> bool:
         source.advance()
         return source.read().report.state != "starting"
@@ -147,33 +155,22 @@ def worked(source: SlurmSource) -> Reading:
 
 
 def test_asks_slurm() -> None:
-    printed = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
-    script = "import sys; sys.stdout.buffer.write({!r})"
-    source = SlurmSource(
-        {
-            name: [sys.executable, "-c", script.format(b"\n".join(lines) + b"\n")]
-            for name, lines in printed.items()
-        }
-    )
-    reading = worked(source)
+    reading = worked(printing())
     assert (reading.report.state, reading.report.kind) == ("ok", "slurm")
     assert len(reading.hosts) == 4
     assert len(reading.jobs) == 3
 
 
-PRINTS = "import sys; sys.stdout.buffer.write({!r})"
-
-
-def printing(**texts: bytes) -> SlurmSource:
+def printing(**texts: bytes) -> CommandSource:
     """A Slurm whose commands print these texts, and elsewhere what they print here."""
-    usual = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
+    usual = dict(zip(("queue", "jobs", "nodes"), PRINTED, strict=True))
     whole = {name: b"\n".join(lines) + b"\n" for name, lines in usual.items()} | texts
-    return SlurmSource(
-        {name: [sys.executable, "-c", PRINTS.format(text)] for name, text in whole.items()}
-    )
+    return slurm(*map(PRINTS.format, whole.values()))
 
 
-@pytest.mark.parametrize("name", ["queue", "jobs", "nodes"])
+@pytest.mark.parametrize(
+    ("name", "command"), [("queue", "squeue"), ("jobs", "scontrol"), ("nodes", "scontrol")]
+)
 @pytest.mark.parametrize(
     "text",
     [
@@ -183,10 +180,10 @@ def printing(**texts: bytes) -> SlurmSource:
         b"\xff\xfe\x00" * 99 + b"\n",
     ],
 )
-def test_what_slurm_does_not_print_is_a_failure(name: str, text: bytes) -> None:
+def test_what_slurm_does_not_print_is_a_failure(name: str, command: str, text: bytes) -> None:
     reading = worked(printing(**{name: text}))
     assert (reading.report.state, reading.hosts) == ("failed", ())
-    assert f"{sys.executable}: not what Slurm prints: '" in str(reading.report.message)
+    assert str(reading.report.message).startswith(f"{command}: not what Slurm prints: '")
     assert str(reading.report.message).isprintable()
 
 
@@ -206,43 +203,36 @@ def test_answers_and_lines_have_a_limit() -> None:
         program = (
             f"import sys\nfor _ in range({(65 << 20) // size}): sys.stdout.buffer.write({text})"
         )
-        reading = worked(SlurmSource(commands(program), deadline=LIMIT_SECONDS))
+        reading = worked(slurm(program, deadline=LIMIT_SECONDS))
         assert reading.report.state == "failed"
         assert "more than 64 MiB" in str(reading.report.message)
 
 
 def test_says_why_slurm_does_not_answer() -> None:
     program = "import sys; sys.exit('slurm_load_jobs error: Unable to contact slurm controller')"
-    reading = worked(SlurmSource(commands(program)))
+    reading = worked(slurm(program))
     assert reading.report.state == "failed"
     assert "Unable to contact slurm controller" in str(reading.report.message)
 
 
 def test_slurm_that_hangs_is_left_behind() -> None:
-    source = SlurmSource(commands("import time; time.sleep(600)"), deadline=0.2)
+    source = slurm("import time; time.sleep(600)", deadline=0.2)
     assert "no answer" in str(worked(source).report.message)
 
 
 def test_missing_command_is_a_failure() -> None:
-    source = SlurmSource({"queue": ["/nonexistent/squeue"], "jobs": [], "nodes": []})
+    source = CommandSource("slurm", [["/nonexistent/squeue"]], read)
     assert "cannot be started" in str(worked(source).report.message)
 
 
 def test_what_slurm_knew_is_over_some_minutes_after_it_last_answered(tmp_path: Path) -> None:
-    printed = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
     gone = tmp_path / "gone"
     script = (
         "import os, sys; os.path.exists({!r}) and sys.exit('gone'); sys.stdout.buffer.write({!r})"
     )
     clock = Clock()
-    source = SlurmSource(
-        {
-            name: [sys.executable, "-c", script.format(str(gone), b"\n".join(lines) + b"\n")]
-            for name, lines in printed.items()
-        },
-        deadline=1e6,
-        clock=clock,
-    )
+    programs = [script.format(str(gone), b"\n".join(lines) + b"\n") for lines in PRINTED]
+    source = slurm(*programs, deadline=1e6, clock=clock)
 
     def elapsed(reading: Reading) -> list[float | None]:
         return [job.elapsed_seconds for job in reading.jobs]
@@ -277,6 +267,6 @@ def test_what_slurm_knew_is_over_some_minutes_after_it_last_answered(tmp_path: P
 
 
 def test_nothing_is_known_of_the_past() -> None:
-    source = SlurmSource(commands(""))
+    source = slurm("")
     source.ask(FleetRequest(at=datetime(2026, 1, 1, tzinfo=timezone.utc)))
     assert worked(source).hosts == ()

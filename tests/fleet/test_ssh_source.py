@@ -16,7 +16,7 @@ import pytest
 
 from gpudash.fleet.names import expand
 from gpudash.fleet.source import Reading
-from gpudash.fleet.ssh_host import Limits
+from gpudash.fleet.ssh_host import SshLimits
 from gpudash.fleet.ssh_source import Pacing, SshSource
 from gpudash.model import wire
 from gpudash.model.fleet import FleetHost, FleetRequest
@@ -27,8 +27,8 @@ from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of
 
 pytestmark = [pytest.mark.e2e, needs_sshd]
 
-QUICK = Limits(stale=0.5, hung=1.5, retry=0.2, max_retry=1.0)
-PATIENT = Limits(stale=60.0, hung=600.0, retry=0.2, max_retry=1.0)
+QUICK = SshLimits(stale=0.5, hung=1.5, retry=0.2, max_retry=1.0)
+PATIENT = SshLimits(stale=60.0, hung=600.0, retry=0.2, max_retry=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshRig]:
         yield rig
 
 
-def open_source(rig: SshRig, *names: str, limits: Limits = PATIENT, **more: object) -> SshSource:
+def open_source(rig: SshRig, *names: str, limits: SshLimits = PATIENT, **more: object) -> SshSource:
     options = {"config": str(rig.config), "interval": 0.1, "limits": limits, **more}
     return SshSource(dict.fromkeys(names), **options)  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ def test_refused_logins_are_not_repeated_unless_asked_for(sshd: SshRig) -> None:
 
 def test_a_killed_remote_is_lost_as_last_known_and_comes_back(sshd: SshRig) -> None:
     sshd.host("killed")
-    with closing(open_source(sshd, "killed", limits=Limits(retry=1.0))) as source:
+    with closing(open_source(sshd, "killed", limits=SshLimits(retry=1.0))) as source:
         read_until(source, are("ok", "killed"))
         shell = psutil.Process(sshd.pid("killed"))
         for process in (*shell.children(recursive=True), shell):
@@ -157,7 +157,7 @@ def test_hosts_that_flood_cost_bounded_memory_and_delay_no_other(sshd: SshRig) -
     sshd.host("quiet")
     before = psutil.Process().memory_info().rss
     names = (*flooding, "endless-errors", "endless-documents", "quiet")
-    with closing(open_source(sshd, *names, limits=Limits(retry=60.0))) as source:
+    with closing(open_source(sshd, *names, limits=SshLimits(retry=60.0))) as source:
         last = read_until(
             source,
             lambda reading: (

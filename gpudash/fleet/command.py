@@ -1,0 +1,152 @@
+"""Hosts by a command: what it prints once in a while, or several that run one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+
+from msgspec.structs import replace
+
+from gpudash.feed.supervisor import Output
+from gpudash.fleet.source import Reading
+from gpudash.model.errors import WireError
+from gpudash.model.fleet import (
+    FleetHost,
+    FleetJob,
+    FleetRequest,
+    FleetSource,
+    SourceKind,
+    SourceState,
+)
+from gpudash.model.text import SafeText, clean
+
+_INTERVAL, _DEADLINE = 60.0, 20.0
+_KEPT_INTERVALS = 3
+"""How long an answer stands while there is no other: jobs end and their GPUs are given on."""
+
+
+class CommandSource:
+    """A source whose commands print all that it knows; see `fleet.source.Source`.
+
+    While they fail, the last answer is given for three intervals, and then nothing.
+    """
+
+    def __init__(
+        self,
+        kind: SourceKind,
+        commands: Sequence[Sequence[str]],
+        parse: Callable[..., tuple[Iterable[FleetHost], Iterable[FleetJob]]],
+        *,
+        interval: float = _INTERVAL,
+        deadline: float = _DEADLINE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Run the commands every so many seconds, each for `deadline` at most.
+
+        `parse` takes the lines that each of them printed, and raises WireError for what it does
+        not know.
+        """
+        self._kind, self._commands, self._parse = kind, commands, parse
+        self._interval, self._deadline, self._clock = interval, deadline, clock
+        self._due = clock()
+        self._run: Output | None = None
+        self._printed: list[list[bytes]] = []
+        self._read_at: float | None = None
+        self._message: SafeText | None = None
+        self._hosts: tuple[FleetHost, ...] = ()
+        self._jobs: tuple[FleetJob, ...] = ()
+        self._is_past = False
+
+    def descriptors(self) -> Iterable[int]:
+        """Return what can be read when there is something to do."""
+        descriptor = None if self._run is None else self._run.descriptor
+        return () if descriptor is None else (descriptor,)
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do."""
+        return max(0.0, self._due - self._clock()) if self._run is None else self._run.due_in()
+
+    def ask(self, request: FleetRequest) -> None:
+        """Note whether the present is shown: nothing is known of the past."""
+        self._is_past = request.at is not None
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+        run = self._run
+        if run is None:
+            if self._clock() >= self._due:
+                self._printed = []
+                self._start()
+            return
+        run.advance()
+        if run.failure is not None:
+            self._finish(f"{self._command[0]}: {run.failure}")
+        elif not run.is_running:
+            self._printed.append(run.lines)
+            if len(self._printed) < len(self._commands):
+                self._start()
+            else:
+                self._take()
+
+    def read(self) -> Reading:
+        """Return what is known now; never waits."""
+        age = None if self._read_at is None else self._clock() - self._read_at
+        is_over = age is None or age > _KEPT_INTERVALS * self._interval
+        is_failing = self._message is not None
+        state: SourceState = "starting" if age is None else "ok"
+        if is_failing:
+            state = "failed" if is_over else "stale"
+        report = FleetSource(
+            kind=self._kind,
+            name=SafeText(self._commands[-1][0]),
+            state=state,
+            message=self._message,
+            age_seconds=age,
+            answering_hosts=0 if is_over else len(self._hosts),
+        )
+        if self._is_past or age is None or is_over:
+            return Reading(report=report)
+        # No one knows whether they still run while the command does not say so.
+        since = 0.0 if is_failing else age
+        jobs = [
+            replace(job, elapsed_seconds=job.elapsed_seconds + since)
+            if job.elapsed_seconds is not None and job.state == "RUNNING"
+            else job
+            for job in self._jobs
+        ]
+        hosts = [replace(host, age_seconds=age) for host in self._hosts]
+        return Reading(report=report, hosts=tuple(hosts), jobs=tuple(jobs))
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End what runs; waits so long at most for its death."""
+        run, self._run = self._run, None
+        self._due = inf
+        if run is not None:
+            run.close(wait_seconds)
+
+    @property
+    def _command(self) -> Sequence[str]:
+        """The command that runs."""
+        return self._commands[len(self._printed)]
+
+    def _start(self) -> None:
+        """Start the next command."""
+        self._run = Output(self._command, self._deadline, clock=self._clock)
+        self._run.start()
+
+    def _take(self) -> None:
+        """Read all that the commands have printed."""
+        try:
+            hosts, jobs = self._parse(*self._printed)
+        except WireError as error:
+            self._finish(str(error))
+            return
+        self._hosts, self._jobs, self._read_at = tuple(hosts), tuple(jobs), self._clock()
+        self._finish(None)
+
+    def _finish(self, problem: str | None) -> None:
+        """Wait for the next time."""
+        self._message = None if problem is None else clean(problem)
+        self._run, self._printed = None, []
+        self._due = self._clock() + self._interval
