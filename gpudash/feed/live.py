@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
@@ -26,12 +26,8 @@ _DEATH_SECONDS = 0.1
 _Status = tuple[FeedState, str | None, int | None, bool]
 
 
-class LiveFeed(Generic[D]):
-    """The documents of one collector command, which is started again when it dies or hangs.
-
-    Its environment is ours and `environ`. `forked` is a collector that runs already, and is the
-    first.
-    """
+class LiveFeed(Supervisor[D]):
+    """The documents of one collector command, delivered on an event loop."""
 
     def __init__(
         self,
@@ -46,7 +42,7 @@ class LiveFeed(Generic[D]):
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._supervisor = Supervisor(
+        super().__init__(
             argv,
             interval,
             decode,
@@ -65,37 +61,12 @@ class LiveFeed(Generic[D]):
         self._on_change: Callable[[], None] = _nothing
 
     @property
-    def latest(self) -> D | None:
-        """The last snapshot that arrived."""
-        return self._supervisor.latest
-
-    @property
-    def latest_line(self) -> bytes:
-        """The line that the latest snapshot was decoded from."""
-        return self._supervisor.latest_line
-
-    @property
-    def preview(self) -> D | None:
-        """A brief snapshot until the first whole one arrives."""
-        return self._supervisor.brief
-
-    @property
     def error(self) -> str | None:
         """The last line of a collector that ended, or what else went wrong since a snapshot."""
-        failure = self._supervisor.failure
+        failure = self.failure
         if isinstance(failure, CollectorError):
             return f"gpudash: {failure}"
         return None if failure is None else str(failure)
-
-    @property
-    def exit_status(self) -> int | None:
-        """Status of the last collector that ended, negative for a signal; None if all is well."""
-        return self._supervisor.exit_status
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two snapshots."""
-        return self._supervisor.interval
 
     @property
     def collector(self) -> LiveFeed[D]:
@@ -107,31 +78,22 @@ class LiveFeed(Generic[D]):
         """This feed is no recording."""
 
     @property
-    def age(self) -> float:
-        """Seconds since the last snapshot arrived, or since the start if none did."""
-        return self._supervisor.age
-
-    @property
     def state(self) -> FeedState:
         """What the collector is doing, as far as its silence shows."""
-        if self._supervisor.is_released:
+        if self.is_released:
             return FeedState.RELEASED
-        if self._supervisor.is_restarting or not self._supervisor.is_running:
+        if self.is_restarting or not self.is_running:
             return FeedState.RESTARTING
-        if self.age > self._supervisor.stale_after:
+        if self.age > self.stale_after:
             return FeedState.STALE
         return FeedState.LIVE if self.latest else FeedState.STARTING
-
-    def start(self) -> None:
-        """Start the collector; what it prints waits in its pipe until `poll` or `attach`."""
-        self._supervisor.start()
 
     def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
         if self._loop is None:
             if self.latest is None and self.preview is None:
-                self._supervisor.wait(timeout_seconds)
-            self._supervisor.advance()
+                self.wait(timeout_seconds)
+            self.advance()
         return self.latest or self.preview
 
     def attach(
@@ -143,31 +105,27 @@ class LiveFeed(Generic[D]):
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval, from now on."""
-        self._supervisor.change_interval(seconds)
+        super().change_interval(seconds)
         self._update()
-
-    def ask(self, request: bytes) -> None:
-        """Send a line to the collector, and to each one that replaces it."""
-        self._supervisor.ask(request)
 
     def release(self) -> None:
         """Release the GPUs: end the collector, and start none until `resume`."""
-        self._supervisor.release()
+        super().release()
         self._update()
 
     def resume(self) -> None:
         """Collect again after `release`; else replace the collector at once."""
-        self._supervisor.resume()
+        super().resume()
         self._update()
 
     def stop(self) -> None:
         """Kill the collector, wait a moment at most for it to die, and deliver nothing more."""
         self._on_snapshots, self._on_change = _ignore, _nothing
-        self._supervisor.close(_DEATH_SECONDS)
+        self.close(_DEATH_SECONDS)
         self._update()
 
     def _advance(self) -> None:
-        for sample in self._supervisor.advance():
+        for sample in self.advance():
             self._on_snapshots([sample], False)
         self._update()
 
@@ -182,8 +140,8 @@ class LiveFeed(Generic[D]):
             self._on_change()
 
     def _watch(self, loop: AbstractEventLoop) -> None:
-        descriptor = self._supervisor.descriptor
-        watched = None if descriptor is None else (self._supervisor.pid, descriptor)
+        descriptor = self.descriptor
+        watched = None if descriptor is None else (self.pid, descriptor)
         if watched != self._watched:
             # The new pipe may have the number of the old one, which is closed.
             if self._watched is not None:
@@ -193,7 +151,7 @@ class LiveFeed(Generic[D]):
             self._watched = watched
         if self._timer is not None:
             self._timer.cancel()
-        seconds = self._supervisor.due_in()
+        seconds = self.due_in()
         self._timer = None if seconds == inf else loop.call_later(seconds, self._advance)
 
 

@@ -286,7 +286,7 @@ class Supervisor(LineSupervisor, Generic[D]):
         super().__init__(interval, limits or LIMITS, clock)
         self.latest: D | None = None
         self.latest_line = b""
-        self.brief: D | None = None
+        self.preview: D | None = None
         """The brief snapshot of a collector that has given no other yet: for the eye alone."""
         self.failure: GpudashError | None = None
         """What went wrong since the last sample."""
@@ -388,7 +388,7 @@ class Supervisor(LineSupervisor, Generic[D]):
             line = self._encode(snapshot)
         self.received_at = self._clock()
         is_brief = isinstance(snapshot, Snapshot) and snapshot.brief
-        self.brief = snapshot if is_brief and self.latest is None else None
+        self.preview = snapshot if is_brief and self.latest is None else None
         if is_brief:
             return None
         self.latest, self.latest_line = snapshot, line

@@ -116,7 +116,7 @@ BRIEF = encode(replace(make_snapshot(1), brief=True)).decode()
 
 def test_a_brief_snapshot_is_no_sample(collectors: Collectors, clock: Clock) -> None:
     supervisor = collectors.start(f"print({BRIEF!r}, flush=True); time.sleep(60)", clock)
-    while supervisor.brief is None:
+    while supervisor.preview is None:
         supervisor.wait(60.0)
         assert supervisor.advance() == []
     assert supervisor.latest is None
@@ -133,5 +133,5 @@ def test_a_brief_snapshot_gives_way_to_the_first_whole_one(
         supervisor.wait(60.0)
         samples += supervisor.advance()
     assert [sample.snapshot.brief for sample in samples] == [False]
-    assert supervisor.brief is None
+    assert supervisor.preview is None
     assert supervisor.latest is samples[-1].snapshot
