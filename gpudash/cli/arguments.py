@@ -22,9 +22,9 @@ from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Parser, command_parser, declare, given, refuse_before
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.feed.collector import is_controlled
+from gpudash.fleet.sources import DEFAULT_DEMO, DEMO_OF_ONE, OPTIONS
 from gpudash.model.errors import UsageError
 
-_DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
 _DEMO_NAME = r"[a-z][a-z0-9-]*"
 """What a file with a suffix and a PID are not."""
@@ -79,40 +79,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "LEVEL",
         "help": "with --on-finding: minimum level, info, warn (default) or critical",
     },
-    "host": {
-        "action": "append",
-        "metavar": "NAMES",
-        "help": "hosts to reach by ssh: lab7, gpu[01-16], @group, slurm:PARTITION, slurm:JOBID",
-    },
-    "hosts-file": {"metavar": "FILE", "help": "hosts to reach by ssh, one a line"},
-    "ssh-config": {"metavar": "FILE", "help": "ssh's configuration, as with ssh -F"},
-    "prometheus": {
-        "nargs": "?",
-        "const": "",
-        "action": "append",
-        "metavar": "URL",
-        "help": "hosts that a Prometheus knows; without a URL those of GPUDASH_PROMETHEUS or the "
-        "settings",
-    },
-    "scrape": {
-        "nargs": "?",
-        "const": "",
-        "action": "append",
-        "metavar": "URLS",
-        "help": "hosts of exporters, read without a Prometheus: http://n1:9400,http://n2:9400; "
-        "without URLs those of GPUDASH_SCRAPE or the settings",
-    },
     "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
-    "demo": {
-        "nargs": "?",
-        "const": _DEFAULT_DEMO,
-        "metavar": "NAME",
-        "help": f"simulate a host ({_DEFAULT_DEMO})",
-    },
+    **OPTIONS,
+    "demo": {**OPTIONS["demo"], "help": DEMO_OF_ONE},
 }
-
-MANY_DEMOS = f"simulate a host ({_DEFAULT_DEMO}), or many: fleet, fleet-64x8"
-"""Help for --demo where many hosts will do as well."""
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
@@ -124,6 +94,11 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
         text = helps.get(name.replace("-", "_"), _SHARED[name].get("help"))
         declared = {**_SHARED[name], "help": text, "default": argparse.SUPPRESS}
         parser.add_argument(f"--{name}", **declared)
+
+
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all sources of many hosts to a command, as `add_shared` does."""
+    add_shared(parser, *OPTIONS, demo=OPTIONS["demo"]["help"])
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -189,7 +164,7 @@ def _with_bare_demo(name: str, *words: str) -> list[str]:
     for index, (word, following) in enumerate(pairwise(words)):
         is_bare = word == "--demo" and not re.fullmatch(_DEMO_NAME, following)
         if is_bare and name in ("record", "kill"):
-            found[index] += f"={_DEFAULT_DEMO}"
+            found[index] += f"={DEFAULT_DEMO}"
     return found
 
 
@@ -264,15 +239,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--pid", metavar="PIDS", help="with --once: only these processes: 4242,77")
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, metavar="S", help=text)
-    for name in ("host", "hosts-file", "ssh-config", "prometheus", "scrape"):
-        add(f"--{name}", **_SHARED[name])
+    for name, declared in OPTIONS.items():
+        add(f"--{name}", **declared)
     text = "many hosts: only the GPUs that fit: 'idle>1h mem>10G', 'host:gpu01 model:h100'"
     add("--where", metavar="EXPR", help=text)
     for name in ("on-finding", "level"):
         add(f"--{name}", **_SHARED[name])
     for name in ("timeout", "gpu", "show-secrets", "pcie-throughput", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
-    add("--demo", **{**_SHARED["demo"], "help": MANY_DEMOS})
     add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")
     add("--bell", action="store_true", help="ring the terminal when a critical finding appears")
     for name in ("no-config", "read-only", "ascii"):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import collector_words, has_color, is_ascii, judgement
 from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
+from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
 from gpudash.system.memory import give_back_large
@@ -21,23 +22,14 @@ from gpudash.system.memory import give_back_large
 if TYPE_CHECKING:
     from gpudash.config.settings import FleetSettings, Settings
     from gpudash.fleet.collector import Collector
-    from gpudash.fleet.prometheus.endpoint import Endpoint
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
     from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import FindingLevel
 
-_URLS, _SCRAPED, _TOKEN = "GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE", "GPUDASH_PROM_TOKEN"
-_NOT_FOR_EXPORTERS = (
-    f"{_TOKEN} and the credentials in [fleet] are not for exporters: "
-    "see [exporters] in the settings"
-)
-_SSH_INTERVAL, _SERVER_INTERVAL = 2.0, 10.0
 _ONCE_SECONDS = 30.0
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
 """For so long after a start or a request, what arrives is printed at once, at most so often."""
-_DEMO = re.compile(r"fleet(?:-(\d{1,4})x(\d{1,2}))?")
-_DEMO_HOSTS, _DEMO_GPUS = 1000, 8
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
@@ -45,10 +37,10 @@ _WAIT_SECONDS = 1.0
 
 def settings(options: argparse.Namespace) -> FleetSettings:
     """Return the settings of many hosts; raises UsageError for mistakes in them."""
-    return _settings(options).fleet
+    return all_settings(options).fleet
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def all_settings(options: argparse.Namespace) -> Settings:
     """Return the settings; raises UsageError for mistakes in those of many hosts."""
     from gpudash.config import Choices, Settings, load, path
 
@@ -65,30 +57,19 @@ def interval(options: argparse.Namespace) -> float:
     """Return the seconds between two snapshots: a Prometheus has nothing new so soon."""
     if options.interval is not None:
         return float(options.interval)
-    is_slow = options.prometheus is not None and not names_hosts(options)
-    return _SERVER_INTERVAL if is_slow else _SSH_INTERVAL
-
-
-def names_hosts(options: argparse.Namespace) -> bool:
-    """Whether hosts are to be reached by ssh."""
-    return options.host is not None or options.hosts_file is not None
+    return min(kind.interval for kind in SOURCES.values() if kind.is_asked(options))
 
 
 def command(options: argparse.Namespace) -> list[str]:
     """Return the command that prints snapshots of many hosts: gpudash itself, in `environment`."""
     words = collector_words()
-    for name in options.host or ():
-        words.append(f"--host={name}")
-    if options.hosts_file is not None:
-        words.append(f"--hosts-file={os.path.abspath(options.hosts_file)}")
-    if options.ssh_config is not None:
-        words.append(f"--ssh-config={options.ssh_config}")
-    if options.prometheus is not None:
-        words.append("--prometheus")
-    if options.scrape is not None:
-        words.append("--scrape")
-    if options.demo is not None:
-        words.append(f"--demo={options.demo}")
+    for kind in SOURCES.values():
+        for name in (*kind.options, *kind.more):
+            value = getattr(options, dest(name))
+            if value is None:
+                continue
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{name}"] if kind.variable else [f"--{name}={each}" for each in values]
     if options.no_config:
         words.append("--no-config")
     return words
@@ -96,9 +77,12 @@ def command(options: argparse.Namespace) -> list[str]:
 
 def environment(options: argparse.Namespace) -> dict[str, str]:
     """Return the variables of that command: URLs, which may hold a password."""
-    scraped = ",".join(options.scrape or ()).split(",")
-    named = {_URLS: options.prometheus or (), _SCRAPED: scraped}
-    return {name: " ".join(filter(None, urls)) for name, urls in named.items() if any(urls)}
+    found = {}
+    for kind in SOURCES.values():
+        if kind.variable is not None and kind.is_asked(options):
+            values = (value for name in kind.options for value in getattr(options, dest(name)))
+            found[kind.variable] = " ".join(filter(None, values))
+    return {name: text for name, text in found.items() if text}
 
 
 def check(options: argparse.Namespace) -> None:
@@ -110,93 +94,12 @@ def open_collector(options: argparse.Namespace) -> Collector:
     """Return all that the options name as one; raises UsageError."""
     from gpudash.fleet.collector import Collector
 
-    return Collector(list(_sources(options, _settings(options))))
-
-
-def _sources(options: argparse.Namespace, known: Settings) -> Iterator[Source]:
-    if options.demo is not None:
-        yield _demo(options.demo)
-    if names_hosts(options):
-        yield _ssh(options, known.fleet)
-    if options.prometheus is not None:
-        from gpudash.fleet.prometheus.source import PrometheusSource
-
-        urls = _urls(options.prometheus, _URLS, known.fleet.prometheus, "--prometheus", "fleet")
-        for url in urls:
-            yield PrometheusSource(_prometheus(url, known.fleet))
-    if options.scrape is not None:
-        from gpudash.fleet.scrape import ScrapeSource
-
-        given = ",".join(options.scrape).split(",")
-        urls = _urls(given, _SCRAPED, known.exporters.urls, "--scrape", "exporters")
-        yield ScrapeSource([_exporter(url, known) for url in urls])
-    if options.demo is None:
-        from gpudash.fleet import slurm
-        from gpudash.fleet.command import CommandSource
-
-        if slurm.is_here():
-            yield CommandSource("slurm", slurm.COMMANDS, slurm.read)
-
-
-def _ssh(options: argparse.Namespace, known: FleetSettings) -> Source:
-    from gpudash.fleet.ssh_source import SshSource
-
-    hosts = hosts_of(options, known)
-    seconds = options.interval or _SSH_INTERVAL
-    return SshSource(hosts, interval=seconds, config=options.ssh_config, gpudash=known.remote)
-
-
-def hosts_of(options: argparse.Namespace, known: FleetSettings) -> dict[str, str | None]:
-    """Return the hosts that are named, each with its group; raises UsageError."""
-    from gpudash.fleet.names import expand
-
-    files = () if options.hosts_file is None else (options.hosts_file,)
-    return expand(options.host or (), files=files, groups=known.groups)
-
-
-def _demo(name: str) -> Source:
-    from gpudash.fleet.demo import DemoSource
-
-    match = _DEMO.fullmatch(name)
-    if match is None:
-        raise UsageError(f"--demo {name!r}: expected fleet or fleet-HOSTSxGPUS, such as fleet-64x8")
-    return DemoSource(int(match[1] or _DEMO_HOSTS), int(match[2] or _DEMO_GPUS))
-
-
-def _urls(
-    given: Sequence[str], variable: str, known: Sequence[str], option: str, section: str
-) -> tuple[str, ...]:
-    """Return the URLs that are given, else those of the environment, else of the settings."""
-    found = [url for url in given if url] or os.environ.get(variable, "").split() or known
-    if not found:
-        places = f"here, in {variable} or in the settings [{section}]"
-        raise UsageError(f"{option} needs a URL, {places}")
-    for url in found:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{option} {url!r}: expected a URL such as http://127.0.0.1:9090")
-    return tuple(dict.fromkeys(found))
-
-
-def _prometheus(url: str, known: FleetSettings) -> Endpoint:
-    from msgspec.structs import replace
-
-    from gpudash.fleet.prometheus.endpoint import endpoint
-
-    found = endpoint(url, known, known.prometheus, token=os.environ.get(_TOKEN))
-    return replace(found, host_label=known.host_label)
-
-
-def _exporter(url: str, known: Settings) -> Endpoint:
-    from msgspec.structs import replace
-
-    from gpudash.fleet.prometheus.endpoint import endpoint, has_credentials
-
-    own = known.exporters
-    found = replace(endpoint(url, own, own.urls), host_label=known.fleet.host_label)
-    has_others = _TOKEN in os.environ or has_credentials(known.fleet)
-    if has_others and not has_credentials(own):
-        return replace(found, withheld=_NOT_FOR_EXPORTERS)
-    return found
+    known = all_settings(options)
+    sources: list[Source] = []
+    for kind in SOURCES.values():
+        if not kind.options or kind.is_asked(options):
+            sources += import_module(kind.module).opened(options, known)
+    return Collector(sources)
 
 
 # A line per interval

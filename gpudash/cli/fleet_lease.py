@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import NONE, GpuRequest
-from gpudash.cli.fleet import hosts_of, settings
+from gpudash.cli.fleet import settings
 from gpudash.cli.verbs.pick import value
 from gpudash.feed.sampler import sampling
 from gpudash.feed.supervisor import Limits, Supervisor, wait
 from gpudash.fleet import ssh
+from gpudash.fleet.ssh_source import hosts_of
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot

@@ -1,13 +1,13 @@
 """What gpudash does without a command: show the screen, or print what its options request."""
 
 # Annotations are not postponed: NamedTuple would compile each of them, at every start.
-import re
 from argparse import Action, Namespace
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES, query_name
+from gpudash.fleet.sources import OPTIONS, SOURCES, dest
 from gpudash.system import terminal
 from gpudash.system.imports import import_msgspec
 
@@ -15,9 +15,8 @@ _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host",
 _ONE_SHOT = frozenset(
     {"once", "gpu", "demo", "timeout", "filename", "replay", "at", "host", "ssh_config"}
 )
-_SOURCES = frozenset({"host", "hosts_file", "ssh_config", "prometheus", "scrape", "demo"})
+_SOURCES = frozenset(map(dest, OPTIONS))
 _FLEET = _SOURCES | {"where"}
-_ONE_HOST = r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*"
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
@@ -34,13 +33,7 @@ class Mode(NamedTuple):
 
 def is_fleet(options: Namespace) -> bool:
     """Whether the options are about many hosts."""
-    names: list[str] = options.host or []
-    is_named = (
-        any(getattr(options, name) is not None for name in ("hosts_file", "prometheus", "scrape"))
-        or (options.demo or "").partition("-")[0] == "fleet"
-        or len(names) > 1
-        or (len(names) == 1 and not re.fullmatch(_ONE_HOST, names[0]))
-    )
+    is_named = any(kind.is_asked(options) and kind.means_many(options) for kind in SOURCES.values())
     return is_named or (options.where is not None and options.replay is not None)
 
 

@@ -17,6 +17,7 @@ from gpudash.cli.options import (
     judgement,
     refuse,
 )
+from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
 from gpudash.system import terminal
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _WITHOUT_PROCESSES = ("csv", "prometheus")
 _OF_SOME_METRICS = ("table", "gpustat")
 _LIVE_ONLY = (
-    *("demo", "host", "hosts_file", "prometheus", "scrape"),
+    *(dest(name) for kind in SOURCES.values() for name in kind.options),
     *("timeout", "show_secrets", "pcie_throughput"),
 )
 

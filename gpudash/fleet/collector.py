@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
+from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import Fits, fitting, host_rows, names_of
 from gpudash.model.fleet import (
     FleetDevice,
@@ -30,8 +31,6 @@ from gpudash.model.fleet import (
 from gpudash.model.text import SafeText, clean
 
 _S = TypeVar("_S", bound=Struct)
-_ANNOTATES = "slurm"
-"""The kind of source that knows about hosts, but not which are to be shown."""
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
 """What stays that of the fresher source."""
 _LASTING = frozenset(
@@ -82,7 +81,7 @@ def has_answer(readings: Iterable[Reading]) -> bool:
         reading.report.state == "failed"
         or any(host.state != "connecting" for host in reading.hosts)
         for reading in readings
-        if reading.report.kind != _ANNOTATES
+        if reading.report.kind not in ANNOTATING
     )
 
 
@@ -101,13 +100,13 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     merger = _Merger([reading.report for reading in readings])
     jobs: dict[tuple[str, str], FleetJob] = {}
     for number, reading in enumerate(readings):
-        if reading.report.kind != _ANNOTATES:
+        if reading.report.kind not in ANNOTATING:
             merger.add(number, reading.hosts)
         for job in reading.jobs:
             known = jobs.get((job.kind, job.id))
             jobs[job.kind, job.id] = job if known is None else filled(known, job)
     for reading in readings:
-        if reading.report.kind == _ANNOTATES:
+        if reading.report.kind in ANNOTATING:
             merger.annotate(reading.hosts)
     moments = [reading.at for reading in readings if reading.at is not None]
     return FleetSnapshot(

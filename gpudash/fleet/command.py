@@ -16,7 +16,6 @@ from gpudash.model.fleet import (
     FleetJob,
     FleetRequest,
     FleetSource,
-    SourceKind,
     SourceState,
 )
 from gpudash.model.text import SafeText, clean
@@ -34,7 +33,7 @@ class CommandSource:
 
     def __init__(
         self,
-        kind: SourceKind,
+        kind: str,
         commands: Sequence[Sequence[str]],
         parse: Callable[..., tuple[Iterable[FleetHost], Iterable[FleetJob]]],
         *,

@@ -6,8 +6,10 @@ computed like the present.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,6 +22,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.source import Reading
 from gpudash.model.device import device_label
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
     FleetChart,
@@ -32,6 +35,8 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.text import SafeText, clean
 
+_NAME = re.compile(r"fleet(?:-(\d{1,4})x(\d{1,2}))?")
+_HOSTS, _GPUS = 1000, 8
 _BLOCK, _RACK = 8, 16
 _SLOT = 6 * 3600.0
 """How long jobs of a block of hosts run."""
@@ -78,6 +83,16 @@ class _Task(NamedTuple):
     kind: str
     level: float
     since: float
+
+
+def opened(options: Namespace, _settings: object) -> Iterator[DemoSource]:
+    """Yield the fleet that --demo names; raises UsageError for another name."""
+    match = _NAME.fullmatch(options.demo)
+    if match is None:
+        raise UsageError(
+            f"--demo {options.demo!r}: expected fleet or fleet-HOSTSxGPUS, such as fleet-64x8"
+        )
+    yield DemoSource(int(match[1] or _HOSTS), int(match[2] or _GPUS))
 
 
 class DemoSource:

@@ -5,17 +5,21 @@ Exporters have no past: GPUs that were lost before the start are not known to be
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from urllib.parse import urlsplit
 
 from msgspec import Raw, json
+from msgspec.structs import replace
 
+from gpudash.config.settings import Settings
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, known_series
-from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, has_credentials, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
@@ -35,11 +39,30 @@ _PATIENCE = 1.0
 """How long a page is waited for by those that have arrived."""
 _DEFAULT_PATH = "/metrics"
 _JOB = "scrape"
+_WITHHELD = (
+    f"{TOKEN} and the credentials in [fleet] are not for exporters: see [exporters] in the settings"
+)
 _MISSING = "--scrape needs a library that is not installed: pip install 'gpudash[scrape]'"
 
 
 _Sample = tuple[dict[str, str], float]
 _Samples = dict[str, list[_Sample]]
+
+
+def opened(options: Namespace, settings: Settings) -> Iterator[ScrapeSource]:
+    """Yield the source of all exporters; raises UsageError."""
+    own = settings.exporters
+    found = urls("scrape", options.scrape, own.urls, "exporters", separator=",")
+    yield ScrapeSource([_exporter(url, settings) for url in found])
+
+
+def _exporter(url: str, known: Settings) -> Endpoint:
+    own = known.exporters
+    found = replace(endpoint(url, own, own.urls), host_label=known.fleet.host_label)
+    has_others = TOKEN in os.environ or has_credentials(known.fleet)
+    if has_others and not has_credentials(own):
+        return replace(found, withheld=_WITHHELD)
+    return found
 
 
 class _Page:

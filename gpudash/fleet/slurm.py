@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.fleet.command import CommandSource
 from gpudash.fleet.names import expand
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError, WireError
@@ -69,6 +71,12 @@ _CONFIGURATIONS = (
     "/run/slurm/conf/slurm.conf",
     "/usr/local/etc/slurm.conf",
 )
+
+
+def opened(options: Namespace, _settings: object) -> Iterator[CommandSource]:
+    """Yield the source where there is a Slurm, which knows no simulated hosts."""
+    if options.demo is None and is_here():
+        yield CommandSource("slurm", COMMANDS, read)
 
 
 def is_here() -> bool:

@@ -10,22 +10,26 @@ from __future__ import annotations
 import heapq
 import os
 import select
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from math import inf
 
 from msgspec import Struct
 
+from gpudash.config.settings import FleetSettings, Settings
 from gpudash.feed.collector import reap
 from gpudash.feed.supervisor import Output
 from gpudash.fleet import ssh
+from gpudash.fleet.names import expand
 from gpudash.fleet.source import Reading
 from gpudash.fleet.ssh_host import Clock, SshHost, SshLimits, boot_clock, jump_of
 from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
 from gpudash.model.text import clean
 
+_INTERVAL = 2.0
 _SWEPT_DOCUMENTS = 2
 """Rates are those between two samples."""
 _BLOCKED_SECONDS = 0.1
@@ -51,6 +55,23 @@ class Pacing(Struct, frozen=True, kw_only=True):
     """For `ssh -G`, which may look up names."""
 
 
+def opened(options: Namespace, settings: Settings) -> Iterator[SshSource]:
+    """Yield the source of the hosts that are named; raises UsageError for wrong names."""
+    known = settings.fleet
+    yield SshSource(
+        hosts_of(options, known),
+        interval=options.interval or _INTERVAL,
+        config=options.ssh_config,
+        gpudash=known.remote,
+    )
+
+
+def hosts_of(options: Namespace, known: FleetSettings) -> dict[str, str | None]:
+    """Return the hosts that are named, each with its group; raises UsageError."""
+    files = () if options.hosts_file is None else (options.hosts_file,)
+    return expand(options.host or (), files=files, groups=known.groups)
+
+
 class SshSource:
     """A source of hosts: see `fleet.source.Source`. Raises UsageError where there is no ssh."""
 
@@ -58,7 +79,7 @@ class SshSource:
         self,
         hosts: Mapping[str, str | None],
         *,
-        interval: float = 2.0,
+        interval: float = _INTERVAL,
         config: str | None = None,
         gpudash: str | None = None,
         limits: SshLimits | None = None,

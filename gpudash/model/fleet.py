@@ -43,7 +43,6 @@ HostState = Literal[
     "no-gpus",
     "garbled",
 ]
-SourceKind = Literal["ssh", "prometheus", "scrape", "demo", "slurm"]
 SourceState = Literal["ok", "starting", "stale", "failed"]
 JobKind = Literal["slurm", "kubernetes"]
 HostKey = tuple[str | None, str]
@@ -148,7 +147,8 @@ class FleetSource(Struct, frozen=True, kw_only=True):
     """Where hosts are known from, and how well that answers."""
 
     # fmt: off
-    kind: Annotated[SourceKind, _document(Unit.NONE, "ssh, prometheus, scrape, demo or slurm.")]
+    kind: Annotated[str, Meta(pattern="^[a-z][a-z0-9-]{0,31}$"), _document(Unit.NONE,
+        "ssh, prometheus, scrape, demo, slurm, ...")]
     name: Annotated[SafeText, _document(Unit.NONE, "Its URL without secrets, or the hosts asked.")]
     state: Annotated[SourceState, _document(Unit.NONE,
         "ok, starting, stale (it fails, what is shown is its last answer) or failed.")] = "ok"

@@ -13,7 +13,7 @@ def test_urls_go_to_the_collector_alone_and_not_by_its_command_line() -> None:
     assert not any("http" in word for word in fleet.command(options))
     assert fleet.environment(options) == {
         "GPUDASH_PROMETHEUS": "http://me:secret@one:9090 http://two:9090",
-        "GPUDASH_SCRAPE": "http://n1:9400 http://n2:9400",
+        "GPUDASH_SCRAPE": "http://n1:9400,http://n2:9400",
     }
     assert dict(os.environ) == before
 

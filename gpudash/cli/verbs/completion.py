@@ -11,7 +11,6 @@ from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
-_FILES = frozenset({"replay", "filename", "file", "hosts_file", "ssh_config"})
 _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 
 
@@ -29,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     whole = complete_parser()
     values = _values()
     for action in _actions(whole):
-        if action.dest in _FILES:
+        if action.metavar == "FILE":
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.choices is None and action.dest in values:
             # Checked later, by what takes time to import.

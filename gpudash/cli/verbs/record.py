@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gpudash.cli import fleet, modes
-from gpudash.cli.arguments import MANY_DEMOS, add_shared
+from gpudash.cli.arguments import add_shared, add_sources
 from gpudash.cli.options import DEFAULT_INTERVAL, refuse
 from gpudash.cli.remote import lines
 from gpudash.cli.signals import NotedSignals
@@ -46,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"with --max-size: number of older files to keep ({_DEFAULT_KEEP})"
     add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
     add_shared(parser, "on-finding", "level", "gpu", "pcie-throughput")
-    add_shared(parser, "demo", demo=MANY_DEMOS)
-    add_shared(parser, "host", "hosts-file", "ssh-config", "prometheus", "scrape")
+    add_sources(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from gpudash.fleet.health.survey import (
     rule,
     symptom,
 )
+from gpudash.fleet.sources import ANNOTATING
 from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import counted
@@ -110,8 +111,7 @@ def sources(survey: Survey) -> Iterator[Symptom]:
             )
             yield symptom(
                 SOURCE_FAILED,
-                # Hosts are not known from Slurm, only more about them.
-                "critical" if source.state == "failed" and source.kind != "slurm" else "warn",
+                "warn" if source.state == "stale" or source.kind in ANNOTATING else "critical",
                 f"{source.kind} {source.name} fails: {source.message or 'no answer'}; {shown}",
                 "See whether it answers and whether its address and credentials are right.",
                 subject=(source.kind, source.name),

@@ -16,8 +16,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from msgspec.structs import replace
 
 from gpudash.config.settings import Credentials
+from gpudash.fleet.sources import SOURCES
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
+
+TOKEN = "GPUDASH_PROM_TOKEN"
+"""The variable of a token for every Prometheus."""
 
 _PORTS = {"http": 80, "https": 443}
 _PUBLIC = frozenset({"ca_file", "plain_http"})
@@ -82,6 +86,30 @@ def endpoint(
         return found
     bare = replace(_bare(found), token=token)
     return replace(bare, withheld=_OTHERS) if has_credentials(settings) else bare
+
+
+def urls(
+    option: str,
+    given: Iterable[str],
+    known: Iterable[str],
+    section: str,
+    *,
+    separator: str | None = None,
+) -> tuple[str, ...]:
+    """Return the URLs that are given, else those of the environment, else of the settings.
+
+    A `separator` may stand between them. Raises UsageError for others, and where there are none.
+    """
+    variable = SOURCES[option].variable or ""
+    words = [*filter(None, given)] or os.environ.get(variable, "").split() or known
+    found = [url for word in words for url in word.split(separator) if url]
+    if not found:
+        places = f"here, in {variable} or in the settings [{section}]"
+        raise UsageError(f"--{option} needs a URL, {places}")
+    for url in found:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--{option} {url!r}: expected a URL such as http://127.0.0.1:9090")
+    return tuple(dict.fromkeys(found))
 
 
 def permitted(endpoint: Endpoint, address: Address, *, has_login: bool) -> Endpoint:

@@ -7,18 +7,23 @@ new XID error) is asked for once and remembered from then on.
 
 from __future__ import annotations
 
+import os
 import time
+from argparse import Namespace
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
+from gpudash.config.settings import Settings
 from gpudash.fleet.prometheus.charts import Chart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, known_series
-from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
@@ -51,6 +56,14 @@ _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
+
+
+def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]:
+    """Yield a source a URL; raises UsageError."""
+    known = settings.fleet
+    for url in urls("prometheus", options.prometheus, known.prometheus, "fleet"):
+        found = endpoint(url, known, known.prometheus, token=os.environ.get(TOKEN))
+        yield PrometheusSource(replace(found, host_label=known.host_label))
 
 
 class _Task:

@@ -14,6 +14,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
+from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
     Fits,
     GpuRow,
@@ -45,7 +46,6 @@ from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
 
-_WITH_PAST = frozenset({"prometheus", "demo"})
 METRICS = (
     "gpu_utilization_percent",
     "memory_used_bytes",
@@ -209,7 +209,7 @@ class FleetModel:
     def has_past(self) -> bool:
         """Whether a source knows instants from before it was watched, and can be asked."""
         return self.feed.player is None and any(
-            source.kind in _WITH_PAST for source in self.snapshot.sources
+            source.kind in WITH_PAST for source in self.snapshot.sources
         )
 
     # What the collector is asked for
@@ -227,7 +227,7 @@ class FleetModel:
         """Return the chart of all GPUs, none where no source has it."""
         if not self.has_past or self.time.asked is not None:
             return ()
-        pasts = [source for source in self.snapshot.sources if source.kind in _WITH_PAST]
+        pasts = [source for source in self.snapshot.sources if source.kind in WITH_PAST]
         # The means of two servers are not the mean of all.
         if len(pasts) != 1:
             return ()

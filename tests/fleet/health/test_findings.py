@@ -16,7 +16,6 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
     HostState,
-    SourceKind,
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
@@ -126,7 +125,7 @@ def test_finds_hosts_that_do_not_answer(state: HostState) -> None:
 def test_only_a_host_with_an_exporter_is_to_have_it_restarted() -> None:
     advice = {}
     for kind in ("ssh", "prometheus"):
-        source = FleetSource(kind=kind, name=SafeText("a"))  # type: ignore[arg-type]
+        source = FleetSource(kind=kind, name=SafeText("a"))
         found = rules_of(fleet(host("a", state="stale"), sources=(source,)))
         advice[kind] = found["host-stale"].advice or ""
     assert "exporter" in advice["prometheus"]
@@ -238,7 +237,7 @@ def test_a_broken_host_is_drained_by_its_own_scheduler(job: str | None, command:
 
 
 @pytest.mark.parametrize("kind", ["slurm", "ssh"])
-def test_only_where_there_is_slurm_it_is_asked_for_a_host_that_is_down(kind: SourceKind) -> None:
+def test_only_where_there_is_slurm_it_is_asked_for_a_host_that_is_down(kind: str) -> None:
     source = FleetSource(kind=kind, name=SafeText("x"))
     advice = rules_of(fleet(host("a", state="down"), sources=(source,)))["host-down"].advice
     assert advice is not None

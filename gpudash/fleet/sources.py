@@ -1,0 +1,126 @@
+"""The kinds of sources of many hosts: the options of each, and the module that opens it.
+
+Every start reads this table: what a source imports is imported when it is asked for.
+"""
+
+# Annotations are not postponed: NamedTuple would compile each of them, at every start.
+import re
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Options = Mapping[str, dict[str, Any]]
+"""Options by their names, as argparse declares them; None where they are not given."""
+_NONE: Options = {}
+
+_ONE_HOST = r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*"
+DEFAULT_DEMO = "dgx-h100"
+DEMO_OF_ONE = f"simulate a host ({DEFAULT_DEMO})"
+"""Help for --demo where many hosts will not do."""
+
+
+class SourceKind(NamedTuple):
+    """A kind of source. Its module has `opened(options, settings)`, which yields its sources."""
+
+    module: str
+    options: Options = _NONE
+    """Those that ask for it; without any it is opened beside the others, and decides itself."""
+    more: Options = _NONE
+    """Those that have an effect beside them."""
+    variable: str | None = None
+    """By which a collector gets the values of its options, as they may be secret."""
+    means_many: Callable[[Namespace], bool] = lambda _: True
+    """Whether an option that was given is about many hosts, and not about one."""
+    interval: float = 2.0
+    """Seconds between two snapshots, unless the user has chosen."""
+    has_past: bool = False
+    """Whether it knows instants from before it was watched."""
+    annotates: bool = False
+    """Whether it knows more about hosts, but not which are to be shown."""
+
+    def is_asked(self, options: Namespace) -> bool:
+        """Whether one of its options was given."""
+        return any(getattr(options, dest(name)) is not None for name in self.options)
+
+
+def dest(option: str) -> str:
+    """Return the name of an option in the namespace."""
+    return option.replace("-", "_")
+
+
+def _names_many(options: Namespace) -> bool:
+    names: list[str] = options.host or []
+    is_one = len(names) == 1 and re.fullmatch(_ONE_HOST, names[0])
+    return options.hosts_file is not None or not is_one
+
+
+def _urls(metavar: str, text: str) -> dict[str, Any]:
+    return {"nargs": "?", "const": "", "action": "append", "metavar": metavar, "help": text}
+
+
+SOURCES: Mapping[str, SourceKind] = {
+    "ssh": SourceKind(
+        "gpudash.fleet.ssh_source",
+        {
+            "host": {
+                "action": "append",
+                "metavar": "NAMES",
+                "help": "hosts to reach by ssh: lab7, gpu[01-16], @group, slurm:PARTITION, "
+                "slurm:JOBID",
+            },
+            "hosts-file": {"metavar": "FILE", "help": "hosts to reach by ssh, one a line"},
+        },
+        {"ssh-config": {"metavar": "FILE", "help": "ssh's configuration, as with ssh -F"}},
+        means_many=_names_many,
+    ),
+    "prometheus": SourceKind(
+        "gpudash.fleet.prometheus.source",
+        {
+            "prometheus": _urls(
+                "URL",
+                "hosts that a Prometheus knows; without a URL those of GPUDASH_PROMETHEUS or the "
+                "settings",
+            )
+        },
+        variable="GPUDASH_PROMETHEUS",
+        interval=10.0,
+        has_past=True,
+    ),
+    "scrape": SourceKind(
+        "gpudash.fleet.scrape",
+        {
+            "scrape": _urls(
+                "URLS",
+                "hosts of exporters, read without a Prometheus: http://n1:9400,http://n2:9400; "
+                "without URLs those of GPUDASH_SCRAPE or the settings",
+            )
+        },
+        variable="GPUDASH_SCRAPE",
+    ),
+    "demo": SourceKind(
+        "gpudash.fleet.demo",
+        {
+            "demo": {
+                "nargs": "?",
+                "const": DEFAULT_DEMO,
+                "metavar": "NAME",
+                "help": f"{DEMO_OF_ONE}, or many: fleet, fleet-64x8",
+            }
+        },
+        means_many=lambda options: options.demo.partition("-")[0] == "fleet",
+        has_past=True,
+    ),
+    "slurm": SourceKind("gpudash.fleet.slurm", annotates=True),
+}
+"""Every kind by its name in documents, in the order in which they are opened and their hosts are
+merged."""
+
+WITH_PAST = frozenset(name for name, kind in SOURCES.items() if kind.has_past)
+ANNOTATING = frozenset(name for name, kind in SOURCES.items() if kind.annotates)
+OPTIONS: Options = {
+    name: declared
+    for kind in SOURCES.values()
+    for options in (kind.options, kind.more)
+    for name, declared in options.items()
+}
+"""The options of all kinds."""
