@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib import import_module
 
 import pytest
@@ -12,7 +13,8 @@ from gpudash.cli.options import collector_words
 from gpudash.config import Settings
 from gpudash.fleet.sources import OPTIONS, SOURCES, SourceKind, dest
 
-VALUES = {"host": "gpu[1-2]", "demo": "fleet-2x2"}
+URL = "http://127.0.0.1:9"
+VALUES = {"host": "gpu[1-2]", "demo": "fleet-2x2", "prometheus": URL, "scrape": URL}
 """A value of an option that is about many hosts; any will do for the others."""
 ASKED = [kind for kind in SOURCES.values() if kind.options]
 
@@ -44,8 +46,12 @@ def test_options_of_a_source_are_about_many_hosts(
     assert fleet.interval(options) == kind.interval
 
 
-def test_every_kind_has_a_module_that_opens_it_and_a_name_for_documents() -> None:
-    assert all(callable(import_module(kind.module).opened) for kind in SOURCES.values())
+@pytest.mark.parametrize("name", [name for name, kind in SOURCES.items() if kind.options])
+def test_what_a_module_opens_is_of_its_kind(name: str) -> None:
+    first = next(iter(SOURCES[name].options))
+    options = parse([f"--{first}={VALUES.get(first, 'file')}"])
+    with closing(fleet.open_collector(options)) as collector:
+        assert collector.read()[0].report.kind == name
 
 
 def test_a_kind_without_options_is_opened_only_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
