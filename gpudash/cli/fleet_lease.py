@@ -95,58 +95,52 @@ def run_there(
     return ExitStatus.TOO_FEW_GPUS
 
 
-class _Asked:
+class _Asked(Supervisor[Snapshot]):
     """A host, and what it has answered so far."""
 
-    def __init__(self, host: str, supervisor: Supervisor[Snapshot], keep: int) -> None:
-        self.host, self.supervisor = host, supervisor
+    def __init__(self, host: str, argv: Sequence[str], interval: float, keep: int) -> None:
+        limits = Limits(retry=_ANSWER_SECONDS)
+        super().__init__(argv, interval, ssh.decode_line, limits=limits)
+        self.host = host
         self.samples: deque[Snapshot] = deque(maxlen=keep)
-        self.started_at: float | None = None
         self.why = f"no answer within {_ANSWER_SECONDS:.0f} s"
         self.is_over = False
 
-    def start(self) -> None:
-        """Connect."""
-        self.started_at = time.monotonic()
-        self.supervisor.start()
-
-    def advance(self) -> None:
+    def take(self) -> None:
         """Take what has arrived; it is over with enough samples, an error or too late."""
-        if self.started_at is None:
-            return
-        self.samples.extend(each.snapshot for each in self.supervisor.advance())
-        if self.supervisor.failure is not None and not self.supervisor.is_running:
-            self.why = str(self.supervisor.failure)
+        self.samples.extend(each.snapshot for each in self.advance())
+        if self.failure is not None and not self.is_running:
+            self.why = str(self.failure)
             self.samples.clear()
             self.is_over = True
         late = time.monotonic() - self.started_at > _ANSWER_SECONDS
         self.is_over |= late or len(self.samples) == self.samples.maxlen
         if self.is_over:
-            self.supervisor.close()
+            self.close()
 
 
 def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
     """Yield every host with its samples, or why there are none, in the order named."""
     known = settings(options)
-    hosts = hosts_of(options, known)
     interval, keep = sampling(options.window)
     asked = []
-    for host in hosts:
+    for host in hosts_of(options, known):
         argv = ssh.stream_command(host, config=options.ssh_config, gpudash=known.remote)
-        limits = Limits(retry=_ANSWER_SECONDS)
-        asked.append(_Asked(host, Supervisor(argv, interval, ssh.decode_line, limits=limits), keep))
+        asked.append(_Asked(host, argv, interval, keep))
+    new, started = deque(asked), list[_Asked]()
     try:
-        while waiting := [each for each in asked if not each.is_over]:
-            connecting = [e for e in waiting if e.started_at is not None and not e.samples]
-            new = [each for each in waiting if each.started_at is None]
-            for each in new[: ssh.HANDSHAKES - len(connecting)]:
-                each.start()
-            started = [each.supervisor for each in waiting if each.started_at is not None]
+        while new or started:
+            connecting = sum(not each.samples for each in started)
+            while new and connecting < ssh.HANDSHAKES:
+                started.append(new.popleft())
+                started[-1].start()
+                connecting += 1
             seconds = min([_MAX_WAIT_SECONDS, *(each.due_in() for each in started)])
             wait(seconds, *(each.descriptor for each in started))
-            for each in waiting:
-                each.advance()
+            for each in started:
+                each.take()
+            started = [each for each in started if not each.is_over]
     finally:
         for each in asked:
-            each.supervisor.close()
+            each.close()
     yield from asked

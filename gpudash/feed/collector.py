@@ -113,7 +113,7 @@ def spawn(
     *,
     is_controlled: bool = True,
     is_own_session: bool = True,
-) -> CollectorProcess:
+) -> Child:
     """Start a command whose environment is ours and `environ`; raises OSError.
 
     A controlled collector ends with its stdin; any other command can ask nothing, and dies with us.
@@ -121,7 +121,7 @@ def spawn(
     from subprocess import DEVNULL, PIPE, Popen
 
     control = CONTROLLED if is_controlled else _UNATTENDED
-    return CollectorProcess(
+    return Child(
         Popen(
             argv,
             env={**os.environ, **control, **environ},
@@ -146,8 +146,8 @@ def _dying_with_us() -> Callable[[], None] | None:
     return lambda: fork.end_with_parent(parent)
 
 
-class CollectorProcess:
-    """A child in a session of its own, read without ever blocking, abandoned without waiting.
+class Child:
+    """A child that is read without ever blocking, and abandoned without waiting for its death.
 
     Without a `line_limit` in bytes, that of each line is `LINE_LIMIT` or `FLEET_LINE_LIMIT`.
     """

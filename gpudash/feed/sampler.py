@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Any
 
 from gpudash.feed.protocol import D
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
@@ -130,7 +130,7 @@ def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
     return Sampler(argv, interval=interval, keep=keep)
 
 
-class LineStream(Generic[D]):
+class LineStream(Supervisor[D]):
     """The lines of a collector, byte for byte; `problem` reports a time without any.
 
     Raises GpudashError, with the collector's own last line and status, if it never gives any.
@@ -146,56 +146,39 @@ class LineStream(Generic[D]):
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collector = Supervisor(
-            argv, interval, decode, encode=encode, environ=environ, clock=clock
-        )
-        self._clock = clock
+        super().__init__(argv, interval, decode, encode=encode, environ=environ, clock=clock)
         self._resumed_at = clock()
-        self._collector.start()
-        _require_running(self._collector)
-
-    @property
-    def is_released(self) -> bool:
-        """Whether there is no collector, so that GPUs can be reset."""
-        return self._collector.is_released
+        self.start()
+        _require_running(self)
 
     @property
     def problem(self) -> str:
         """Why there are no samples at the moment, empty while there are."""
-        collector = self._collector
-        if collector.is_released:
+        if self.is_released:
             return "GPUs released: kill -USR1 takes them back"
-        if not collector.is_running:
-            return str(collector.failure)
-        silence = min(collector.age, self._clock() - self._resumed_at)
-        if silence < collector.stale_after:
+        if not self.is_running:
+            return str(self.failure)
+        silence = min(self.age, self._clock() - self._resumed_at)
+        if silence < self.stale_after:
             return ""
-        if collector.failure is not None:
-            return f"no sample for {duration(silence)}: {collector.failure}"
+        if self.failure is not None:
+            return f"no sample for {duration(silence)}: {self.failure}"
         return f"no sample for {duration(silence)}: the driver does not answer"
-
-    def wait(self, seconds: float, *descriptors: int) -> None:
-        """Wait for lines, or until one of `descriptors` can be read, `seconds` at most."""
-        self._collector.wait(seconds, *descriptors)
 
     def take(self) -> list[Received[D]]:
         """Return the samples that have arrived; start another collector when it is time."""
-        samples = self._collector.advance()
-        if self._collector.latest is None and not self._collector.is_released:
-            _require_running(self._collector)
+        samples = self.advance()
+        if self.latest is None and not self.is_released:
+            _require_running(self)
         return samples
 
     def toggle_release(self) -> None:
         """Release the GPUs, so that they can be reset, or take them back."""
-        if self._collector.is_released:
-            self._collector.resume()
+        if self.is_released:
+            self.resume()
             self._resumed_at = self._clock()
         else:
-            self._collector.release()
-
-    def close(self) -> None:
-        """End the collector without waiting for it."""
-        self._collector.close()
+            self.release()
 
 
 def _require_running(collector: Supervisor[Any]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from msgspec import Struct
 
-from gpudash.feed.collector import CollectorProcess, interval_message, reap, spawn
+from gpudash.feed.collector import Child, interval_message, reap, spawn
 from gpudash.feed.protocol import D
 from gpudash.model.errors import (
     NVML_REFUSED,
@@ -93,7 +93,7 @@ class LineSupervisor:
         self.received_at: float | None = None
         """When the last document arrived."""
         self._limits, self._clock = limits, clock
-        self._process: CollectorProcess | None = None
+        self._process: Child | None = None
         self._ended_at: float | None = None
         self._attempts = 0
         """Since the last document."""
@@ -150,7 +150,7 @@ class LineSupervisor:
         self.due = inf
         reap(wait_seconds)
 
-    def _start(self, spawn: Callable[[], CollectorProcess]) -> OSError | None:
+    def _start(self, spawn: Callable[[], Child]) -> OSError | None:
         """Start a child in place of one that runs; return why that failed."""
         self._abandon()
         self.started_at, self.due = self._clock(), inf
@@ -367,12 +367,12 @@ class Supervisor(LineSupervisor, Generic[D]):
         self.is_released = False
         self.start()
 
-    def _spawn(self) -> CollectorProcess:
+    def _spawn(self) -> Child:
         forked, self._forked = self._forked, None
         if forked is None:
             argv = [*self._argv, "--interval", str(self.interval)]
             return spawn(argv, {**self._environ, **self._handover})
-        process = CollectorProcess(forked)
+        process = Child(forked)
         process.send(interval_message(self.interval))
         return process
 

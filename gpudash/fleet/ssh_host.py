@@ -9,7 +9,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from gpudash.feed.collector import CollectorProcess, spawn
+from gpudash.feed.collector import Child, spawn
 from gpudash.feed.supervisor import End, Limits, LineSupervisor
 from gpudash.fleet import ssh
 from gpudash.fleet.from_snapshot import HostReader
@@ -145,7 +145,7 @@ class SshHost(LineSupervisor):
         message = None if self._message is None else bound(clean(self._message), NAME_BYTES)
         return replace(self._known, state=state, age_seconds=age, message=message)
 
-    def _spawn(self) -> CollectorProcess:
+    def _spawn(self) -> Child:
         return spawn(
             self._argv,
             {},

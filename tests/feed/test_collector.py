@@ -9,7 +9,7 @@ from gpudash.feed.collector import (
     FLEET_LINE_LIMIT,
     FLEET_START,
     LINE_LIMIT,
-    CollectorProcess,
+    Child,
     ControlReader,
     interval_message,
     is_controlled,
@@ -83,7 +83,7 @@ def test_it_reads_nothing_without_a_descriptor() -> None:
 
 def spoken(speak: Callable[[], None], **limit: int) -> tuple[list[bytes], int]:
     """Return the lines of a child that arrive, and how many were dropped."""
-    process = CollectorProcess(ForkedProcess(speak), **limit)
+    process = Child(ForkedProcess(speak), **limit)
     lines: list[bytes] = []
     has_ended = False
     while not has_ended:

@@ -128,12 +128,12 @@ def test_no_handler_of_ours_runs_in_it() -> None:
 HELD_UP = """
 import os, time
 
-from gpudash.feed.collector import CollectorProcess
+from gpudash.feed.collector import Child
 from gpudash.system.fork import ForkedProcess
 
 os.register_at_fork(after_in_child=lambda: time.sleep(60))
 forked = ForkedProcess(lambda: None)
-CollectorProcess(forked).abandon()
+Child(forked).abandon()
 while (status := forked.poll()) is None:
     os.sched_yield()
 print(status)
