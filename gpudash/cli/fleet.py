@@ -20,7 +20,7 @@ from gpudash.system import terminal
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
-    from gpudash.config.settings import FleetSettings, Settings
+    from gpudash.config.settings import Settings
     from gpudash.fleet.collector import Collector
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
@@ -35,12 +35,7 @@ _DEATH_SECONDS = 0.2
 _WAIT_SECONDS = 1.0
 
 
-def settings(options: argparse.Namespace) -> FleetSettings:
-    """Return the settings of many hosts; raises UsageError for mistakes in them."""
-    return all_settings(options).fleet
-
-
-def all_settings(options: argparse.Namespace) -> Settings:
+def settings(options: argparse.Namespace) -> Settings:
     """Return the settings; raises UsageError for mistakes in those of many hosts."""
     from gpudash.config import Choices, Settings, load, path
 
@@ -94,7 +89,7 @@ def open_collector(options: argparse.Namespace) -> Collector:
     """Return all that the options name as one; raises UsageError."""
     from gpudash.fleet.collector import Collector
 
-    known = all_settings(options)
+    known = settings(options)
     sources: list[Source] = []
     for kind in SOURCES.values():
         if not kind.options or kind.is_asked(options):
@@ -174,7 +169,7 @@ class View:
     def __init__(self, options: argparse.Namespace) -> None:
         from gpudash.fleet.reduce import Reducer
 
-        self._reducer, self._fits = Reducer(settings(options).prices), fits(options)
+        self._reducer, self._fits = Reducer(settings(options).fleet.prices), fits(options)
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""

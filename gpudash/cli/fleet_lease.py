@@ -79,7 +79,7 @@ def run_there(
     `words` are the options of `gpudash run` there.
     """
     is_terminal = os.isatty(0) and os.isatty(1)
-    path = settings(options).remote
+    path = settings(options).fleet.remote
     for offer in offers(options, request):
         argv = ssh.gpudash_command(
             offer.host,
@@ -121,7 +121,7 @@ class _Asked(Supervisor[Snapshot]):
 
 def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
     """Yield every host with its samples, or why there are none, in the order named."""
-    known = settings(options)
+    known = settings(options).fleet
     interval, keep = sampling(options.window)
     asked = []
     for host in hosts_of(options, known):

@@ -61,7 +61,7 @@ def of(options: argparse.Namespace, host: str) -> Lines:
     from gpudash.fleet.ssh import decode_line, stream_command
 
     refuse(options, _OF_A_COLLECTOR_HERE, "--host: it is about what is read on this host")
-    gpus, path = gpu_selectors(options), settings(options).remote
+    gpus, path = gpu_selectors(options), settings(options).fleet.remote
 
     diagnosis = Diagnosis()
 
@@ -88,7 +88,7 @@ def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFe
     from gpudash.feed.protocol import RemoteHost
     from gpudash.fleet.ssh import gpudash_command
 
-    found, path = of(options, host), settings(options).remote
+    found, path = of(options, host), settings(options).fleet.remote
 
     def run(words: Sequence[str]) -> list[str]:
         return gpudash_command(host, *words, config=options.ssh_config, gpudash=path)

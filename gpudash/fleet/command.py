@@ -9,7 +9,7 @@ from math import inf
 from msgspec.structs import replace
 
 from gpudash.feed.supervisor import Output
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import (
     FleetHost,
@@ -25,8 +25,8 @@ _KEPT_INTERVALS = 3
 """How long an answer stands while there is no other: jobs end and their GPUs are given on."""
 
 
-class CommandSource:
-    """A source whose commands print all that it knows; see `fleet.source.Source`.
+class CommandSource(Source):
+    """A source whose commands print all that it knows.
 
     While they fail, the last answer is given for three intervals, and then nothing.
     """

@@ -14,13 +14,13 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from math import inf, sin
+from math import sin
 from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
@@ -95,7 +95,7 @@ def opened(options: Namespace, _settings: object) -> Iterator[DemoSource]:
     yield DemoSource(int(match[1] or _HOSTS), int(match[2] or _GPUS))
 
 
-class DemoSource:
+class DemoSource(Source):
     """A `Source` of simulated hosts; `events` is what goes wrong in it, a calm one has none."""
 
     def __init__(
@@ -126,23 +126,9 @@ class DemoSource:
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
         self._request = FleetRequest()
 
-    def descriptors(self) -> Iterable[int]:
-        """Return nothing: it never has to be waited for."""
-        return ()
-
-    def due_in(self) -> float:
-        """Return infinity: nothing is ever due."""
-        return inf
-
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, and the past of metrics."""
         self._request = request
-
-    def advance(self) -> None:
-        """Do nothing: what is known follows from the time."""
-
-    def close(self, wait_seconds: float = 0.0) -> None:
-        """Do nothing: it has started nothing."""
 
     def read(self) -> Reading:
         """Return all hosts as they are now, or were at the instant that was asked for."""

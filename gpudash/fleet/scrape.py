@@ -26,9 +26,9 @@ from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Term
 from gpudash.fleet.prometheus.questions import QUERIES
 from gpudash.fleet.prometheus.workers import Workers
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetRequest, FleetSource
+from gpudash.model.fleet import FleetSource
 from gpudash.model.text import clean
 
 MAX_EXPORTERS = 64
@@ -97,8 +97,8 @@ class _Page:
         return samples
 
 
-class ScrapeSource:
-    """Hosts of exporters; see `fleet.source.Source`."""
+class ScrapeSource(Source):
+    """Hosts of exporters."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         try:
@@ -127,9 +127,6 @@ class ScrapeSource:
         if self._has_new:
             due = min(due, max(self._began_at, self._applied_at) + _PATIENCE)
         return max(0.0, due - now)
-
-    def ask(self, request: FleetRequest) -> None:
-        """Ignore it: exporters have no past."""
 
     def advance(self) -> None:
         """Read what has arrived, start what is due."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Protocol
+from math import inf
 
 from msgspec import Struct
 
@@ -26,18 +26,20 @@ class Reading(Struct, frozen=True, kw_only=True):
     """Those that were asked for and have arrived."""
 
 
-class Source(Protocol):
+class Source:
     """Reads many hosts side by side, without ever waiting for one.
 
     Call `advance` when one of `descriptors` can be read, and after `due_in` seconds at the
-    latest.
+    latest. This one starts nothing, and knows no past.
     """
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
+        return ()
 
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do, infinity for never."""
+        return inf
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, or the past of a metric; without effect on one without a past."""
@@ -47,6 +49,7 @@ class Source(Protocol):
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
+        raise NotImplementedError
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End all that it started; waits so long at most."""

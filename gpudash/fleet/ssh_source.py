@@ -24,7 +24,7 @@ from gpudash.feed.collector import reap
 from gpudash.feed.supervisor import Output
 from gpudash.fleet import ssh
 from gpudash.fleet.names import expand
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.ssh_host import Clock, SshHost, SshLimits, boot_clock, jump_of
 from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
 from gpudash.model.text import clean
@@ -72,8 +72,8 @@ def hosts_of(options: Namespace, known: FleetSettings) -> dict[str, str | None]:
     return expand(options.host or (), files=files, groups=known.groups)
 
 
-class SshSource:
-    """A source of hosts: see `fleet.source.Source`. Raises UsageError where there is no ssh."""
+class SshSource(Source):
+    """A source of hosts that are reached by ssh; raises UsageError where there is none."""
 
     def __init__(
         self,

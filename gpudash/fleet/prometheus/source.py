@@ -38,7 +38,7 @@ from gpudash.fleet.prometheus.workers import (
     Workers,
     answer_of,
 )
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
@@ -115,8 +115,8 @@ class _View:
         return self.picture.now + max(0.0, time.time() - self.answered_at)
 
 
-class PrometheusSource:
-    """Hosts of a Prometheus; see `fleet.source.Source`.
+class PrometheusSource(Source):
+    """Hosts of a Prometheus.
 
     All periods follow from the interval of the main query.
     """
