@@ -95,6 +95,8 @@ class LineSupervisor:
         self._limits, self._clock = limits, clock
         self._process: Child | None = None
         self._ended_at: float | None = None
+        self._paused_until = -inf
+        """Until then it is not read: for classes that bound what a child can cost."""
         self._attempts = 0
         """Since the last document."""
 
@@ -113,7 +115,7 @@ class LineSupervisor:
         """What can be read when there is something to do, None while only time matters."""
         if self._process is None or self._ended_at is not None:
             return None
-        return self._process.descriptor
+        return None if self._clock() < self._paused_until else self._process.descriptor
 
     @property
     def silence(self) -> float:
@@ -153,7 +155,7 @@ class LineSupervisor:
     def _start(self, spawn: Callable[[], Child]) -> OSError | None:
         """Start a child in place of one that runs; return why that failed."""
         self._abandon()
-        self.started_at, self.due = self._clock(), inf
+        self.started_at, self.due, self._paused_until = self._clock(), inf, -inf
         try:
             self._process = spawn()
         except OSError as error:
@@ -179,19 +181,20 @@ class LineSupervisor:
 
     def _end(self) -> End | None:
         """Return why the child is over, None while it is not; one that is hung is ended."""
-        process, silence = self._process, self.silence
+        process = self._process
         if process is None:
             return None
-        if self._ended_at is not None:
+        if self._ended_at is None:
+            silence = self.silence
+            if silence < self.hung_after:
+                return None
+            end = End(silence=silence)
+        else:
             status = process.status()
             if status is None and self._clock() - self._ended_at < self._limits.exit:
                 return None
             process.read_errors()
             end = End(status=status, errors=process.errors)
-        elif silence >= self.hung_after:
-            end = End(silence=silence)
-        else:
-            return None
         self._abandon()
         return end
 

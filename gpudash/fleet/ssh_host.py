@@ -89,21 +89,14 @@ class SshHost(LineSupervisor):
         self._reader = HostReader(safe, None if group is None else bound(clean(group), NAME_BYTES))
         self._known = self._reader.read_nothing()
         self._message: str | None = None
-        self._paused_until = -inf
         self._foreign = self._bad = 0
         self._first_foreign = b""
-
-    @property
-    def descriptor(self) -> int | None:
-        """What can be read when there is something to do, None while there is nothing to read."""
-        return None if self._clock() < self._paused_until else super().descriptor
 
     def connect(self) -> None:
         """Start an ssh."""
         self.has_answered, self.documents = False, 0
         self._foreign = self._bad = 0
         self._first_foreign = b""
-        self._paused_until = -inf
         self._reader.forget()
         error = self._start(self._spawn)
         if error is not None:
@@ -115,19 +108,20 @@ class SshHost(LineSupervisor):
             self.due, self._attempts = self._clock(), 0
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, with what is on stderr."""
+        """Return after how many seconds `advance` has something to do: stderr waits for no one."""
+        if self._ended_at is not None:
+            return super().due_in()
         paused = self._paused_until - self._clock()
-        return min(super().due_in(), paused if paused > 0 else 1.0)
+        return paused if 0 < paused < 1 else 1.0
 
     def advance(self, *, is_ready: bool) -> None:
         """Read what has arrived; `is_ready` is whether stdout can be read."""
-        self._take(self._read(is_ready=is_ready))
+        if lines := self._read(is_ready=is_ready):
+            self._take(lines)
         if self._has_dropped():
             self._fail(_GARBLED, f"sent a line of more than {_LINE_LIMIT >> 20} MiB")
         elif (end := self._end()) is not None:
             self._bury(end)
-        elif self.documents and self.silence >= self.stale_after:
-            self.state = "stale"
 
     def disconnect(self, due: float) -> None:
         """End the connection in good order, to be connected again at that time."""
@@ -140,6 +134,8 @@ class SshHost(LineSupervisor):
         state = self.state
         if state == "ok" and not self._known.devices:
             state = "no-gpus"
+        if self.is_running and self.documents and self.silence >= self.stale_after:
+            state = "stale"
         if state == "down" and age is not None:
             state = "lost-contact"
         message = None if self._message is None else bound(clean(self._message), NAME_BYTES)
@@ -156,7 +152,7 @@ class SshHost(LineSupervisor):
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """Take the last document of what has arrived; more than a little else is garbled."""
-        self.has_answered |= bool(lines)
+        self.has_answered = True
         snapshot: Snapshot | None = None
         size = 0
         for line in reversed(lines):

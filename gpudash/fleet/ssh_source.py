@@ -165,7 +165,10 @@ class SshSource(Source):
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         hosts = tuple([host.read() for host in self._hosts])
-        answering = sum(1 for host in self._hosts if host.state == "ok")
+        answering = sum(
+            host.state == "ok" and found.state != "stale"
+            for host, found in zip(self._hosts, hosts, strict=True)
+        )
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
         state: SourceState = "ok"
         if not answering:

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from gpudash.cli import fleet, modes
-from gpudash.cli.arguments import complete_parser, parse
+from gpudash.cli.arguments import parse
 from gpudash.cli.options import collector_words
 from gpudash.config import Settings
 from gpudash.fleet.sources import OPTIONS, SOURCES, SourceKind, dest
@@ -67,5 +67,3 @@ def test_a_kind_without_options_is_opened_only_where_it_is(monkeypatch: pytest.M
 def test_each_option_belongs_to_one_kind() -> None:
     names = [name for kind in SOURCES.values() for name in (*kind.options, *kind.more)]
     assert len(set(names)) == len(names)
-    known = {word for action in complete_parser()._actions for word in action.option_strings}
-    assert {f"--{name}" for name in names} <= known
