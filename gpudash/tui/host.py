@@ -47,10 +47,10 @@ class HostPage(Page):
         self.dashboard.preview()
         super().tick()
 
-    def pictured(self) -> tuple[str, datetime]:
-        """Return the host, and when the sample was taken."""
-        snapshot = self.dashboard.snapshot
-        return snapshot.host.hostname or "", snapshot.taken_at
+    @property
+    def subject(self) -> str:
+        """The name of the host."""
+        return self.dashboard.snapshot.host.hostname or ""
 
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys of one host."""

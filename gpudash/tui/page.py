@@ -18,6 +18,7 @@ from textual.screen import Screen, ScreenResultType
 from gpudash.feed.instants import Span
 from gpudash.feed.protocol import Feed
 from gpudash.model.errors import ExitStatus
+from gpudash.model.wire import Document
 from gpudash.tui.bindings import bindings
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
@@ -39,6 +40,10 @@ WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 
 class Shown(Protocol):
     """What is shown of a feed, as far as every page needs it."""
+
+    @property
+    def snapshot(self) -> Document:
+        """The one that is shown, taken at 1970 before the first."""
 
     theme: Theme
     status_message: StatusMessage
@@ -161,8 +166,9 @@ class Page(Closing[str], inherit_bindings=False):
             root = self if self.is_root else self.app.root
             self.app.leave_feed(root, feed.error, feed.exit_status or ExitStatus.FAILURE)
 
-    def pictured(self) -> tuple[str, datetime]:
-        """Return what a saved picture is named after: the host or the like, and when it was so."""
+    @property
+    def subject(self) -> str:
+        """What a saved picture is named after: the host or the like."""
         raise NotImplementedError
 
     @property
@@ -200,7 +206,7 @@ class Page(Closing[str], inherit_bindings=False):
             if value is not None:
                 self.go_to(datetime.fromisoformat(value))
 
-        _, shown_at = self.pictured()
+        shown_at = self.shown.snapshot.taken_at
         put_above(self.app, moment_dialog(self.span, shown_at, self.shown.theme), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:

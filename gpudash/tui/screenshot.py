@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+from datetime import datetime, timezone
 from itertools import count
 
+from gpudash.model.snapshot import EMPTY
 from gpudash.tui.app import GpudashApp, in_loop
 from gpudash.tui.draw.picture import robust
 
@@ -16,12 +18,15 @@ _MAX_FILES = 1000
 
 
 def save_screen(app: GpudashApp) -> None:
-    """Save what is shown to a file named after the host and the time of the sample.
+    """Save what is shown to a file named after the host and the time of the sample, or now.
 
     It goes to the working directory, or home where that takes no file; the result is a message.
     """
-    what, taken_at = app.front.pictured()
-    name = _NOT_IN_NAMES.sub("-", what).strip(".-")
+    page = app.front
+    name = _NOT_IN_NAMES.sub("-", page.subject).strip(".-")
+    taken_at = page.shown.snapshot.taken_at
+    if taken_at == EMPTY.taken_at:
+        taken_at = datetime.now(timezone.utc)
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])
     picture = robust(app.export_screenshot(title=stem))

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from gpudash.tui import status
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.fleet.map import MapPage
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.screenshot import save
 from tests.factories import make_host
+from tests.fleet.many import HandFleetFeed
 from tests.tui.kill_stage import Stage
 from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot, host_app, screen_lines
 
@@ -66,6 +71,21 @@ async def test_a_picture_needs_no_net_and_each_word_has_its_place(
     found = next(x for x, word in words if "job4.py" in word)
     pid, cell = next(x for x, word in words if word == "1004"), 12.2
     assert found - pid == pytest.approx((line.index("job4") - line.index("1004")) * cell, abs=1)
+
+
+@pytest.mark.parametrize("are_many", [False, True])
+async def test_before_the_first_sample_it_is_named_after_the_time_of_the_key(
+    are_many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = GpudashApp(MapPage(FleetModel(HandFleetFeed()))) if are_many else host_app(HandFeed())
+    async with app.run_test(size=(100, 30)) as pilot:
+        begun = datetime.now().replace(microsecond=0)
+        await pilot.press("S")
+        await Stage(app, pilot, HandFeed()).until(lambda: os.listdir(tmp_path))
+    (name,) = os.listdir(tmp_path)
+    saved_at = datetime.strptime("-".join(name[:-4].split("-")[-2:]), "%Y%m%d-%H%M%S")
+    assert begun <= saved_at <= datetime.now()
 
 
 async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ class FleetPage(Wheel, Page):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
     BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
+    subject = "cluster"
     KEYS: ClassVar[tuple[Key, ...]] = ()
     """The keys of this page beside those of all."""
 
@@ -97,10 +98,6 @@ class FleetPage(Wheel, Page):
         """Whether the age of what is shown is on screen."""
         is_still = self.model.time.moment is not None
         return is_still or self.feed.state is not FeedState.LIVE
-
-    def pictured(self) -> tuple[str, datetime]:
-        """Return `cluster`, and when the sample was taken."""
-        return "cluster", self.model.snapshot.taken_at
 
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys of many hosts."""
