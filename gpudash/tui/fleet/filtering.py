@@ -70,7 +70,7 @@ class FilteredGpus:
 
     def report(self, message: str) -> None:
         """Show a message in the footer."""
-        self._model.message = message
+        self._model.status_message.show(message)
 
 
 def apply(model: FleetModel, text: str) -> FilterError | None:

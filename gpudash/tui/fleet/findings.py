@@ -28,7 +28,6 @@ class FindingsPage(FleetPage):
         """The lines in view."""
         self._starts: list[int] = []
         """The line of each finding, as they were drawn."""
-        self._page = 1
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the findings in view, the one under the cursor whole."""
@@ -47,7 +46,7 @@ class FindingsPage(FleetPage):
             self._starts[model.finding + 1] if model.finding + 1 < len(self._starts) else len(lines)
         )
         self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
-        self._page = max(1, height // max(1, len(lines) // len(self._starts)))
+        self.page_rows = max(1, height // max(1, len(lines) // len(self._starts)))
         # The last line is the empty one below the last finding.
         self._end = min(self._first + height, len(lines) - 1)
         return lines[self._first : self._end]
@@ -62,10 +61,6 @@ class FindingsPage(FleetPage):
         """Move the cursor by findings."""
         model = self.model
         model.finding = max(0, min(model.finding + rows, len(model.findings) - 1))
-
-    def move_pages(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
-        self.move(pages * self._page)
 
     def clicked(self, _x: int, y: int) -> bool:
         """Put the cursor on a finding; return whether it was there."""

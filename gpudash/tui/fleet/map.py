@@ -145,10 +145,6 @@ class MapPage(FleetPage):
         """Move the cursor by the wheel, by one line of the map."""
         super().turned(1 if lines > 0 else -1)
 
-    def move_pages(self, pages: int) -> None:
-        """Move the cursor far up or down."""
-        self._go(0, pages * max(1, len(self._arrangement.lines) // 2))
-
     def clicked(self, x: int, y: int) -> bool:
         """Put the cursor on a host, or show a finding; return whether it was on the host."""
         finding = y - self._findings_top
@@ -200,6 +196,7 @@ class MapPage(FleetPage):
         if self._arranged_for != (shape, cells, height):
             self._arranged_for = shape, cells, height
             self._arrangement = arrange(model.rows, cells, height)
+            self.page_rows = max(1, len(self._arrangement.lines) // 2)
 
     def _map(self, index: int, theme: Theme) -> list[Line]:
         """Return the lines of the map with the host under the cursor marked."""

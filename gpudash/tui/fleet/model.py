@@ -348,17 +348,6 @@ class FleetModel:
         self._filled[what] = host
         return True
 
-    # Messages
-
-    @property
-    def message(self) -> str:
-        """What an action led to, which is shown for some seconds."""
-        return self.status_message.text
-
-    @message.setter
-    def message(self, text: str) -> None:
-        self.status_message.show(text)
-
     # The filter
 
     def filter_by(self, text: str, fits: Fits | None) -> None:

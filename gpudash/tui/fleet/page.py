@@ -50,6 +50,8 @@ class FleetPage(Wheel, Page):
         self.model = model
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
+        self.page_rows = 1
+        """How many a key moves the cursor by that goes to another page."""
         self._above = 0
         """Lines of the body above those of the page."""
 
@@ -77,10 +79,6 @@ class FleetPage(Wheel, Page):
 
     def move(self, rows: int) -> None:
         """Move the cursor."""
-        raise NotImplementedError
-
-    def move_pages(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
         raise NotImplementedError
 
     def clicked(self, x: int, y: int) -> bool:
@@ -169,7 +167,7 @@ class FleetPage(Wheel, Page):
     @property
     def _notice(self) -> str:
         """The text of the last line: the result of an action, or an error."""
-        if text := self.model.message:
+        if text := self.model.status_message.text:
             return text
         if self.feed.error is not None:
             return self.feed.error
@@ -312,8 +310,7 @@ class FleetPage(Wheel, Page):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view."""
-        self.move_pages(pages)
-        self.prompt.follow_cursor()
+        self.action_move(pages * self.page_rows)
 
     def action_move_to(self, index: int) -> None:
         """Move the cursor to the first row (0) or the last (-1)."""

@@ -52,8 +52,7 @@ class TablePage(FleetPage, Generic[Row]):
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
         self._grid: Grid[Row] = Grid(self.COLUMNS, self.ROLES, bar=6)
-        self._first, self._page = 0, 1
-        self._shown = 0
+        self._first = self._shown = 0
 
     @property
     def ranking(self) -> Ranking[Row]:
@@ -65,8 +64,8 @@ class TablePage(FleetPage, Generic[Row]):
         ranking = self.ranking
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
-        self._page = max(1, height - 1)
-        window = ranking.window(self._page)
+        self.page_rows = max(1, height - 1)
+        window = ranking.window(self.page_rows)
         self._first, self._shown = window.start, len(window)
         rows = ranking.rows[window.start : window.stop]
         measured = [*ranking.rows[:_MEASURED], *rows]
@@ -96,10 +95,6 @@ class TablePage(FleetPage, Generic[Row]):
     def move(self, rows: int) -> None:
         """Move the cursor by rows, at most to an end."""
         self.ranking.move(rows)
-
-    def move_pages(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
-        self.move(pages * self._page)
 
     def clicked(self, x: int, y: int) -> bool:
         """Sort by a heading, or select a row; return whether it was selected before."""

@@ -449,7 +449,7 @@ async def test_a_picture_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         await pilot.press("S")
         end = asyncio.get_running_loop().time() + 20
-        while "saved" not in app.front.model.message and asyncio.get_running_loop().time() < end:
+        while "saved" not in text_of(app) and asyncio.get_running_loop().time() < end:
             await pilot.pause(0.01)
     assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
 
