@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.feed.timeline import Kept, Timeline
 from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
@@ -74,10 +75,6 @@ class LiveFeed(Supervisor[D]):
         return self
 
     @property
-    def player(self) -> None:
-        """This feed is no recording."""
-
-    @property
     def state(self) -> FeedState:
         """What the collector is doing, as far as its silence shows."""
         if self.is_released:
@@ -87,6 +84,10 @@ class LiveFeed(Supervisor[D]):
         if self.age > self.stale_after:
             return FeedState.STALE
         return FeedState.LIVE if self.latest else FeedState.STARTING
+
+    def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
+        """Return the time of the present and what is kept of the past."""
+        return Timeline(self, kept, show)
 
     def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from datetime import datetime
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.instants import Span
-from gpudash.feed.protocol import FeedState, OnSnapshots
+from gpudash.feed.protocol import D, FeedState, OnSnapshots
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import (
     DecodedSample,
@@ -26,6 +26,7 @@ from gpudash.feed.recording.samples import (
     following,
     with_past,
 )
+from gpudash.feed.timeline import Kept, Timeline
 from gpudash.model.errors import GpudashError, WireError
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
@@ -116,10 +117,9 @@ class Playback:
         self._loop = None
         self._jobs.put(None)
 
-    @property
-    def player(self) -> Playback:
-        """This feed is a recording."""
-        return self
+    def timeline(self, kept: Kept[Any], show: Callable[[Any], object]) -> Timeline[Any]:
+        """Return the time of the recording."""
+        return Replay(self, kept, show)
 
     @property
     def span(self) -> Span:
@@ -132,13 +132,13 @@ class Playback:
         return self.paused or self.ended
 
     @property
-    def marks(self) -> list[str]:
+    def mark(self) -> str:
         """The state of the playback for the header."""
         if self.ended:
-            return ["REPLAY END"]
+            return "REPLAY END"
         if self.paused:
-            return ["REPLAY PAUSED"]
-        return [f"REPLAY GAP {duration(self._gap)}" if self._gap else "REPLAY"]
+            return "REPLAY PAUSED"
+        return f"REPLAY GAP {duration(self._gap)}" if self._gap else "REPLAY"
 
     @property
     def message(self) -> str:
@@ -299,6 +299,77 @@ class Playback:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+
+
+class Replay(Timeline[D]):
+    """The time of a recording: what was played lately is kept, and the file has the rest."""
+
+    is_recorded = True
+    reaches_back = False
+
+    def __init__(self, playback: Playback, kept: Kept[D], show: Callable[[D], object]) -> None:
+        super().__init__(playback, kept, show)
+        self._playback = playback
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does not play."""
+        return not self.is_live or self._playback.is_stopped
+
+    @property
+    def span(self) -> Span:
+        """When the first and the last sample of the file were taken."""
+        return self._playback.span
+
+    @property
+    def mark(self) -> str:
+        """The state of the playback."""
+        return self._playback.mark
+
+    @property
+    def pace(self) -> str:
+        """How fast it plays."""
+        return f"{self._playback.speed:g}x"
+
+    @property
+    def message(self) -> str:
+        """A gap, the end, or a note on the sample shown; empty for none."""
+        return self._playback.message
+
+    def receive(self, received: Sequence[Received[D]], after_jump: bool) -> None:
+        """Keep what is played, and show the last of it."""
+        if after_jump:
+            self._kept.clear()
+        self._stand(None)
+        super().receive(received, after_jump)
+
+    def toggle(self) -> None:
+        """Stop playing, or play on from the sample that is shown."""
+        if self.moment is None:
+            self._playback.toggle()
+        else:
+            self._playback.play_from(self._kept.at(self.moment).taken_at)
+
+    def step(self, samples: int) -> None:
+        """Stop at an earlier or a later sample."""
+        self._playback.pause()
+        super().step(samples)
+
+    def go_to(self, moment: datetime) -> None:
+        """Go to an instant, and play on from there unless it was stopped."""
+        self._playback.seek(moment)
+
+    def change_speed(self, step: int) -> None:
+        """Play faster (1) or slower (-1)."""
+        self._playback.change_speed(step)
+
+    def _go_before(self, samples: int) -> None:
+        self._playback.step(samples, self._kept.at(self._kept.moments[0]).taken_at)
+
+    def _go_behind(self, samples: int) -> None:
+        self.go_live()
+        if samples:
+            self._playback.step(samples, self.newest_at)
 
 
 def _nothing() -> None:

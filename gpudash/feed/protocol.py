@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from gpudash.feed.instants import Span
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document, Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+    from gpudash.feed.timeline import Kept, Timeline
 
 
 class FeedState(Enum):
@@ -70,9 +70,8 @@ class Feed(Protocol[D]):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
-    @property
-    def player(self) -> Player | None:
-        """Controls of the recording, None where the present is collected."""
+    def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
+        """Return what chooses the samples that are shown, of those that are kept and others."""
 
     def start(self) -> None:
         """Begin to collect or to read."""
@@ -90,11 +89,7 @@ class Feed(Protocol[D]):
 
 
 class SnapshotFeed(Feed[Snapshot], Protocol):
-    """Snapshots of one host.
-
-    What only a collector or a recording can do is behind `collector` or `player`; the other one
-    is None.
-    """
+    """Snapshots of one host."""
 
     @property
     def preview(self) -> Snapshot | None:
@@ -123,45 +118,3 @@ class CollectorControl(Protocol):
 
     def resume(self) -> None:
         """Collect again after `release`; else replace the collector at once."""
-
-
-class Player(Protocol):
-    """What can be asked of a recording."""
-
-    @property
-    def speed(self) -> float:
-        """Recorded seconds in one second."""
-
-    @property
-    def span(self) -> Span:
-        """When the first and the last sample were taken."""
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it is paused or at its end."""
-
-    @property
-    def marks(self) -> list[str]:
-        """The state of the playback for the header."""
-
-    @property
-    def message(self) -> str:
-        """A gap, the end, or a note on the sample shown; empty for none."""
-
-    def toggle(self) -> None:
-        """Pause, or play on; from the start where it has ended."""
-
-    def pause(self) -> None:
-        """Stop at the sample shown."""
-
-    def play_from(self, moment: datetime) -> None:
-        """Play on from an instant."""
-
-    def seek(self, moment: datetime) -> None:
-        """Go to an instant, and play on from there unless it was paused."""
-
-    def step(self, count: int, since: datetime) -> None:
-        """Pause `count` samples after, or with a negative count before, the one of an instant."""
-
-    def change_speed(self, step: int) -> None:
-        """Play faster (1) or slower (-1)."""

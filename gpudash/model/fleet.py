@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
-from gpudash.model import wire
+from gpudash.model import snapshot, wire
 from gpudash.model.device import STATUS, AnyDevice
 from gpudash.model.errors import WireError
 from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
@@ -252,6 +252,10 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     charts: Annotated[tuple[FleetChart, ...], Meta(max_length=16), _document(Unit.NONE,
         "The past that the screen asked for; empty in what is printed.")] = ()
     # fmt: on
+
+
+EMPTY = FleetSnapshot(taken_at=snapshot.EMPTY.taken_at)
+"""The snapshot before the first one: no hosts, no sources."""
 
 
 class HostWords(Struct, frozen=True):

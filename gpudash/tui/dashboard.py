@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows
-from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
-from gpudash.model.wire import Received
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.draw.main_charts import any_chart
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
-from gpudash.tui.playhead import Playhead
-from gpudash.tui.status import StatusMessage, error_text, is_stopped, state_marks
+from gpudash.tui.status import StatusMessage, error_text, state_mark
 from gpudash.tui.theme import Theme, faded
 
 PANELS = ("host", "history", "sparklines")
@@ -59,7 +55,7 @@ class DashboardModel:
         self.notes: list[str] = []
         """What the tables cannot show: faults of the host, and a hint where no GPU is found."""
         self.history = History()
-        self.playhead = Playhead(self.history)
+        self.time = feed.timeline(self.history, self.take)
         self.listing = Listing("gpu_memory")
         self.devices = DeviceList()
         self.status_message = StatusMessage()
@@ -69,9 +65,7 @@ class DashboardModel:
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
         """Returns, of some keys, those that work."""
         self.read_only = False
-        self.recorded = feed.player is not None
-        """Whether all this is of another time."""
-        self.is_here = feed.player is None and feed.remote is None
+        self.is_here = not self.time.is_recorded and feed.remote is None
         """Whether what is shown are processes of this host."""
         self.hidden: frozenset[str] = frozenset()
         """Those of PANELS that are not shown."""
@@ -89,8 +83,7 @@ class DashboardModel:
 
     def begin(self) -> None:
         """Take what the feed has, if it has something."""
-        if self.feed.latest is not None:
-            self.receive(self.feed.latest, self.feed.latest_line)
+        self.time.catch_up()
         self.preview()
 
     def preview(self) -> None:
@@ -98,66 +91,6 @@ class DashboardModel:
         brief = self.feed.preview
         if brief is not None and brief is not self.snapshot:
             self.take(brief)
-
-    def receive(self, snapshot: Snapshot, line: bytes) -> bool:
-        """Take the next snapshot of the feed; return whether it is to be shown."""
-        self.history.push(snapshot, line)
-        if self.snapshot.brief:
-            self.playhead.go_live()
-        if self.playhead.paused:
-            return False
-        self.take(snapshot)
-        return True
-
-    def replay(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
-        """Take samples of a recording; `after_jump` if those before are not their past."""
-        if after_jump:
-            self.history.clear()
-        for sample in received:
-            self.history.push(sample.snapshot, sample.line)
-        self.playhead.go_live()
-        self.take(received[-1].snapshot)
-
-    def pause(self, paused: bool) -> None:
-        """Freeze what is shown, or catch up with the feed."""
-        if paused:
-            self.playhead.pause()
-        else:
-            self.playhead.go_live()
-            self._catch_up()
-
-    def step(self, samples: int) -> None:
-        """Show an earlier or later sample as it was; the one after the last is the present."""
-        if not self.history.moments:
-            return
-        past = self.playhead.step(samples)
-        if past is None:
-            self._catch_up()
-        else:
-            self.take(past)
-
-    def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant; the last one is the present."""
-        past = self.playhead.go_to(self._instant(moment))
-        if past is None:
-            self._catch_up()
-        else:
-            self.take(past)
-
-    def _instant(self, moment: datetime) -> float:
-        """Return an instant on the history's clock."""
-        history = self.history
-        return history.now - (history.latest.taken_at - moment).total_seconds()
-
-    @property
-    def span(self) -> Span | None:
-        """From when to when samples can be shown, None while there are none."""
-        if self.feed.player is not None:
-            return self.feed.player.span
-        moments, latest = self.history.moments, self.history.latest.taken_at
-        if not moments:
-            return None
-        return Span(latest - timedelta(seconds=self.history.now - moments[0]), latest)
 
     def take(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
@@ -176,10 +109,6 @@ class DashboardModel:
         self.notes = [str(fault.message) for fault in snapshot.errors]
         if not snapshot.devices and self.is_here:
             self.notes.append("gpudash doctor finds out why")
-
-    def _catch_up(self) -> None:
-        if self.feed.latest is not None:
-            self.take(self.feed.latest)
 
     # How it is shown
 
@@ -229,21 +158,20 @@ class DashboardModel:
     def status_text(self) -> str:
         """The text of the last line of every view: the result of an action, or an error."""
         row = self.devices.focused_row
-        return self.message or error_text(self.feed, row.device if row else None, self.keys)
+        device = row.device if row else None
+        return self.message or error_text(self.feed, device, self.keys, self.time.message)
 
     @property
     def marks(self) -> list[str]:
         """The marks in the header on the time and the part that are shown."""
-        past = "" if self.recorded else self.playhead.mark
-        marks = [past, self.devices.mark, *state_marks(self.feed)]
+        marks = self.time.mark, self.devices.mark, state_mark(self.feed)
         return [mark for mark in marks if mark]
 
     @property
     def keys_in_focus(self) -> tuple[Key, ...]:
         """The keys that work on the part that has the focus, as the footer shows them."""
         keys = keys_on_devices(self.keys) if self.devices.focused else self.keys
-        stopped = self.playhead.paused or is_stopped(self.feed)
-        return keys_while_stopped(keys) if stopped else keys
+        return keys_while_stopped(keys) if self.time.is_stopped else keys
 
     # Focus, cursors and the choice of GPUs
 
@@ -283,8 +211,8 @@ class DashboardModel:
 
         Returns whether there was one of them.
         """
-        if self.playhead.paused:
-            self.pause(False)
+        if not self.time.is_live:
+            self.time.go_live()
         elif self.listing.tagged_rows:
             self.listing.tagged.clear()
         elif self.listing.filter.clauses:

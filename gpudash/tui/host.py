@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,7 +10,6 @@ from textual.screen import Screen
 from gpudash.analysis.filter import parse
 from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
-from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
 from gpudash.model.errors import FilterError
 from gpudash.model.state import is_suspended_on_purpose
@@ -31,16 +29,11 @@ class HostPage(Page):
     BINDINGS: ClassVar[list[Any]] = bindings(HOST_KEYS)
 
     def __init__(self, dashboard: DashboardModel) -> None:
-        super().__init__(dashboard, dashboard.feed)
+        super().__init__(dashboard)
         self.dashboard = dashboard
         self.feed = dashboard.feed
 
     # What the app asks of the page in front
-
-    @property
-    def is_aging(self) -> bool:
-        """Whether the age of what is shown is on screen."""
-        return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
 
     def tick(self) -> None:
         """Show what came before the first snapshot, or leave if there will never be one."""
@@ -69,36 +62,11 @@ class HostPage(Page):
             return False
         return super().check_action(action, parameters)
 
-    # Time
-
-    def action_pause(self) -> None:
-        """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
-        player, dashboard = self.feed.player, self.dashboard
-        if player is None:
-            dashboard.pause(not dashboard.playhead.paused)
-        elif dashboard.playhead.moment is None:
-            player.toggle()
-        else:
-            player.play_from(dashboard.snapshot.taken_at)
-
-    def action_step(self, samples: int) -> None:
-        """Show an earlier or later sample, of a recording out of the file where it is not known."""
-        player, dashboard = self.feed.player, self.dashboard
-        if player is not None:
-            player.pause()
-            shown, moments = dashboard.playhead.moment, dashboard.history.moments
-            index = moments.index(shown) if shown in moments else len(moments) - 1
-            if index + samples < 0 or (shown is None and samples > 0):
-                player.step(samples, dashboard.snapshot.taken_at)
-                return
-        dashboard.step(samples)
-
     def action_interval(self, step: int) -> None:
         """Sample more rarely (1) or more often (-1), or play faster or slower, from now on."""
-        feed, player, collector = self.feed, self.feed.player, self.feed.collector
-        if player is not None:
-            player.change_speed(step)
+        feed, collector = self.feed, self.feed.collector
         if collector is None:
+            self.dashboard.time.change_speed(step)
             return
         seconds = next_interval(feed.interval, step)
         if seconds == feed.interval:
@@ -108,18 +76,6 @@ class HostPage(Page):
         collector.change_interval(seconds)
         self.app.preferences.try_out(interval=seconds)
         self.show_message(f"a sample every {seconds:g} s")
-
-    @property
-    def span(self) -> Span | None:
-        """From when to when samples can be shown."""
-        return self.dashboard.span
-
-    def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant."""
-        if self.feed.player is not None:
-            self.feed.player.seek(moment)
-        else:
-            self.dashboard.go_to(moment)
 
     # The driver
 
@@ -214,7 +170,7 @@ class HostPage(Page):
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""
-        if self.dashboard.recorded:
+        if self.dashboard.time.is_recorded:
             self.show_message("this is a recording: none of its processes can be signalled")
         elif self.dashboard.read_only:
             self.show_message("read-only: nothing is sent")

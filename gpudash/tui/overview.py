@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -88,41 +87,22 @@ class Overview(HostPage):
         self.panels.process_table.choose(preferences.current.columns)
 
     def on_mount(self) -> None:
-        """Start to listen to the feed."""
+        """Show what is there already."""
         self._lay_out()
         self.dashboard.begin()
         self._fit_panels()
-        self.feed.attach(asyncio.get_running_loop(), self._receive, self._feed_changed)
-
-    def on_unmount(self) -> None:
-        """Let the collector go."""
-        self.feed.stop()
 
     # The feed
 
-    def _receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
-        """Take what the feed brings; while a live screen is paused it is only kept for later."""
-        if self.feed.player is not None:
-            self.dashboard.replay(received, after_jump)
-            self.app.outdated = True
-            return
-        if self.app.preferences.current.bell:
-            for sample in received:
-                self._ring(sample.snapshot)
-        if self.dashboard.receive(received[-1].snapshot, received[-1].line):
-            self.app.outdated = True
-
-    def _ring(self, snapshot: Snapshot) -> None:
+    def receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
         """Ring the terminal for critical findings that appear, also while it is paused."""
-        for change in self._critical.update(snapshot):
-            if change.event == "appeared":
-                self.app.ring(f"gpudash: {snapshot.host.hostname}: {change.finding.sentence}")
-
-    def _feed_changed(self) -> None:
-        """Leave a feed that ended; show at once what no snapshot will show."""
-        self.tick()
-        if self.feed.player is not None or self.is_aging:
-            self.app.outdated = True
+        if self.app.preferences.current.bell and not self.dashboard.time.is_recorded:
+            for snapshot in (each.snapshot for each in received):
+                for change in self._critical.update(snapshot):
+                    if change.event == "appeared":
+                        name = snapshot.host.hostname
+                        self.app.ring(f"gpudash: {name}: {change.finding.sentence}")
+        super().receive(received, after_jump)
 
     # Drawing
 

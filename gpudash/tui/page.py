@@ -15,10 +15,10 @@ from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.screen import Screen, ScreenResultType
 
-from gpudash.feed.instants import Span
-from gpudash.feed.protocol import Feed
+from gpudash.feed.protocol import Feed, FeedState
+from gpudash.feed.timeline import Timeline
 from gpudash.model.errors import ExitStatus
-from gpudash.model.wire import Document
+from gpudash.model.wire import Document, Received
 from gpudash.tui.bindings import bindings
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
@@ -45,6 +45,11 @@ class Shown(Protocol):
     def snapshot(self) -> Document:
         """The one that is shown, taken at 1970 before the first."""
 
+    @property
+    def feed(self) -> Feed[Any]:
+        """What brings it."""
+
+    time: Timeline[Any]
     theme: Theme
     status_message: StatusMessage
     keys: tuple[Key, ...]
@@ -95,10 +100,9 @@ class Page(Closing[str], inherit_bindings=False):
     is_root = False
     """Whether it is the first page over its feed."""
 
-    def __init__(self, shown: Shown, feed: Feed[Any]) -> None:
+    def __init__(self, shown: Shown) -> None:
         super().__init__()
         self.shown = shown
-        self._feed = feed
         self._footer_lines = 1
         """Lines of the footer, more than one for a long message."""
         self.top, self.body = Lines(id="header"), Lines(id="body")
@@ -152,16 +156,42 @@ class Page(Closing[str], inherit_bindings=False):
         """Draw for the new size."""
         self.call_after_refresh(self.app.redraw)
 
+    # The feed, to which its first page listens
+
+    def on_mount(self) -> None:
+        """Show what the feed has, and all that it brings."""
+        if self.is_root:
+            self.shown.time.catch_up()
+            loop = asyncio.get_running_loop()
+            self.shown.feed.attach(loop, self.receive, self._feed_changed)
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        if self.is_root:
+            self.shown.feed.stop()
+
+    def receive(self, received: Sequence[Received[Any]], after_jump: bool) -> None:
+        """Take what the feed brings, except while a page over another feed is in front."""
+        if self.app.root is self:
+            self.shown.time.receive(received, after_jump)
+            self.app.outdated = True
+
+    def _feed_changed(self) -> None:
+        """Leave a feed that ended; show at once what no snapshot will show."""
+        if self.app.root is self:
+            self.tick()
+            self.app.outdated = True
+
     # What the app asks of the page in front
 
     @property
     def is_aging(self) -> bool:
         """Whether the age of what is shown is on screen, while no snapshot may come."""
-        raise NotImplementedError
+        return not self.shown.time.is_live or self.shown.feed.state is not FeedState.LIVE
 
     def tick(self) -> None:
         """Leave a feed of which there will never be a snapshot."""
-        feed = self._feed
+        feed = self.shown.feed
         if feed.latest is None and (feed.exit_status or 0) > 0:
             root = self if self.is_root else self.app.root
             self.app.leave_feed(root, feed.error, feed.exit_status or ExitStatus.FAILURE)
@@ -185,29 +215,29 @@ class Page(Closing[str], inherit_bindings=False):
 
     # Actions
 
-    @property
-    def span(self) -> Span | None:
-        """From when to when samples can be shown, None while there are none."""
-        raise NotImplementedError
+    def action_pause(self) -> None:
+        """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
+        self.shown.time.toggle()
 
-    def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant."""
-        raise NotImplementedError
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or a later sample."""
+        self.shown.time.step(samples)
 
     def action_seek(self) -> None:
         """Choose another time."""
         from gpudash.tui.dialogs.moment import moment_dialog
 
-        if self.span is None:
+        time = self.shown.time
+        if time.span is None:
             self.show_message("there are no samples yet")
             return
 
         def chosen(value: str | None) -> None:
             if value is not None:
-                self.go_to(datetime.fromisoformat(value))
+                time.go_to(datetime.fromisoformat(value))
 
         shown_at = self.shown.snapshot.taken_at
-        put_above(self.app, moment_dialog(self.span, shown_at, self.shown.theme), chosen)
+        put_above(self.app, moment_dialog(time.span, shown_at, self.shown.theme), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show what an action led to in the footer, for some seconds unless it `stays`."""

@@ -12,7 +12,6 @@ from gpudash.tui.draw.devices import Upper, UpperView
 from gpudash.tui.draw.header import footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.processes import ProcessTable
-from gpudash.tui.status import pace_text
 
 Value = TypeVar("Value")
 
@@ -71,7 +70,7 @@ class DashboardPanels:
             dashboard.layout,
             devices.first,
             devices.highlighted,
-            dashboard.playhead.view_time,
+            dashboard.time.moment,
             dashboard.hidden,
             dashboard.metric,
             dashboard.keys,
@@ -112,8 +111,8 @@ def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -
         tally(dashboard.snapshot, devices.states, [row.device for row in devices.rows]),
         dashboard.theme,
         dashboard.cells,
-        pace=pace_text(dashboard.feed),
+        pace=dashboard.time.pace,
         marks=dashboard.marks,
         read_only=dashboard.read_only,
-        dated=dashboard.recorded,
+        dated=dashboard.time.is_recorded,
     )

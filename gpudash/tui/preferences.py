@@ -150,12 +150,10 @@ class Preferences:
         listing.sort_key = settings.sort
         listing.descending = starts_largest(settings.sort) is not settings.reverse
         dashboard.hidden = frozenset(settings.hidden_panels)
-        self.put_in_force(dashboard, dashboard.keys, recorded=dashboard.recorded)
+        self.put_in_force(dashboard, dashboard.keys)
         dashboard.read_only = settings.read_only
 
-    def put_in_force(
-        self, shown: DashboardModel | FleetModel, keys: Iterable[Key], *, recorded: bool
-    ) -> None:
+    def put_in_force(self, shown: DashboardModel | FleetModel, keys: Iterable[Key]) -> None:
         """Give a screen its keys as the settings have them, and report what is wrong in these."""
         settings = self.current
         shown.in_force = partial(
@@ -163,7 +161,7 @@ class Preferences:
             remapped=settings.keys,
             read_only=settings.read_only,
             ascii=settings.ascii,
-            recorded=recorded,
+            recorded=shown.time.is_recorded,
         )
         shown.keys = shown.in_force(keys)
         if self.mistakes:

@@ -24,28 +24,18 @@ _MARKS = {
 """The states in which what is shown is old."""
 
 
-def pace_text(feed: Feed[Any]) -> str:
-    """Return how often there is a sample, or how fast a recording plays."""
-    return f"{feed.player.speed:g}x" if feed.player else f"every {feed.interval:g}s"
-
-
-def is_stopped(feed: Feed[Any]) -> bool:
-    """Return whether it is a recording that does not play."""
-    return feed.player is not None and feed.player.is_stopped
-
-
-def state_marks(feed: Feed[Any]) -> list[str]:
+def state_mark(feed: Feed[Any]) -> str:
     """Return `STALE 14 s` or the like, nothing while the feed is live."""
-    if feed.player is not None:
-        return feed.player.marks
     mark = _MARKS.get(feed.state)
-    return [] if mark is None else [f"{mark} {duration(feed.age)}"]
+    return "" if mark is None else f"{mark} {duration(feed.age)}"
 
 
-def error_text(feed: SnapshotFeed, device: Device | None, keys: Iterable[Key]) -> str:
+def error_text(
+    feed: SnapshotFeed, device: Device | None, keys: Iterable[Key], of_time: str = ""
+) -> str:
     """Return what keeps the screen from being right, or the fault of the device pointed at.
 
-    `keys` are those that work.
+    `keys` are those that work; `of_time` is what there is to say about the instant shown.
     """
     if feed.state is FeedState.RELEASED:
         if lingering():
@@ -55,8 +45,8 @@ def error_text(feed: SnapshotFeed, device: Device | None, keys: Iterable[Key]) -
         return f"GPUs released: {shown_key(keys, 'driver.release')} takes them back"
     if feed.error is not None:
         return feed.error
-    if feed.player is not None and feed.player.message:
-        return feed.player.message
+    if of_time:
+        return of_time
     if device is not None and device.fault is not None:
         return device.fault.message
     waited = feed.age

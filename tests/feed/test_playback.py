@@ -63,7 +63,7 @@ async def test_every_sample_is_delivered_once_and_in_order(tmp_path: Path) -> No
         len(watcher.seen) - 1
     )
     assert "ends here" in watcher.messages[-1]
-    assert watcher.playback.marks == ["REPLAY END"]
+    assert watcher.playback.mark == "REPLAY END"
     watcher.playback.stop()
 
 
@@ -89,7 +89,7 @@ async def test_a_paused_one_stands_and_steps(tmp_path: Path) -> None:
     assert watcher.seen[-1] == ([0, 1], True)
     playback.step(-5, START + timedelta(seconds=1))
     await watcher.until(lambda: watcher.now == 0)
-    assert playback.marks == ["REPLAY PAUSED"]
+    assert playback.mark == "REPLAY PAUSED"
     playback.stop()
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gpudash.feed.protocol import FeedState
+from gpudash.feed.timeline import Timeline
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -149,9 +150,8 @@ class HandFleetFeed:
     def collector(self) -> HandFleetFeed:
         return self
 
-    @property
-    def player(self) -> None:
-        """None: what it gives is the present."""
+    def timeline(self, kept: Any, show: Callable[[Any], object]) -> Timeline[Any]:
+        return Timeline(self, kept, show)
 
     def start(self) -> None: ...
 

@@ -7,6 +7,7 @@ from rich.color import ColorSystem
 
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.theme import load_theme
 from tests.factories import received
@@ -18,8 +19,13 @@ THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
     dashboard = DashboardModel(HandFeed(), THEME)
     dashboard.resize(*size)
-    dashboard.receive(*received(snapshot))
+    give(dashboard, snapshot)
     return dashboard
+
+
+def give(dashboard: DashboardModel, snapshot: Snapshot) -> None:
+    """Let a snapshot of its feed arrive."""
+    dashboard.time.receive([Received(*received(snapshot))], after_jump=False)
 
 
 def replace_sm(process: Process, percent: int | None) -> Process:

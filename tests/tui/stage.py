@@ -15,6 +15,7 @@ from textual.events import Resize
 from textual.geometry import Size
 
 from gpudash.feed.protocol import FeedState, OnSnapshots, RemoteHost
+from gpudash.feed.timeline import Timeline
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
@@ -45,12 +46,14 @@ class HandFeed:
         self.state = FeedState.LIVE
         self.age = 0.0
         self.stopped = False
-        self.player = None
         self.remote: RemoteHost | None = None
 
     @property
     def collector(self) -> HandFeed:
         return self
+
+    def timeline(self, kept: Any, show: Callable[[Any], object]) -> Timeline[Any]:
+        return Timeline(self, kept, show)
 
     def start(self) -> None: ...
 

@@ -45,12 +45,12 @@ async def test_the_palette_calls_any_action() -> None:
         feed.give(busy_snapshot())
         await pilot.press("colon", *"freeze", "enter")
         await pilot.pause()
-        assert app.front.dashboard.playhead.paused
+        assert not app.front.dashboard.time.is_live
         await pilot.press("ctrl+p", *"zzzz")
         await pilot.pause()
         assert "no matches" in text_of(app)
         await pilot.press("enter", "escape")
-        assert app.front.dashboard.playhead.paused
+        assert not app.front.dashboard.time.is_live
 
 
 async def test_the_palette_lists_every_action_of_the_overview() -> None:

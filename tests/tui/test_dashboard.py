@@ -120,7 +120,7 @@ class Dashboard(RuleBasedStateMachine):
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
         before = self.selected, self.device
-        paused = self.app.front.dashboard.playhead.paused
+        paused = not self.app.front.dashboard.time.is_live
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)

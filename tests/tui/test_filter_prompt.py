@@ -95,7 +95,7 @@ async def test_no_letter_of_a_filter_starts_an_action() -> None:
         await pilot.press("slash")
         await type_in(pilot, "qpKrs hd")
         assert app.is_running
-        assert not app.front.dashboard.playhead.paused
+        assert app.front.dashboard.time.is_live
         assert len(app.screen_stack) == 1
         await pilot.press("ctrl+c")
         assert app.is_running

@@ -19,9 +19,8 @@ from tests.factories import (
     make_process,
     make_process_device,
     make_snapshot,
-    received,
 )
-from tests.tui.dashboards import THEME, make_dashboard
+from tests.tui.dashboards import THEME, give, make_dashboard
 from tests.tui.stage import HandFeed, busy_snapshot, process_of
 
 
@@ -115,7 +114,7 @@ def test_stale_values_recede() -> None:
     feed = HandFeed()
     dashboard = DashboardModel(feed, THEME)
     dashboard.resize(120, 40)
-    dashboard.receive(*received(make_snapshot()))
+    give(dashboard, make_snapshot())
     panels = DashboardPanels(dashboard)
     live = panels.draw().devices
     feed.state, feed.age = FeedState.STALE, 12.0

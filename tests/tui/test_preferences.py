@@ -324,14 +324,14 @@ async def test_keys_are_remapped_throughout(path: Path) -> None:
     async with app.run_test(size=(200, 40)) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("p")
-        assert not app.front.dashboard.playhead.paused
+        assert app.front.dashboard.time.is_live
         assert not listing_of(app).descending
         await pilot.press("r")
         assert not listing_of(app).descending
         assert "F7 pause" in screen_lines(app)[-1]
         await pilot.press("f7")
         await pilot.pause()
-        assert app.front.dashboard.playhead.paused
+        assert not app.front.dashboard.time.is_live
         assert "F7 live" in screen_lines(app)[-1]
 
 
@@ -340,7 +340,7 @@ async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     app = host_app(HandFeed(), preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("p", "q")
-        assert not app.front.dashboard.playhead.paused
+        assert app.front.dashboard.time.is_live
         assert app.is_running
         await pilot.press("ctrl+x")
     assert app.return_code == 0

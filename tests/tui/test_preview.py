@@ -38,11 +38,11 @@ async def test_one_that_arrives_later_is_shown_at_once_and_is_not_kept_by_a_paus
         feed.change(FeedState.STARTING)
         await pilot.pause()
         assert app.front.dashboard.snapshot is feed.preview
-        app.front.dashboard.pause(True)
+        app.front.dashboard.time.toggle()
         feed.preview, feed.state = None, FeedState.LIVE
         feed.give(busy_snapshot())
         assert not app.front.dashboard.snapshot.brief
-        assert not app.front.dashboard.playhead.paused
+        assert app.front.dashboard.time.is_live
 
 
 async def test_what_is_still_to_come_has_another_mark_than_what_is_absent() -> None:

@@ -13,8 +13,10 @@ from gpudash.feed.recording.reader import Recording
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.moment import times
 from tests.feed.recording.lines import START, line, second, write
+from tests.tui.dashboards import give, make_dashboard
 from tests.tui.kill_stage import Stage
-from tests.tui.stage import HandFeed, host_app, text_of
+from tests.tui.past import sample
+from tests.tui.stage import HandFeed, host_app, process_of, text_of
 
 
 @asynccontextmanager
@@ -80,6 +82,38 @@ async def test_the_live_past_is_gone_to_by_the_same_key() -> None:
         assert "20s AGO" in text_of(app)
         await pilot.press("escape")
         assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=40)
+
+
+async def test_steps_in_a_recording_start_at_the_sample_that_is_shown(tmp_path: Path) -> None:
+    async with replayed(tmp_path / "a") as (app, pilot, stage):
+
+        async def shows(second: int) -> None:
+            wanted = START + timedelta(seconds=second)
+            await stage.until(lambda: app.front.dashboard.snapshot.taken_at == wanted)
+
+        await pilot.press("at", *"+1h", "enter")
+        await shows(3600)
+        await pilot.press(*["left_square_bracket"] * 3)
+        await shows(3594)
+        await pilot.press("right_curly_bracket")
+        await shows(3624)
+        await pilot.press("left_curly_bracket", "right_square_bracket")
+        await shows(3596)
+        # Behind the end it is the last.
+        await pilot.press("at", *"-8s", "enter")
+        await shows(10792)
+        await pilot.press("left_square_bracket", "right_curly_bracket")
+        await shows(10800)
+
+
+def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
+    dashboard = make_dashboard(sample(0, [0]))
+    for seconds in range(2, 300, 2):
+        idle = process_of(0, idle_seconds=float(seconds))
+        give(dashboard, sample(seconds, [0], processes=(idle,)))
+    assert dashboard.listing.rows[0].process.idle_seconds == 298
+    dashboard.time.step(-50)
+    assert dashboard.listing.rows[0].process.idle_seconds == 198
 
 
 @pytest.mark.parametrize(

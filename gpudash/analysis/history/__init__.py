@@ -19,6 +19,9 @@ Key = str | tuple[int, float | None] | None
 class History:
     """The last half hour of a host in numbers, and its last minutes in whole snapshots."""
 
+    reaches_back = False
+    """Whether what is older can be asked for."""
+
     def __init__(self) -> None:
         self.latest: Snapshot = EMPTY
         """The snapshot pushed last."""
@@ -61,10 +64,6 @@ class History:
     def at(self, moment: float) -> Snapshot:
         """Return the host as it was shown at an instant, the oldest kept for one before it."""
         return self._snapshots.at(moment)
-
-    def step(self, moment: float, count: int) -> float:
-        """Return the instant `count` snapshots after the one of `moment`, before it if negative."""
-        return self._snapshots.step(moment, count)
 
     def series(
         self, key: Key, field: str, seconds: float, points: int, until: float | None = None

@@ -72,17 +72,7 @@ class Snapshots:
         """Return the last one not after `moment`, else the oldest; EMPTY before the first."""
         if not self._kept or moment >= self._kept[-1].time:
             return self._latest
-        return wire.decode(_unpacked(self._kept[self._index(moment)]))
-
-    def step(self, moment: float, count: int) -> float:
-        """Return the instant `count` snapshots away from the one of `moment`, within what is."""
-        if not self._kept:
-            return moment
-        index = self._index(moment) + count
-        return self._kept[min(max(index, 0), len(self._kept) - 1)].time
-
-    def _index(self, moment: float) -> int:
-        return max(bisect_right(self.times(), moment) - 1, 0)
+        return wire.decode(_unpacked(self._kept[max(bisect_right(self.times(), moment) - 1, 0)]))
 
     def _is_full(self, now: float) -> bool:
         count = len(self._kept)

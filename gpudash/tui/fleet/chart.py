@@ -28,7 +28,7 @@ def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
     known = model.snapshot.charts
     if model.time.asked is None:
         # An answer comes with the present, also while time stands still.
-        known += model.time.latest.charts
+        known += model.history.latest.charts
     found = [each for each in known if _subject(each) == _subject(asked)]
     # Each server answers, also one that does not know the host.
     return max(found, key=lambda each: bool(each.lines), default=None)
@@ -72,7 +72,7 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
     is_percent = unit is Unit.PERCENT
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
     age = (model.snapshot.taken_at - found.end).total_seconds()
-    now = "now" if model.time.moment is None and age <= 2 * found.step_seconds else clock(found.end)
+    now = "now" if model.time.is_live and age <= 2 * found.step_seconds else clock(found.end)
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
         spread(left, keys, cells, theme.base),

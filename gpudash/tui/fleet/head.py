@@ -9,12 +9,12 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
+from gpudash.model.fleet import EMPTY
 from gpudash.model.state import HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
@@ -22,9 +22,9 @@ _MIN_FILTER = 12
 """Cells of a filter that matter more than what it leaves."""
 
 
-def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
+def header(model: FleetModel, mark: str, cells: int) -> Line:
     """Return what is watched and how much of it answers; the time, the oldest age, the pace."""
-    theme, snapshot, sums = model.theme, model.snapshot, model.everything
+    theme, snapshot, sums, pace = model.theme, model.snapshot, model.everything, model.time.pace
     if snapshot is EMPTY:
         return spread(
             [Segment(" gpudash", theme.header_strong)],
@@ -32,7 +32,7 @@ def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
             cells,
             theme.header,
         )
-    now = clock(snapshot.taken_at, dated=model.time.moment is not None)
+    now = clock(snapshot.taken_at, dated=model.time.is_recorded or not model.time.is_live)
     right: Line = [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)] if mark else []
     right.append(Segment(now, theme.header))
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 
 from gpudash.fleet.summary import HostRow
-from gpudash.model.fleet import ChartRequest, FleetSnapshot
+from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import cut, width
-from gpudash.model.wire import Received
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
@@ -65,32 +63,7 @@ class MapPage(FleetPage):
 
     def apply(self, preferences: Preferences) -> None:
         """Take the user's settings."""
-        is_recorded = self.feed.player is not None
-        preferences.put_in_force(self.model, FLEET_KEYS, recorded=is_recorded)
-
-    def on_mount(self) -> None:
-        """Start to listen to the feed."""
-        self.model.catch_up()
-        self.feed.attach(asyncio.get_running_loop(), self._receive, self._feed_changed)
-
-    def on_unmount(self) -> None:
-        """Let the collector go."""
-        self.feed.stop()
-
-    def _receive(self, received: Sequence[Received[FleetSnapshot]], _after_jump: bool) -> None:
-        """Take what the feed brings; while time stands still only its charts are shown.
-
-        While a host is in front only the last is taken, once that is left.
-        """
-        if isinstance(self.app.front, FleetPage):
-            for each in received:
-                if self.model.receive(each.snapshot, each.line):
-                    self.app.outdated = True
-
-    def _feed_changed(self) -> None:
-        if isinstance(self.app.front, FleetPage):
-            self.tick()
-            self.app.outdated = True
+        preferences.put_in_force(self.model, FLEET_KEYS)
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
         """Return the chart of all GPUs where the map leaves room for it."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from gpudash.feed.instants import Span
 from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
@@ -14,6 +12,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
+from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
     Fits,
@@ -27,6 +26,7 @@ from gpudash.fleet.summary import (
 )
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
+    EMPTY,
     ChartRequest,
     FleetHost,
     FleetJob,
@@ -40,7 +40,6 @@ from gpudash.model.fleet import (
 from gpudash.model.snapshot import Finding
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
-from gpudash.tui.fleet.timeline import EMPTY, Timeline
 from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
@@ -114,7 +113,8 @@ class FleetModel:
         self.snapshot = EMPTY
         self.revision = 0
         """Counts what was shown."""
-        self.time = Timeline()
+        self.history = FleetHistory()
+        self.time = feed.timeline(self.history, self._show)
         self._asked_last = FleetRequest()
         self.retries = 0
         """How often hosts that do not answer were to be connected at once."""
@@ -149,69 +149,6 @@ class FleetModel:
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
 
-    # What is shown
-
-    def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
-        """Take the next snapshot of the feed; return whether anything of it is to be shown."""
-        if self.feed.player is not None:
-            self.time.latest = snapshot
-            self._show(snapshot)
-            return True
-        is_shown = self.time.receive(snapshot, line)
-        if is_shown:
-            self._show(snapshot)
-        # A chart may be waited for while time stands still.
-        return is_shown or bool(snapshot.charts)
-
-    def catch_up(self) -> None:
-        """Receive the latest, if that arrived while no page of many hosts was in front."""
-        latest = self.feed.latest
-        if latest is not None and latest is not self.time.latest:
-            self.receive(latest, self.feed.latest_line)
-
-    def step(self, samples: int) -> None:
-        """Show an earlier or later sample; the one after the last is the present."""
-        if self.feed.player is not None:
-            self.feed.player.step(samples, self.snapshot.taken_at)
-            return
-        self._show(self.time.step(samples, has_past=self.has_past) or self.snapshot)
-
-    def go_to(self, moment: datetime) -> None:
-        """Show an instant, or the first that is known."""
-        if self.feed.player is not None:
-            self.feed.player.seek(moment)
-        else:
-            self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
-
-    def toggle(self) -> None:
-        """Stay at what is shown, or go on."""
-        if self.feed.player is not None:
-            self.feed.player.toggle()
-        elif self.time.moment is not None:
-            self.go_live()
-        elif self.snapshot is not EMPTY:
-            self.time.moment = self.snapshot.taken_at
-
-    @property
-    def span(self) -> Span | None:
-        """From when to when there are samples, None while there are none."""
-        if self.feed.player is not None:
-            return self.feed.player.span
-        if self.time.first_at is None:
-            return None
-        return Span(None if self.has_past else self.time.first_at, self.time.latest.taken_at)
-
-    def go_live(self) -> None:
-        """Show the present again."""
-        self._show(self.time.go_live())
-
-    @property
-    def has_past(self) -> bool:
-        """Whether a source knows instants from before it was watched, and can be asked."""
-        return self.feed.player is None and any(
-            source.kind in WITH_PAST for source in self.snapshot.sources
-        )
-
     # What the collector is asked for
 
     def ask(self) -> bool:
@@ -225,7 +162,7 @@ class FleetModel:
 
     def chart_of_all(self) -> tuple[ChartRequest, ...]:
         """Return the chart of all GPUs, none where no source has it."""
-        if not self.has_past or self.time.asked is not None:
+        if not self.time.reaches_back or self.time.asked is not None:
             return ()
         pasts = [source for source in self.snapshot.sources if source.kind in WITH_PAST]
         # The means of two servers are not the mean of all.
@@ -236,7 +173,7 @@ class FleetModel:
 
     def chart_of(self, host: HostKey) -> tuple[ChartRequest, ...]:
         """Return the chart of a host's GPUs, none where no source has it."""
-        if not self.has_past:
+        if not self.time.reaches_back:
             return ()
         cluster, name = host
         metric, span = self.chart
@@ -249,7 +186,7 @@ class FleetModel:
 
     def may_enter(self, host: FleetHost) -> bool:
         """Whether the overview of a host can be shown, which is of the present."""
-        return self.feed.player is None and self._reaches(host)
+        return not self.time.is_recorded and self._reaches(host)
 
     # What is derived
 

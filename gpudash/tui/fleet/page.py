@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -12,23 +11,21 @@ from textual.events import Click
 from textual.screen import Screen
 
 from gpudash.analysis.filter.words import quoted
-from gpudash.feed.instants import Span
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import ChartRequest, FleetHost
+from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
 from gpudash.tui.bindings import bindings, keys_while_stopped
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, SCREEN_KEYS, Key
 from gpudash.tui.overview import Overview
 from gpudash.tui.page import Page, put_above
-from gpudash.tui.status import is_stopped, pace_text, state_marks
+from gpudash.tui.status import state_mark
 from gpudash.tui.theme import Theme, faded
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
@@ -46,7 +43,7 @@ class FleetPage(Wheel, Page):
     """The keys of this page beside those of all."""
 
     def __init__(self, model: FleetModel) -> None:
-        super().__init__(model, model.feed)
+        super().__init__(model)
         self.model = model
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
@@ -91,12 +88,6 @@ class FleetPage(Wheel, Page):
 
     # What the app asks of the page in front
 
-    @property
-    def is_aging(self) -> bool:
-        """Whether the age of what is shown is on screen."""
-        is_still = self.model.time.moment is not None
-        return is_still or self.feed.state is not FeedState.LIVE
-
     def help(self) -> Screen[Any]:
         """Return the dialog that lists all keys of many hosts."""
         from gpudash.tui.dialogs.text import HelpScreen
@@ -106,7 +97,7 @@ class FleetPage(Wheel, Page):
 
     def on_screen_resume(self) -> None:
         """Show what arrived while a host was in front."""
-        self.model.catch_up()
+        self.model.time.catch_up()
 
     # Drawing
 
@@ -117,8 +108,7 @@ class FleetPage(Wheel, Page):
             return
         lines = self._framed(cells, height)
         self._ask()
-        mark = self.model.time.mark or " ".join(state_marks(self.feed))
-        top = header(self.model, mark, pace_text(self.feed), cells)
+        top = header(self.model, self.model.time.mark or state_mark(self.feed), cells)
         self.show(top, lines, self.keys_in_force, self._notice)
         if self.prompt.is_open:
             self.prompt.draw()
@@ -129,7 +119,7 @@ class FleetPage(Wheel, Page):
         if model.snapshot is EMPTY:
             return []
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
-        theme = faded(model.theme) if is_old and model.time.moment is None else model.theme
+        theme = faded(model.theme) if is_old and model.time.is_live else model.theme
         filtered, below = filter_line(model, theme, cells), source_lines(model, theme, cells)
         self._above = 1 + len(filtered)
         room = max(0, height - self._above - len(below))
@@ -147,11 +137,10 @@ class FleetPage(Wheel, Page):
     def keys_in_force(self) -> tuple[Key, ...]:
         """The keys that work on this page, as the footer names them."""
         model = self.model
-        is_still = model.time.moment is not None or is_stopped(self.feed)
         ids = _ON_EVERY_PAGE | {key.id for key in self.KEYS}
         return tuple(
             key
-            for key in (keys_while_stopped(model.keys) if is_still else model.keys)
+            for key in (keys_while_stopped(model.keys) if model.time.is_stopped else model.keys)
             if key.id in ids
             and key.action != f"open_page('{self.path}')"
             and key.action.partition("(")[0] not in self._refused
@@ -171,32 +160,13 @@ class FleetPage(Wheel, Page):
             return text
         if self.feed.error is not None:
             return self.feed.error
-        if self.feed.player is not None:
-            return self.feed.player.message
-        return "asking hosts" if self.model.snapshot is EMPTY else ""
+        return "asking hosts" if self.model.snapshot is EMPTY else self.model.time.message
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what has no effect here."""
         return action not in self._refused and super().check_action(action, parameters)
 
-    # Time
-
-    def action_pause(self) -> None:
-        """Freeze the screen, or show the present again."""
-        self.model.toggle()
-
-    def action_step(self, samples: int) -> None:
-        """Show an earlier or later sample."""
-        self.model.step(samples)
-
-    @property
-    def span(self) -> Span | None:
-        """From when to when samples can be shown."""
-        return self.model.span
-
-    def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant."""
-        self.model.go_to(moment)
+    # The chart
 
     def action_zoom(self, step: int) -> None:
         """Chart a longer (1) or a shorter (-1) time."""
@@ -230,8 +200,8 @@ class FleetPage(Wheel, Page):
     def action_go_back(self) -> None:
         """Go back to the present; from there to the page before, and to no filter."""
         model = self.model
-        if model.time.moment is not None:
-            model.go_live()
+        if not model.time.is_live:
+            model.time.go_live()
         elif not self.is_root:
             self.dismiss(None)
         elif model.is_filtered:
@@ -248,7 +218,7 @@ class FleetPage(Wheel, Page):
         The overview shows the present: in the past its GPUs are those of that time.
         """
         model = self.model
-        if model.time.moment is not None or not model.may_enter(host):
+        if not model.time.is_live or not model.may_enter(host):
             self.show_gpus_of(host)
             return
         try:

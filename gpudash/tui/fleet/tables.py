@@ -278,7 +278,7 @@ def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line
     words = HOST_STATES[host.state]
     parts = (
         "" if host.state == "ok" else ": ".join(filter(None, (words.sentence, host.message))),
-        "" if host.state != "ok" or model.feed.player or model.may_enter(host) else _NO_SSH,
+        "" if host.state != "ok" or model.time.is_recorded or model.may_enter(host) else _NO_SSH,
         "" if host.drain_reason is None else f"drained: {host.drain_reason}",
         host.group,
         host.driver_version and f"driver {host.driver_version}",

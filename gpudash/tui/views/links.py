@@ -216,7 +216,7 @@ class LinksView(View):
         columns = slice(self._column, self._column + count)
         above = [self._tabs(topology, columns, cells), *notices, styled(grid.key(), theme)]
         *higher, lowest = [styled(line, theme) for line in grid.heading(columns)]
-        self._trends.show(self.dashboard.playhead.view_time)
+        self._trends.show(self.dashboard.time.moment)
         traffic = self._traffic.lines(rows, theme, cells - MARGIN - grid.width - 1)
         table = beside([lowest, *self._cells(grid, columns, len(rows))], traffic, theme)
         legend = legend_lines(matrix, with_marks=not grid.in_words)

@@ -28,14 +28,6 @@ def test_a_moment_between_two_snapshots_shows_the_one_before() -> None:
     assert history.at(third + 100) == history.latest
 
 
-def test_stepping_stays_within_what_is_kept() -> None:
-    history = pushed(1, 2, 3)
-    first, second, third = history.moments
-    assert history.step(third, -1) == second
-    assert history.step(second, -5) == first
-    assert history.step(first, 9) == third
-
-
 def test_ten_minutes_can_be_stepped_through_at_any_pace() -> None:
     for interval, count in ((1.0, 700), (0.2, 3500)):
         history = pushed(*[1] * count, interval=interval)
@@ -67,7 +59,7 @@ def test_a_large_host_is_shown_again_as_it_was_whatever_comes_and_goes() -> None
 
 def test_nothing_is_kept_at_first() -> None:
     kept = Snapshots()
-    assert (kept.times(), kept.at(5.0), kept.step(5.0, -1)) == ([], EMPTY, 5.0)
+    assert (kept.times(), kept.at(5.0)) == ([], EMPTY)
 
 
 def test_fewer_are_kept_of_a_large_host() -> None:

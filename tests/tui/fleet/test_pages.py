@@ -337,12 +337,12 @@ async def test_time_can_be_stepped_back_and_the_present_goes_on_meanwhile() -> N
         assert isinstance(feed, HandFleetFeed)
         feed.give(fleet(some_hosts(4), seconds=10))
         await pilot.press("left_square_bracket")
-        assert (app.front.model.time.moment, app.front.model.totals.hosts) == (INSTANT, 3)
+        assert (app.front.model.snapshot.taken_at, app.front.model.totals.hosts) == (INSTANT, 3)
         assert "AGO" in screen_lines(app)[0]
         feed.give(fleet(some_hosts(5), seconds=20))
         assert app.front.model.totals.hosts == 3
         await pilot.press("escape")
-        assert (app.front.model.time.moment, app.front.model.totals.hosts) == (None, 5)
+        assert (app.front.model.time.is_live, app.front.model.totals.hosts) == (True, 5)
 
 
 async def test_a_collector_that_is_silent_makes_it_stale() -> None:
@@ -582,7 +582,7 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         assert " ASKING FOR 2h01m AGO " in screen_lines(app)[0]
         assert feed.asked[-1].at == wanted - timedelta(minutes=1)
         await pilot.press("escape")
-        assert (model.time.moment, feed.asked[-1].at) == (None, None)
+        assert (model.time.is_live, feed.asked[-1].at) == (True, None)
         # Of what was asked for the rest comes late.
         feed.give(fleet(some_hosts(6), seconds=-7200))
         feed.give(fleet(some_hosts(7), seconds=20))
@@ -622,14 +622,16 @@ def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
         Finding(rule=rule, level="warn", sentence=SafeText(rule), hosts=(SafeText("gpu0000"),))
         for rule in "abc"
     ]
-    model = FleetModel(HandFleetFeed())
-    model.receive(fleet(some_hosts(1), findings=tuple(found[1:])), b"")
+    feed = HandFleetFeed()
+    model = FleetModel(feed)
+    feed.attach(None, model.time.receive, lambda: None)
+    feed.give(fleet(some_hosts(1), findings=tuple(found[1:])))
     model.finding = 1
-    model.receive(fleet(some_hosts(1), findings=tuple(found), seconds=10), b"")
+    feed.give(fleet(some_hosts(1), findings=tuple(found), seconds=10))
     assert model.findings[model.finding].rule == "c"
     # At the top a worse one is to be seen at once.
     model.finding = 0
-    model.receive(fleet(some_hosts(1), findings=(found[2], found[0]), seconds=20), b"")
+    feed.give(fleet(some_hosts(1), findings=(found[2], found[0]), seconds=20))
     assert model.findings[model.finding].rule == "c"
 
 

@@ -227,12 +227,10 @@ class DeviceView(View):
     def _time(self) -> Time:
         """Return the instant of what is shown, which a pause keeps from being now."""
         dashboard = self.dashboard
-        if not dashboard.playhead.paused:
+        if dashboard.time.is_live:
             return Time(None, "now")
-        taken_at, history = dashboard.snapshot.taken_at, dashboard.history
-        until = history.now - (history.latest.taken_at - taken_at).total_seconds()
-        moment = until if dashboard.playhead.moment is None else dashboard.playhead.moment
-        return Time(moment, taken_at.astimezone().strftime("%H:%M:%S"))
+        taken_at = dashboard.snapshot.taken_at.astimezone()
+        return Time(dashboard.time.moment, taken_at.strftime("%H:%M:%S"))
 
     def _range(self) -> str:
         return f"last {span(self.charting.seconds)}"

@@ -205,7 +205,7 @@ class ProcessView(View):
 
     def _begin_reading(self) -> None:
         """Begin to read, unless that would change the numbers of a frozen screen."""
-        if self._inspector.latest is None or not self.dashboard.playhead.paused:
+        if self._inspector.latest is None or self.dashboard.time.is_live:
             self._inspector.begin(self._row.process, self.dashboard.history.latest)
 
     def _follow(self) -> None:
@@ -214,7 +214,7 @@ class ProcessView(View):
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
             self._row = row
-            self._sampled_at = self.dashboard.playhead.view_time or self.dashboard.history.now
+            self._sampled_at = self.dashboard.time.moment or self.dashboard.history.now
             self.dashboard.listing.select(row.process.key)
         if row is not None and not self._inspector.exited:
             self._absent_since = None
@@ -229,7 +229,7 @@ class ProcessView(View):
 
     def _details(self) -> Details:
         history, process = self.dashboard.history, self._row.process
-        inspector, until = self._inspector, self.dashboard.playhead.view_time
+        inspector, until = self._inspector, self.dashboard.time.moment
         end = history.now if until is None else until
         since = history.seen_since(process)
         span = span_of(0.0 if since is None else end - since)
@@ -258,6 +258,6 @@ class ProcessView(View):
             if self._exited_at is None:
                 return "EXITED"
             return f"EXITED {duration(self._clock() - self._exited_at)} AGO"
-        if self.dashboard.playhead.view_time is not None:
+        if not self.dashboard.time.is_live:
             return "NOT ON A GPU AT THIS MOMENT"
         return f"LEFT THE GPU {duration(self.dashboard.history.now - self._sampled_at)} AGO"

@@ -1,0 +1,240 @@
+"""Time on the screen: which sample of a feed is shown, and the ways to others.
+
+Pages step, go and stop here whatever the feed is. Another kind of past is another subclass.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from gpudash.feed.instants import Span
+from gpudash.feed.protocol import D
+from gpudash.model.units import duration
+from gpudash.model.wire import Received
+
+if TYPE_CHECKING:
+    from gpudash.feed.protocol import Feed
+
+_STEP = timedelta(minutes=1)
+"""How far apart instants are that are asked for."""
+_SAME_SECONDS = 1.0
+"""How far from an instant that was asked for its sample may be."""
+_ROUNDING_SECONDS = 0.001
+"""What an instant may be off by once it was on another clock."""
+
+
+class Kept(Protocol[D]):
+    """The samples that a feed brought lately, timed in seconds by a clock of their own."""
+
+    @property
+    def latest(self) -> D:
+        """The newest; an empty one before the first."""
+
+    @property
+    def now(self) -> float:
+        """The instant of the newest."""
+
+    @property
+    def moments(self) -> Sequence[float]:
+        """The instants of all, oldest first."""
+
+    @property
+    def reaches_back(self) -> bool:
+        """Whether older ones can be asked for."""
+
+    def push(self, snapshot: D, line: bytes) -> None:
+        """Add the next with the line that it was decoded from."""
+
+    def at(self, moment: float) -> D:
+        """Return the one of an instant."""
+
+    def freeze_last_row(self) -> None:
+        """Keep what is charted up to now as it is."""
+
+    def clear(self) -> None:
+        """Drop all."""
+
+
+class Timeline(Generic[D]):
+    """The samples of a feed, of which the newest is shown until its user goes to another.
+
+    Each that is to be shown is passed to `show`.
+    """
+
+    is_recorded = False
+    """Whether even the newest is of another time, and its host of no concern to any action."""
+
+    def __init__(
+        self,
+        feed: Feed[D],
+        kept: Kept[D],
+        show: Callable[[D], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.moment: float | None = None
+        """The instant that is shown or waited for, on the clock of what is kept; None: newest."""
+        self.asked: datetime | None = None
+        """The same where it is older than what is kept, and has to be asked for."""
+        self._feed, self._kept, self._show, self._clock = feed, kept, show, clock
+        self._is_paused = self._is_waiting = False
+
+    # What pages read
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the newest sample is shown, and each that arrives."""
+        return self.moment is None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a key is needed to let time go on."""
+        return not self.is_live
+
+    @property
+    def reaches_back(self) -> bool:
+        """Whether samples can be asked for that are older than those that are kept."""
+        return self._kept.reaches_back
+
+    @property
+    def newest_at(self) -> datetime:
+        """When the newest sample was taken."""
+        return self._kept.latest.taken_at
+
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown, None while there are none."""
+        if not self._kept.moments:
+            return None
+        since = timedelta(seconds=self._kept.now - self._kept.moments[0])
+        return Span(None if self.reaches_back else self.newest_at - since, self.newest_at)
+
+    @property
+    def mark(self) -> str:
+        """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
+        if self.moment is None:
+            return ""
+        past = self._kept.now - self.moment
+        if self._is_paused or past <= 0:
+            return "PAUSED"
+        return f"{'ASKING FOR ' if self._is_waiting else ''}{_nearest(past)} AGO"
+
+    @property
+    def pace(self) -> str:
+        """How often there is a sample, for the header."""
+        return f"every {self._feed.interval:g}s"
+
+    @property
+    def message(self) -> str:
+        """What there is to say about the instant that is shown; empty for nothing."""
+        return ""
+
+    # What the feed brings
+
+    def receive(self, received: Sequence[Received[D]], after_jump: bool) -> None:
+        """Keep the next samples of the feed; show what was waited for, or the newest if live.
+
+        `after_jump` is whether those before are not their past.
+        """
+        before = self._kept.latest
+        for each in received:
+            taken_at = each.snapshot.taken_at
+            if self.asked is not None:
+                # What was on its way when another instant was asked for is not that.
+                if abs((taken_at - self.asked).total_seconds()) < _SAME_SECONDS:
+                    self.moment, self._is_waiting = self._instant(taken_at), False
+                    self._show(each.snapshot)
+            elif not self.reaches_back or taken_at >= self.newest_at:
+                # One that is older was asked for, and comes late.
+                self._kept.push(each.snapshot, each.line)
+        if self.is_live and self._kept.latest is not before:
+            self._show(self._kept.latest)
+
+    def catch_up(self) -> None:
+        """Receive the latest of the feed, if that arrived while none was taken."""
+        latest = self._feed.latest
+        if latest is not None and latest is not self._kept.latest:
+            self.receive([Received(latest, self._feed.latest_line)], after_jump=False)
+
+    # What keys do
+
+    def toggle(self) -> None:
+        """Stay at the sample that is shown, or go on with the newest."""
+        if not self.is_live:
+            self.go_live()
+        elif self._kept.moments:
+            self._stand(self._kept.now, is_paused=True)
+
+    def go_live(self) -> None:
+        """Show the newest again, and each that arrives."""
+        self._stand(None)
+        if self._kept.moments:
+            self._show(self._kept.latest)
+
+    def step(self, samples: int) -> None:
+        """Show an earlier or a later sample; behind the last it is live again."""
+        if self.asked is not None:
+            self.go_to(self.asked + samples * _STEP)
+            return
+        moments = self._kept.moments
+        if not moments:
+            return
+        at = self._kept.now if self.moment is None else self.moment
+        index = max(0, bisect_right(moments, at) - 1) + samples
+        if index < 0:
+            self._go_before(index)
+        elif index < len(moments) - 1:
+            self._show_kept(moments[index])
+        else:
+            self._go_behind(index - (len(moments) - 1))
+
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant, the first where there is none; the last is live."""
+        at, moments = self._instant(moment) + _ROUNDING_SECONDS, self._kept.moments
+        if at >= self._kept.now:
+            self.go_live()
+        elif at < moments[0] and self.reaches_back:
+            self._stand(self._instant(moment), asked=moment)
+        else:
+            self._show_kept(moments[max(0, bisect_right(moments, at) - 1)])
+
+    def change_speed(self, step: int) -> None:
+        """Play faster (1) or slower (-1), where samples are played."""
+
+    def _go_before(self, samples: int) -> None:
+        """Show the sample that is so many before the first that is kept, as far as there is one."""
+        first = self._kept.moments[0]
+        if self.reaches_back:
+            since = timedelta(seconds=self._kept.now - first)
+            self.go_to(self.newest_at - since + samples * _STEP)
+        else:
+            self._show_kept(first)
+
+    def _go_behind(self, samples: int) -> None:
+        """Show the sample that is so many behind the newest, as far as there is one."""
+        self.go_live()
+
+    def _show_kept(self, moment: float) -> None:
+        self._stand(moment)
+        self._show(self._kept.at(moment))
+
+    def _stand(
+        self, moment: float | None, *, asked: datetime | None = None, is_paused: bool = False
+    ) -> None:
+        """Stay at an instant, or follow the newest again if None."""
+        self.moment, self.asked = moment, asked
+        self._is_waiting, self._is_paused = asked is not None, is_paused
+        if moment is not None:
+            self._kept.freeze_last_row()
+
+    def _instant(self, moment: datetime) -> float:
+        """Return an instant on the clock of what is kept."""
+        return self._kept.now - (self.newest_at - moment).total_seconds()
+
+
+def _nearest(seconds: float) -> str:
+    """Return a span to the nearest second, below one to the nearest tenth: samples may be close."""
+    return f"{max(seconds, 0.1):.1f}s" if seconds < 0.95 else duration(round(seconds))

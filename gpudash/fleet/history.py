@@ -1,0 +1,72 @@
+"""The last samples of many hosts, each as the line that arrived, compressed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
+
+from gpudash.fleet.sources import WITH_PAST
+from gpudash.model.fleet import EMPTY, FleetSnapshot, decode
+from gpudash.system.zstd import pack, unpack
+
+_MAX_KEPT, _MAX_BYTES = 360, 24 << 20
+
+
+class _Kept(NamedTuple):
+    moment: float
+    packed: bytes
+
+
+class FleetHistory:
+    """An hour of samples, less of a cluster too large for that, timed by when they were taken."""
+
+    def __init__(self) -> None:
+        self.latest = EMPTY
+        """The one pushed last."""
+        self._kept: deque[_Kept] = deque()
+        self._bytes = 0
+
+    @property
+    def now(self) -> float:
+        """The instant of the latest, in seconds since 1970."""
+        return self.latest.taken_at.timestamp()
+
+    @property
+    def moments(self) -> list[float]:
+        """The instants of all, oldest first."""
+        return [each.moment for each in self._kept]
+
+    @property
+    def reaches_back(self) -> bool:
+        """Whether a source can be asked for older ones."""
+        return any(source.kind in WITH_PAST for source in self.latest.sources)
+
+    def push(self, snapshot: FleetSnapshot, line: bytes) -> None:
+        """Add the next sample; it replaces one of its instant, and all where time went back."""
+        moment = snapshot.taken_at.timestamp()
+        if moment < self.now:
+            self.clear()
+        elif self._kept and moment == self.now:
+            self._bytes -= len(self._kept.pop().packed)
+        self.latest = snapshot
+        self._kept.append(_Kept(moment, pack(line)))
+        self._bytes += len(self._kept[-1].packed)
+        while len(self._kept) > _MAX_KEPT or self._bytes > _MAX_BYTES:
+            self._bytes -= len(self._kept.popleft().packed)
+
+    def at(self, moment: float) -> FleetSnapshot:
+        """Return the last sample not after an instant, the oldest for one before it."""
+        index = max(0, bisect_right(self.moments, moment) - 1)
+        if index >= len(self._kept) - 1:
+            return self.latest
+        return decode(unpack(self._kept[index].packed))
+
+    def freeze_last_row(self) -> None:
+        """Do nothing: no numbers are kept beside the samples."""
+
+    def clear(self) -> None:
+        """Drop all samples."""
+        self.latest = EMPTY
+        self._kept.clear()
+        self._bytes = 0
