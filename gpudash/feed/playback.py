@@ -369,7 +369,7 @@ class Replay(Timeline[D]):
     def _go_behind(self, samples: int) -> None:
         self.go_live()
         if samples:
-            self._playback.step(samples, self.newest_at)
+            self._playback.step(samples, self._kept.latest.taken_at)
 
 
 def _nothing() -> None:

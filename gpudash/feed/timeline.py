@@ -81,6 +81,8 @@ class Timeline(Generic[D]):
         """The same where it is older than what is kept, and has to be asked for."""
         self._feed, self._kept, self._show, self._clock = feed, kept, show, clock
         self._is_paused = self._is_waiting = False
+        self._arrived_at = 0.0
+        """When the newest sample was kept."""
 
     # What pages read
 
@@ -100,24 +102,20 @@ class Timeline(Generic[D]):
         return self._kept.reaches_back
 
     @property
-    def newest_at(self) -> datetime:
-        """When the newest sample was taken."""
-        return self._kept.latest.taken_at
-
-    @property
     def span(self) -> Span | None:
         """From when to when samples can be shown, None while there are none."""
-        if not self._kept.moments:
+        moments = self._kept.moments
+        if not moments:
             return None
-        since = timedelta(seconds=self._kept.now - self._kept.moments[0])
-        return Span(None if self.reaches_back else self.newest_at - since, self.newest_at)
+        first = None if self.reaches_back else self._date(moments[0])
+        return Span(first, self._date(self._now))
 
     @property
     def mark(self) -> str:
         """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
         if self.moment is None:
             return ""
-        past = self._kept.now - self.moment
+        past = self._now - self.moment
         if self._is_paused or past <= 0:
             return "PAUSED"
         return f"{'ASKING FOR ' if self._is_waiting else ''}{_nearest(past)} AGO"
@@ -147,9 +145,10 @@ class Timeline(Generic[D]):
                 if abs((taken_at - self.asked).total_seconds()) < _SAME_SECONDS:
                     self.moment, self._is_waiting = self._instant(taken_at), False
                     self._show(each.snapshot)
-            elif not self.reaches_back or taken_at >= self.newest_at:
+            elif not self.reaches_back or taken_at >= self._kept.latest.taken_at:
                 # One that is older was asked for, and comes late.
                 self._kept.push(each.snapshot, each.line)
+                self._arrived_at = self._clock()
         if self.is_live and self._kept.latest is not before:
             self._show(self._kept.latest)
 
@@ -194,7 +193,7 @@ class Timeline(Generic[D]):
     def go_to(self, moment: datetime) -> None:
         """Show the sample of an instant, the first where there is none; the last is live."""
         at, moments = self._instant(moment) + _ROUNDING_SECONDS, self._kept.moments
-        if at >= self._kept.now:
+        if at >= self._now:
             self.go_live()
         elif at < moments[0] and self.reaches_back:
             self._stand(self._instant(moment), asked=moment)
@@ -208,8 +207,7 @@ class Timeline(Generic[D]):
         """Show the sample that is so many before the first that is kept, as far as there is one."""
         first = self._kept.moments[0]
         if self.reaches_back:
-            since = timedelta(seconds=self._kept.now - first)
-            self.go_to(self.newest_at - since + samples * _STEP)
+            self.go_to(self._date(first) + samples * _STEP)
         else:
             self._show_kept(first)
 
@@ -230,9 +228,19 @@ class Timeline(Generic[D]):
         if moment is not None:
             self._kept.freeze_last_row()
 
+    @property
+    def _now(self) -> float:
+        """The present: no sample comes that is of it while another instant is asked for."""
+        waited = 0.0 if self.asked is None else self._clock() - self._arrived_at
+        return self._kept.now + waited
+
+    def _date(self, moment: float) -> datetime:
+        """Return the date of an instant on the clock of what is kept."""
+        return self._kept.latest.taken_at + timedelta(seconds=moment - self._kept.now)
+
     def _instant(self, moment: datetime) -> float:
-        """Return an instant on the clock of what is kept."""
-        return self._kept.now - (self.newest_at - moment).total_seconds()
+        """Return an instant on that clock."""
+        return self._kept.now + (moment - self._kept.latest.taken_at).total_seconds()
 
 
 def _nearest(seconds: float) -> str:

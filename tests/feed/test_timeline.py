@@ -172,6 +172,21 @@ def test_what_is_older_than_what_is_kept_is_asked_for_until_something_else_is_sh
     assert (on.timeline.mark, on.seen[-2:]) == ("", [10, 30])
 
 
+def test_the_present_goes_on_while_another_instant_is_shown() -> None:
+    on = of_fleet(0, 10)
+    on.timeline.go_to(on.at(-3590))
+    on.give(-3590)
+    on.feed.clock += 600
+    assert on.timeline.mark == "1h10m AGO"
+    assert on.timeline.span == (None, on.at(610))
+    # Nothing was kept since: the sample of an instant is the one before it.
+    on.timeline.go_to(on.at(580))
+    assert (on.seen[-1], on.timeline.is_live, on.timeline.asked) == (10, False, None)
+    on.timeline.go_to(on.at(-3590))
+    on.timeline.go_to(on.at(610))
+    assert on.timeline.is_live
+
+
 def test_a_clock_that_is_set_back_does_not_stop_the_present() -> None:
     on = of_fleet_without_past(0, 10)
     on.give(-3600, -3590)

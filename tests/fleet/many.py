@@ -145,13 +145,15 @@ class HandFleetFeed:
         self.age = 0.0
         self.stopped = False
         self.asked: list[FleetRequest] = []
+        self.clock = 0.0
+        """Seconds that have passed."""
 
     @property
     def collector(self) -> HandFleetFeed:
         return self
 
     def timeline(self, kept: Any, show: Callable[[Any], object]) -> Timeline[Any]:
-        return Timeline(self, kept, show)
+        return Timeline(self, kept, show, lambda: self.clock)
 
     def start(self) -> None: ...
 
