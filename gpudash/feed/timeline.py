@@ -80,7 +80,9 @@ class Timeline(Generic[D]):
         self.asked: datetime | None = None
         """The same where it is older than what is kept, and has to be asked for."""
         self._feed, self._kept, self._show, self._clock = feed, kept, show, clock
-        self._is_paused = self._is_waiting = False
+        self._is_paused = False
+        self._is_waiting = False
+        """Whether the sample of the instant was asked for, and has not arrived."""
         self._arrived_at = 0.0
         """When the newest sample was kept."""
 
@@ -114,7 +116,7 @@ class Timeline(Generic[D]):
     def mark(self) -> str:
         """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
         if self.moment is None:
-            return ""
+            return "ASKING FOR NOW" if self._is_waiting else ""
         past = self._now - self.moment
         if self._is_paused or past <= 0:
             return "PAUSED"
@@ -148,7 +150,7 @@ class Timeline(Generic[D]):
             elif not self.reaches_back or taken_at >= self._kept.latest.taken_at:
                 # One that is older was asked for, and comes late.
                 self._kept.push(each.snapshot, each.line)
-                self._arrived_at = self._clock()
+                self._arrived_at, self._is_waiting = self._clock(), False
         if self.is_live and self._kept.latest is not before:
             self._show(self._kept.latest)
 
@@ -169,7 +171,10 @@ class Timeline(Generic[D]):
 
     def go_live(self) -> None:
         """Show the newest again, and each that arrives."""
+        # None came while another instant was asked for.
+        is_waiting = self.asked is not None
         self._stand(None)
+        self._is_waiting = is_waiting
         if self._kept.moments:
             self._show(self._kept.latest)
 

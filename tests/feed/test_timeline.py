@@ -168,7 +168,9 @@ def test_what_is_older_than_what_is_kept_is_asked_for_until_something_else_is_sh
     assert on.timeline.asked == on.at(-60)
     on.timeline.go_live()
     # What was asked for comes late.
-    on.give(-60, 30)
+    on.give(-60)
+    assert (on.timeline.mark, on.seen[-1]) == ("ASKING FOR NOW", 10)
+    on.give(30)
     assert (on.timeline.mark, on.seen[-2:]) == ("", [10, 30])
 
 

@@ -108,7 +108,9 @@ class FleetPage(Wheel, Page):
             return
         lines = self._framed(cells, height)
         self._ask()
-        top = header(self.model, self.model.time.mark or state_mark(self.feed), cells)
+        time = self.model.time
+        state = state_mark(self.feed) if time.is_live else ""
+        top = header(self.model, state or time.mark, cells)
         self.show(top, lines, self.keys_in_force, self._notice)
         if self.prompt.is_open:
             self.prompt.draw()

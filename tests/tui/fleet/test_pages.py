@@ -583,6 +583,10 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         assert feed.asked[-1].at == wanted - timedelta(minutes=1)
         await pilot.press("escape")
         assert (model.time.is_live, feed.asked[-1].at) == (True, None)
+        assert " ASKING FOR NOW " in screen_lines(app)[0]
+        feed.change(FeedState.STALE, 42.0)
+        await pilot.pause()
+        assert " STALE 42s " in screen_lines(app)[0]
         # Of what was asked for the rest comes late.
         feed.give(fleet(some_hosts(6), seconds=-7200))
         feed.give(fleet(some_hosts(7), seconds=20))
