@@ -122,11 +122,6 @@ class Playback:
         return Replay(self, kept, show)
 
     @property
-    def span(self) -> Span:
-        """When the first and the last sample were taken."""
-        return self.recording.span
-
-    @property
     def is_stopped(self) -> bool:
         """Whether it is paused or at its end."""
         return self.paused or self.ended
@@ -319,7 +314,7 @@ class Replay(Timeline[D]):
     @property
     def span(self) -> Span:
         """When the first and the last sample of the file were taken."""
-        return self._playback.span
+        return self._playback.recording.span
 
     @property
     def mark(self) -> str:
