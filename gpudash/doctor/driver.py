@@ -44,7 +44,7 @@ _IN_A_CONTAINER = {
 """What to do where the host has the driver."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class DriverReport(Struct, frozen=True, kw_only=True):
     """The checks of the driver, and the newest CUDA that it supports, None if unknown."""
 
     checks: list[Check]
@@ -53,16 +53,16 @@ class Answer(Struct, frozen=True, kw_only=True):
     cuda_driver_version: str | None = None
 
 
-def answer(source: Source, machine: Machine) -> Answer:
+def examine(source: Source, machine: Machine) -> DriverReport:
     """Return the checks of library, driver and GPUs."""
     start = time.monotonic()
     try:
         snapshot = source.sample()
     except DriverError as error:
-        return Answer(checks=[*_library(machine), _refusal(error, machine)])
+        return DriverReport(checks=[*_library(machine), _refusal(error, machine)])
     seconds = time.monotonic() - start
     leases = [lease_check(machine, snapshot.devices)] if snapshot.devices else []
-    return Answer(
+    return DriverReport(
         checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine), *leases],
         is_open=snapshot.host.driver_version is not None,
         cuda_driver_version=snapshot.host.cuda_driver_version,

@@ -192,7 +192,7 @@ class ScrapeSource(Source):
         picture.inventory.set_names(samples)
         for query in QUERIES:
             if query.is_of_exporters:
-                query.take(picture, _rows(query.terms(picture.inventory.layout), samples), at)
+                query.take(picture, _rows(query.terms(picture.inventory.catalog), samples), at)
         failing = [page for page in self._pages if page.error is not None]
         picture.take_down((page.target, str(page.error)) for page in failing)
         read = [(page.target, page.read_at) for page in self._pages if page.samples]

@@ -155,7 +155,7 @@ class Refusing:
 
 
 def refusal(root: Path, code: int) -> Check:
-    answer = driver.answer(Refusing(code), machine(root))
+    answer = driver.examine(Refusing(code), machine(root))
     assert not answer.is_open
     return by_topic(answer.checks)["driver"]
 

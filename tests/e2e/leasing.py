@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from gpudash.actions.lease.queue import Rules
+from gpudash.actions.lease.queue import Timing
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
@@ -38,21 +38,21 @@ _RUN = """
 import sys
 from functools import partial
 from gpudash import cli
-from gpudash.actions.lease.queue import Rules
+from gpudash.actions.lease.queue import Timing
 from gpudash.cli.verbs import run
-run.VERB = run.VERB._replace(run=partial(run.run, rules=Rules{rules}))
+run.VERB = run.VERB._replace(run=partial(run.run, timing=Timing{timing}))
 cli.main(["run", *sys.argv[1:]])
 """
 
 
-def with_rules(rules: Rules) -> list[str]:
-    """Return what runs `gpudash run` where these rules hold in the queue."""
-    return [sys.executable, "-c", _RUN.format(rules=tuple(rules))]
+def with_timing(timing: Timing) -> list[str]:
+    """Return what runs `gpudash run` with this timing of the queue."""
+    return [sys.executable, "-c", _RUN.format(timing=tuple(timing))]
 
 
-def start_with(rules: Rules, environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
-    """Start `gpudash run` with these words where these rules hold in the queue."""
-    return _start(environ, [*with_rules(rules), *words])
+def start_with(timing: Timing, environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    """Start `gpudash run` with these words with this timing of the queue."""
+    return _start(environ, [*with_timing(timing), *words])
 
 
 def start(environ: dict[str, str], *words: str) -> subprocess.Popen[str]:

@@ -17,8 +17,8 @@ from subprocess import DEVNULL, PIPE, Popen
 import psutil
 import pytest
 
-from gpudash.actions.lease.queue import RULES, Rules
-from tests.e2e.leasing import finish, places, start, start_with, with_rules
+from gpudash.actions.lease.queue import TIMING, Timing
+from tests.e2e.leasing import finish, places, start, start_with, with_timing
 from tests.e2e.run import GPUDASH, gpudash
 from tests.pid_reuse import Cloner
 from tests.waiting import LIMIT_SECONDS, all_end, until
@@ -219,14 +219,14 @@ def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[st
         status, out, err = finish(start(environ, "run", "-n", "2", *HOLD))
         assert (status, out) == (75, "")
         assert blame.search(err)
-        job = start_with(RULES._replace(blocked=0.1), environ, "--wait", "-n", "2", *HOLD)
+        job = start_with(TIMING._replace(blocked=0.1), environ, "--wait", "-n", "2", *HOLD)
         status, out, err = finish(job)
         assert (status, out) == (75, "")
         assert blame.search(err)
         assert err.endswith(": not waited for any longer\n")
         _assert_served(environ)
         # The end of a lock that is no lease is seen at the next look at the driver.
-        job = _waiting(environ, "-n", "2", rules=RULES._replace(retry=0))
+        job = _waiting(environ, "-n", "2", timing=TIMING._replace(retry=0))
         holder.communicate("")
     assert _line(job).count("GPU-") == 2
     _end(job)
@@ -247,11 +247,11 @@ def test_a_small_job_passes_a_big_one_that_cannot_start(environ: dict[str, str])
 def test_first_come_first_served(environ: dict[str, str], tmp_path: Path) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
-    rules, words = RULES._replace(head_start=600), ("--wait", "-n", "8", "--for", "0")
+    timing, words = TIMING._replace(head_start=600), ("--wait", "-n", "8", "--for", "0")
     jobs: list[Popen[str]] = []
     for name in "abc":
         script = ("--", "sh", "-c", f"echo {name} >> {tmp_path}/log")
-        jobs.append(start_with(rules, environ, *words, *script))
+        jobs.append(start_with(timing, environ, *words, *script))
         assert "waiting" in _error(jobs[-1])
     _end(holder)
     assert [finish(job)[0] for job in jobs] == [0, 0, 0]
@@ -289,13 +289,13 @@ def test_a_lock_on_the_folder_holds_up_none(environ: dict[str, str]) -> None:
 
 
 def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, str]) -> None:
-    rules = RULES._replace(bound=0)
+    timing = TIMING._replace(bound=0)
     holder = start(environ, "run", "-n", "4", *HOLD)
     _line(holder)
-    big = _waiting(environ, "-n", "8", rules=rules)
+    big = _waiting(environ, "-n", "8", timing=timing)
     try:
         for words in ((), ("--wait", "--timeout", "1s")):
-            job = start_with(rules, environ, *words, "--for", "0", "--", "true")
+            job = start_with(timing, environ, *words, "--for", "0", "--", "true")
             status, out, err = finish(job)
             assert (status, out) == (75, "")
             assert f"kept for root (PID {big.pid})" in err
@@ -306,22 +306,22 @@ def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, 
 
 
 def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_path: Path) -> None:
-    rules = RULES._replace(bound=1)
+    timing = TIMING._replace(bound=1)
     stop = tmp_path / "stop"
     job = f"while ! test -e {stop}; do {{}} -n 4 --wait --for 0 -- sleep 0.3 || exit; done"
-    loop = job.format(shlex.join(with_rules(rules)))
+    loop = job.format(shlex.join(with_timing(timing)))
     small = [Popen(["sh", "-c", loop], env=environ, stderr=DEVNULL) for _ in range(2)]
     try:
-        big = start_with(rules, environ, "--wait", "-n", "8", "--for", "0", "--", "echo", "served")
+        big = start_with(timing, environ, "--wait", "-n", "8", "--for", "0", "--", "echo", "served")
         assert finish(big)[1] == "served\n"
     finally:
         stop.touch()
     assert [each.wait(LIMIT_SECONDS) for each in small] == [0] * len(small)
 
 
-def _waiting(environ: dict[str, str], *words: str, rules: Rules = RULES) -> Popen[str]:
+def _waiting(environ: dict[str, str], *words: str, timing: Timing = TIMING) -> Popen[str]:
     """Start a command that waits in the queue by now; it prints its GPUs."""
-    job = start_with(rules, environ, "--wait", *words, *HOLD)
+    job = start_with(timing, environ, "--wait", *words, *HOLD)
     assert "waiting" in _error(job)
     return job
 

@@ -91,7 +91,7 @@ class Waiting:
         time.sleep(max(0.0, min(seconds, left)))
 
 
-class Rules(NamedTuple):
+class Timing(NamedTuple):
     """How long what holds in the queue, in seconds."""
 
     bound: float = 600.0
@@ -106,7 +106,7 @@ class Rules(NamedTuple):
     """For which shared locks of others are waited for: they are no leases, and may never end."""
 
 
-RULES = Rules()
+TIMING = Timing()
 
 
 class Ticket(NamedTuple):
@@ -147,20 +147,20 @@ def kept(
     devices: Sequence[Device],
     ahead: Iterable[Ticket],
     free_since: Mapping[int, float],
-    rules: Rules = RULES,
+    timing: Timing = TIMING,
 ) -> dict[str, str]:
     """Return why devices are left to those ahead, by UUID.
 
     `free_since` has the monotonic time of each GPU that is seen to be free, by number.
     """
-    recent = time.monotonic() - rules.head_start
+    recent = time.monotonic() - timing.head_start
     found: dict[int, Ticket] = {}
     for ticket in ahead:
         left = [gpu for gpu in map(gpu_number, devices) if gpu in ticket.gpus and gpu not in found]
         free = [gpu for gpu in left if gpu in free_since]
         # What has been free for longer may be what it cannot use.
         free.sort(key=free_since.__getitem__, reverse=True)
-        if ticket.waited_seconds() >= rules.bound:
+        if ticket.waited_seconds() >= timing.bound:
             found.update(dict.fromkeys(left, ticket))
         elif len(free) >= ticket.wanted and free_since[free[0]] > recent:
             found.update(dict.fromkeys(free[: ticket.wanted], ticket))
@@ -171,12 +171,12 @@ def kept(
     }
 
 
-def kept_for_others(now: Snapshot, rules: Rules = RULES) -> dict[str, str]:
+def kept_for_others(now: Snapshot, timing: Timing = TIMING) -> dict[str, str]:
     """Return why devices are kept from one that does not wait: for others who do, or by locks."""
     own, table = own_leases(now), LeaseTable(time.monotonic)
     table.listed = locks.listed()
     devices = [each for each in now.devices if each.uuid not in own]
-    return {**kept(devices, tickets(table.listed), {}, rules), **blocked(now, table)}
+    return {**kept(devices, tickets(table.listed), {}, timing), **blocked(now, table)}
 
 
 class Queue:
@@ -185,8 +185,8 @@ class Queue:
     Raises GpudashError where the folder cannot be opened.
     """
 
-    def __init__(self, now: Snapshot, request: GpuRequest, rules: Rules) -> None:
-        self._now, self._request, self._rules = now, request, rules
+    def __init__(self, now: Snapshot, request: GpuRequest, timing: Timing) -> None:
+        self._now, self._request, self._timing = now, request, timing
         self._own = own_leases(now)
         possible = possible_devices(now, request, os.environ)
         self._devices = [each for each in possible if lock_key(each) is not None]
@@ -220,7 +220,7 @@ class Queue:
     @property
     def pause_seconds(self) -> float:
         """Time until the locks should be read again: rarer behind many others."""
-        return self._rules.poll * min(1 + len(self.ahead) / 5, 5)
+        return self._timing.poll * min(1 + len(self.ahead) / 5, 5)
 
     def taken(self) -> dict[str, str]:
         """Return why devices are left to others who wait, by UUID, as the locks are now."""
@@ -240,7 +240,7 @@ class Queue:
             self._blocked_since = None
         elif self._blocked_since is None:
             self._blocked_since = at
-        found = kept(self._devices, self.ahead, self._free_since, self._rules) | locked
+        found = kept(self._devices, self.ahead, self._free_since, self._timing) | locked
         return {uuid: reason for uuid, reason in found.items() if uuid not in self._own}
 
     def shortage(self, taken: Mapping[str, str]) -> str:
@@ -250,7 +250,7 @@ class Queue:
         """
         text = leased_shortage(self._now, self._devices, self._request, self._own, taken)
         since = self._blocked_since
-        if since is not None and time.monotonic() - since >= self._rules.blocked:
+        if since is not None and time.monotonic() - since >= self._timing.blocked:
             error = GpudashError(f"{text}: not waited for any longer")
             error.exit_status = ExitStatus.TOO_FEW_GPUS
             raise error
@@ -261,7 +261,10 @@ class Queue:
 
 
 def lease_when_free(
-    open_sampler: Callable[[], Sampler], request: GpuRequest, waiting: Waiting, rules: Rules = RULES
+    open_sampler: Callable[[], Sampler],
+    request: GpuRequest,
+    waiting: Waiting,
+    timing: Timing = TIMING,
 ) -> Leased | None:
     """Wait in the queue and lease; None once the time is up.
 
@@ -272,7 +275,7 @@ def lease_when_free(
         with closing(open_sampler()) as sampler:
             require_soon(sampler, request)
             require_lock_files(sampler.samples[-1].devices)
-            queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, rules)))
+            queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, timing)))
             found = _try(sampler, request, queue, waiting)
         queried_at = time.monotonic()
         while not isinstance(found, Leased):
@@ -283,7 +286,7 @@ def lease_when_free(
             shortage = queue.shortage(taken)
             if shortage:
                 found = shortage
-            elif max(queue.freed_at, time.monotonic() - rules.retry) >= queried_at:
+            elif max(queue.freed_at, time.monotonic() - timing.retry) >= queried_at:
                 found = _query(open_sampler, request, queue, waiting)
                 queried_at = time.monotonic()
         return found

@@ -100,7 +100,7 @@ def _snapshot(timeout: float) -> Snapshot | str:
 def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:
     """Return all checks; those of one kind that take longer than `timeout` are one that failed."""
     (reply,) = call_isolated(
-        [lambda: msgspec.json.encode(driver.answer(open_once(None, 0.6 * timeout), machine))],
+        [lambda: msgspec.json.encode(driver.examine(open_once(None, 0.6 * timeout), machine))],
         timeout,
     )
     answer = _answer(reply, timeout)
@@ -121,13 +121,13 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
     return [*kernels, *answer.checks, *(check for group in others for check in group)]
 
 
-def _answer(reply: Reply, timeout: float) -> driver.Answer:
+def _answer(reply: Reply, timeout: float) -> driver.DriverReport:
     if isinstance(reply, bytes):
-        return msgspec.json.decode(reply, type=driver.Answer)
+        return msgspec.json.decode(reply, type=driver.DriverReport)
     advice = "see the kernel log: sudo dmesg | grep -i -e xid -e nvrm"
     if reply is None:
-        return driver.Answer(checks=[failed("driver", _slow(timeout), advice)])
-    return driver.Answer(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
+        return driver.DriverReport(checks=[failed("driver", _slow(timeout), advice)])
+    return driver.DriverReport(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
 
 
 def _slow(timeout: float) -> str:

@@ -14,8 +14,8 @@ from typing import NoReturn
 from gpudash.actions.lease.acquire import Leased, hold_until_exit, lease
 from gpudash.actions.lease.choose import require_soon
 from gpudash.actions.lease.queue import (
-    RULES,
-    Rules,
+    TIMING,
+    Timing,
     Waiting,
     kept_for_others,
     lease_when_free,
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudash run [options] -- COMMAND ..."
 
 
-def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
+def run(options: argparse.Namespace, timing: Timing = TIMING) -> int:
     """Become the command, with the GPUs leased and named in its environment.
 
     Returns 75 when there are too few; with --wait they are waited for.
@@ -68,11 +68,11 @@ def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
     sampling = partial(open_sampler, collector_command(options), window)
     found: Leased | str | None
     if wait:
-        found = lease_when_free(sampling, request, waiting, rules)
+        found = lease_when_free(sampling, request, waiting, timing)
     else:
         with closing(sampling()) as sampler:
             require_soon(sampler, request)
-            found = lease(sampler, request, kept_for_others(sampler.samples[-1], rules))
+            found = lease(sampler, request, kept_for_others(sampler.samples[-1], timing))
         if isinstance(found, str):
             terminal.write_message(f"gpudash: {found}\n")
     if not isinstance(found, Leased):

@@ -36,8 +36,8 @@ class Chart:
     def parameters(self, picture: Picture, now: float) -> list[tuple[str, str]] | None:
         """Return those of its query, None if it cannot be asked for yet, or at all."""
         self.due_at = inf
-        layout = picture.inventory.layout
-        if not layout.choices:
+        catalog = picture.inventory.catalog
+        if not catalog.choices:
             self.due_at = time.monotonic() + 1
             return None
         request = self._request
@@ -46,7 +46,7 @@ class Chart:
         self._end = now - now % self._step if self._at is None else self._at
         expression = None
         if bool(names) == bool(request.hosts):
-            expression = layout.chart(
+            expression = catalog.chart(
                 request.metric,
                 names,
                 by_device=request.by_device,

@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
     named_by,
 )
-from gpudash.fleet.prometheus.queries import Layout
+from gpudash.fleet.prometheus.queries import Catalog
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _MAX_CACHED = 1 << 18
@@ -49,10 +49,10 @@ class Row(Struct, gc=False):
             return {}
 
 
-class Device(Struct, eq=False):
+class KnownDevice(Struct, eq=False):
     """A GPU or MIG instance: its identity, its last values, and since when it does what it does."""
 
-    host: Host
+    host: KnownHost
     index: int
     instance: str
     uuid: SafeText | None = None
@@ -83,7 +83,7 @@ class Device(Struct, eq=False):
         return clean(f"MIG-{self.uuid}/{self.instance}", NAME_BYTES)
 
 
-class Host(Struct, eq=False):
+class KnownHost(Struct, eq=False):
     """A host: its identity, and what is known of its exporter."""
 
     key: tuple[str | None, str]
@@ -94,7 +94,7 @@ class Host(Struct, eq=False):
     cluster: SafeText | None
     group: SafeText | None = None
     driver: SafeText | None = None
-    devices: dict[tuple[int, str], Device] = {}
+    devices: dict[tuple[int, str], KnownDevice] = {}
     """By index, and by GPU instance id of a MIG instance."""
     by_uuid: dict[str, int] = {}
     lag: float | None = None
@@ -106,7 +106,7 @@ class Host(Struct, eq=False):
     """Whether its ratios are percentages; None while that cannot be seen."""
 
 
-Found = tuple[Device, Series | None]
+Found = tuple[KnownDevice, Series | None]
 """The device of a series, and its metric; None for one that is computed from others."""
 
 
@@ -114,26 +114,26 @@ class Inventory:
     """All hosts that are known; series are found again by their bytes."""
 
     def __init__(self, host_label: str | None = None) -> None:
-        self.layout = Layout(frozenset())
-        self.hosts: dict[tuple[str | None, str], Host] = {}
+        self.catalog = Catalog(frozenset())
+        self.hosts: dict[tuple[str | None, str], KnownHost] = {}
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
         self._host_label = host_label
         self._ranked: tuple[str, ...] = ()
         """Labels that name hosts, in any dialect."""
-        self._targets: dict[tuple[str, str, str], Host] = {}
+        self._targets: dict[tuple[str, str, str], KnownHost] = {}
         self._found: dict[bytes, Found] = {}
         self._learned: frozenset[int] = frozenset()
         """Hashes of the series that were learned: with all labels, they are long."""
 
-    def devices(self) -> Iterator[Device]:
+    def devices(self) -> Iterator[KnownDevice]:
         """Yield all devices."""
         for host in self.hosts.values():
             yield from host.devices.values()
 
     def set_names(self, names: Iterable[str]) -> None:
         """Take the names of all metrics that the server may have of GPUs."""
-        self.layout = self.layout._replace(names=frozenset(names))
+        self.catalog = self.catalog._replace(names=frozenset(names))
 
     def learn(self, rows: list[Row]) -> None:
         """Take one series a device with all of its labels, and who has the device."""
@@ -142,7 +142,7 @@ class Inventory:
         if learned == self._learned:
             return
         self._learned = learned
-        people: dict[Device, set[Person]] = {}
+        people: dict[KnownDevice, set[Person]] = {}
         for device, person in self._known(rows, is_past=False):
             people.setdefault(device, set()).update([] if person is None else [person])
         for device, persons in people.items():
@@ -176,7 +176,7 @@ class Inventory:
         found = self._found[raw] = (device, None if known is None else known[1])
         return found
 
-    def host_of(self, labels: Labels) -> Host | None:
+    def host_of(self, labels: Labels) -> KnownHost | None:
         """Return the host of a series, or of the target that it is of."""
         for label in self._ranked:
             name = named_by(label, labels)
@@ -185,18 +185,18 @@ class Inventory:
                 return host
         return self._targets.get(_target(labels)) if labels.get("instance") else None
 
-    def device_of(self, labels: Labels) -> Device | None:
+    def device_of(self, labels: Labels) -> KnownDevice | None:
         """Return the device of a series."""
         host = self.host_of(labels)
         if host is None:
             return None
         for dialect in dialects():
-            index = _index(labels, dialect, host) if dialect.name in self.layout.choices else None
+            index = _index(labels, dialect, host) if dialect.name in self.catalog.choices else None
             if index is not None:
                 return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
         return None
 
-    def drop(self, device: Device) -> None:
+    def drop(self, device: KnownDevice) -> None:
         """Forget a device, and its host if that was the last one."""
         devices = device.host.devices
         del devices[device.index, device.instance]
@@ -207,7 +207,9 @@ class Inventory:
             targets = self._targets.items()
             self._targets = {target: host for target, host in targets if host is not device.host}
 
-    def _known(self, rows: list[Row], *, is_past: bool) -> Iterator[tuple[Device, Person | None]]:
+    def _known(
+        self, rows: list[Row], *, is_past: bool
+    ) -> Iterator[tuple[KnownDevice, Person | None]]:
         """Yield the devices of series and who has them; choose among the labels first."""
         by_dialect: dict[str, list[Labels]] = {}
         for row in rows:
@@ -217,9 +219,9 @@ class Inventory:
                 by_dialect.setdefault(known[0].name, []).append(labels)
         choices = {name: choose_labels(some, self._host_label) for name, some in by_dialect.items()}
         if is_past:
-            choices = {**choices, **self.layout.choices}
-        if choices != self.layout.choices:
-            self.layout = self.layout._replace(choices=choices)
+            choices = {**choices, **self.catalog.choices}
+        if choices != self.catalog.choices:
+            self.catalog = self.catalog._replace(choices=choices)
             used = {label for choice in choices.values() for label in choice.hosts}
             self._ranked = tuple(each for each in (self._host_label, *HOST_LABELS) if each in used)
             self._found.clear()
@@ -229,11 +231,11 @@ class Inventory:
             for labels in sorted(some, key=lambda each: each["__name__"] not in identity):
                 device = self._device(labels, dialect)
                 if device is not None:
-                    yield device, self.layout.choices[dialect.name].person(labels)
+                    yield device, self.catalog.choices[dialect.name].person(labels)
 
-    def _device(self, labels: Labels, dialect: Dialect) -> Device | None:
+    def _device(self, labels: Labels, dialect: Dialect) -> KnownDevice | None:
         """Return the device of a series with all labels, made of them if it is new."""
-        choice = self.layout.choices[dialect.name]
+        choice = self.catalog.choices[dialect.name]
         named = choice.host(labels)
         if named is None:
             return None
@@ -241,7 +243,7 @@ class Inventory:
         cluster = cluster_of(labels)
         host = self.hosts.get((cluster, name))
         if host is None:
-            host = Host(
+            host = KnownHost(
                 (cluster, name),
                 (label, labels[label]),
                 clean(name, NAME_BYTES),
@@ -255,12 +257,12 @@ class Inventory:
             return None
         target = _target(labels)
         self.hosts[host.key] = self._targets[target] = host
-        if target[1] and target[1] not in self.layout.jobs:
-            self.layout = self.layout._replace(jobs=self.layout.jobs | {target[1]})
+        if target[1] and target[1] not in self.catalog.jobs:
+            self.catalog = self.catalog._replace(jobs=self.catalog.jobs | {target[1]})
         instance = labels.get(INSTANCE_LABEL, "")
         device = host.devices.get((index, instance))
         if device is None:
-            device = host.devices[index, instance] = Device(host, index, instance)
+            device = host.devices[index, instance] = KnownDevice(host, index, instance)
         uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
         if uuid and not uuid.startswith(dialect.uuid_prefix):
             uuid = dialect.uuid_prefix + uuid
@@ -274,7 +276,7 @@ class Inventory:
         return device
 
 
-def _index(labels: Labels, dialect: Dialect, host: Host) -> int | None:
+def _index(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
     """Return NVML's index; where the label is a UUID, as the series of identity had it."""
     text = labels.get(dialect.device_label, "")
     return host.by_uuid.get(text) if dialect.index_label else number_of(text)

@@ -30,9 +30,9 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
 )
 from gpudash.fleet.prometheus.inventory import (
-    Device,
-    Host,
     Inventory,
+    KnownDevice,
+    KnownHost,
     Row,
     cluster_of,
     number_of,
@@ -109,7 +109,7 @@ class Picture:
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
         """Take last XID errors, and the times of errors where there are some."""
-        codes: dict[Device, tuple[int | None, float | None]] = {}
+        codes: dict[KnownDevice, tuple[int | None, float | None]] = {}
         for device, last, moment in self._xids(rows):
             if device not in codes or (moment or 0.0) > (codes[device][1] or 0.0):
                 codes[device] = last, moment
@@ -141,7 +141,7 @@ class Picture:
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""
-        users: dict[Device, set[str]] = {}
+        users: dict[KnownDevice, set[str]] = {}
         for row in rows:
             found = self.inventory.find(row)
             if found is not None:
@@ -159,7 +159,7 @@ class Picture:
 
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
-        newest: dict[Host, float] = {}
+        newest: dict[KnownHost, float] = {}
         for row in rows:
             host, value = self.inventory.host_of(row.labels), row.number
             if host is not None and value is not None:
@@ -209,7 +209,7 @@ class Picture:
 
     def jobs(self) -> tuple[FleetJob, ...]:
         """Return the jobs and pods that devices are allocated to, the largest first."""
-        found: dict[Person, list[Device]] = {}
+        found: dict[Person, list[KnownDevice]] = {}
         for device in self._present(self.inventory.devices()):
             for person in device.people:
                 found.setdefault(person, []).append(device)
@@ -228,16 +228,16 @@ class Picture:
         ]
         return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
 
-    def _present(self, devices: Iterable[Device]) -> list[Device]:
+    def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
         """Return devices that the last answers had, but for partial ones."""
         oldest = max(self._complete_at, self.now - _PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
-    def _is_missing(self, device: Device) -> bool:
+    def _is_missing(self, device: KnownDevice) -> bool:
         """Whether a whole answer left a device out: of a partial one that says nothing."""
         return device.seen_at < self._complete_at
 
-    def _host(self, host: Host, now: float) -> FleetHost:
+    def _host(self, host: KnownHost, now: float) -> FleetHost:
         devices = host.devices.values()
         there = self._present(devices)
         seen_at = max(each.seen_at for each in devices)
@@ -261,7 +261,9 @@ class Picture:
             devices=tuple(built),
         )
 
-    def _state(self, host: Host, age: float, *, is_there: bool) -> tuple[HostState, str | None]:
+    def _state(
+        self, host: KnownHost, age: float, *, is_there: bool
+    ) -> tuple[HostState, str | None]:
         if not is_there:
             why = self._down.get(host.key)
             if why is None and not any(map(self._is_missing, host.devices.values())):
@@ -273,9 +275,11 @@ class Picture:
             return "stale", "its exporter repeats the same values: even the power never changes"
         return "ok", None
 
-    def _groups(self, host: Host, present: list[Device], now: float) -> Iterator[FleetDevice]:
+    def _groups(
+        self, host: KnownHost, present: list[KnownDevice], now: float
+    ) -> Iterator[FleetDevice]:
         """Yield GPUs by index, those that are gone as lost, each followed by its MIG instances."""
-        by_index: dict[int, list[Device]] = {}
+        by_index: dict[int, list[KnownDevice]] = {}
         for device in sorted(host.devices.values(), key=_index):
             by_index.setdefault(device.index, []).append(device)
         for index, group in by_index.items():
@@ -298,7 +302,7 @@ class Picture:
             else:
                 yield self._built(there[0], now)
 
-    def _built(self, device: Device, now: float) -> FleetDevice:
+    def _built(self, device: KnownDevice, now: float) -> FleetDevice:
         known: dict[str, Any] = device.values
         index, uuid, parent, name = device.index, device.uuid, None, device.name
         label = device_label(index)
@@ -344,7 +348,7 @@ class Picture:
             elif any(power):
                 host.is_frozen = host.is_frozen or at - host.power_at >= _FROZEN_SECONDS
 
-    def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[Device, int, float | None]]:
+    def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, int, float | None]]:
         """Yield devices with error codes and, from series that have them, their times."""
         for row in rows:
             found, value = self.inventory.find(row), row.number
@@ -372,15 +376,15 @@ class Picture:
         for device in [each for each in self.inventory.devices() if each.seen_at < oldest]:
             self.inventory.drop(device)
 
-    def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[Device, float | None]]:
+    def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
         found = ((self.inventory.find(row), row.number) for row in rows)
         return ((each[0], value) for each, value in found if each is not None)
 
     def _scaled(
         self, rows: list[Row], computed: Series | None = None
-    ) -> Iterator[tuple[Device, Series, float | None]]:
+    ) -> Iterator[tuple[KnownDevice, Series, float | None]]:
         """Yield devices with values in the unit of the field; `computed` is for rows by no name."""
-        ratios: list[tuple[Device, Series, float]] = []
+        ratios: list[tuple[KnownDevice, Series, float]] = []
         find = self.inventory.find
         for row in rows:
             found = find(row)
@@ -397,8 +401,8 @@ class Picture:
 
 
 def _as_percent(
-    ratios: list[tuple[Device, Series, float]],
-) -> Iterator[tuple[Device, Series, float | None]]:
+    ratios: list[tuple[KnownDevice, Series, float]],
+) -> Iterator[tuple[KnownDevice, Series, float | None]]:
     """Yield ratios as percentages, which some of them are already."""
     for device, _, value in ratios:
         if value > _RATIO_LIMIT:
@@ -426,16 +430,16 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     return value if series.field in FRACTIONS else round(value)
 
 
-def _index(device: Device) -> int:
+def _index(device: KnownDevice) -> int:
     return device.index
 
 
-def _instance(device: Device) -> int:
+def _instance(device: KnownDevice) -> int:
     """Return the GPU instance id of a MIG instance, 0 of a GPU."""
     return number_of(device.instance) or 0
 
 
-def _parent(instances: list[Device]) -> FleetDevice:
+def _parent(instances: list[KnownDevice]) -> FleetDevice:
     """Return the GPU that MIG instances belong to: it has no series of its own.
 
     Their memory adds up; the values of the board are repeated on each.

@@ -112,7 +112,7 @@ def frozen(term: Term) -> str:
     return f"({changes} == 0 and {_max(term.host_by, f'{term.selector} offset 10m')} > 0)"
 
 
-class Layout(NamedTuple):
+class Catalog(NamedTuple):
     """Which of the known metrics there are, and which labels they have."""
 
     names: frozenset[str]

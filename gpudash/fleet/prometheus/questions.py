@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
 )
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
-from gpudash.fleet.prometheus.queries import Form, Layout, Term, promql
+from gpudash.fleet.prometheus.queries import Catalog, Form, Term, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -36,7 +36,7 @@ class Query(NamedTuple):
     name: str
     period: float
     """Seconds, infinity for once."""
-    terms: Callable[[Layout], Iterable[Term]] = lambda _: ()
+    terms: Callable[[Catalog], Iterable[Term]] = lambda _: ()
     """What is asked for; none where that is no series, as of the names of metrics."""
     take: Callable[[Picture, list[Row], float], None] = lambda *_: None
     """Takes the series of an instant."""
@@ -52,9 +52,9 @@ class Query(NamedTuple):
         """Whether exporters have it, who know of nothing but now."""
         return self.form in (queries.value, queries.series) and not self.seconds_back
 
-    def expression(self, layout: Layout) -> str | None:
+    def expression(self, catalog: Catalog) -> str | None:
         """Return it in PromQL, None if there is nothing to ask."""
-        return promql(self.terms(layout), self.form)
+        return promql(self.terms(catalog), self.form)
 
 
 def _period(field: str) -> float:
@@ -65,7 +65,7 @@ def _field(name: str) -> Query:
     return Query(
         name,
         _period(name),
-        Layout.total if name == MEMORY_TOTAL else lambda layout: layout.field(name),
+        Catalog.total if name == MEMORY_TOTAL else lambda catalog: catalog.field(name),
         lambda picture, rows, at: picture.take_field(name, rows, at),
     )
 
@@ -78,7 +78,7 @@ def _since(name: str, seconds: float, step: str = "") -> Query:
     return Query(
         f"{name} {span}",
         inf,
-        Layout.main if is_idle else Layout.held,
+        Catalog.main if is_idle else Catalog.held,
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
     )
@@ -100,25 +100,25 @@ def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.take_down((row.labels, None) for row in rows)
 
 
-def _power(layout: Layout) -> Iterable[Term]:
-    return layout.field(POWER)
+def _power(catalog: Catalog) -> Iterable[Term]:
+    return catalog.field(POWER)
 
 
 QUERIES: tuple[Query, ...] = (
     Query("names", 600, after="", is_core=True),
-    Query("identity", 120, Layout.identity, _learn, queries.series, "names", is_core=True),
-    Query("main", INTERVAL_SECONDS, Layout.main, _take_main, after="identity", is_core=True),
-    Query("past", inf, Layout.identity, _learn_past, queries.series, seconds_back=_HOUR),
-    Query("old xids", inf, Layout.last_xids, Picture.take_old_xids, queries.value, "past", _HOUR),
-    Query("down", 30, Layout.down, _take_down, queries.series, "past"),
+    Query("identity", 120, Catalog.identity, _learn, queries.series, "names", is_core=True),
+    Query("main", INTERVAL_SECONDS, Catalog.main, _take_main, after="identity", is_core=True),
+    Query("past", inf, Catalog.identity, _learn_past, queries.series, seconds_back=_HOUR),
+    Query("old xids", inf, Catalog.last_xids, Picture.take_old_xids, queries.value, "past", _HOUR),
+    Query("down", 30, Catalog.down, _take_down, queries.series, "past"),
     _field(MEMORY),
-    Query("xids", 60, Layout.xids, Picture.take_xids, after="old xids"),
+    Query("xids", 60, Catalog.xids, Picture.take_xids, after="old xids"),
     _since("idle", 300),
     _since("held", 300),
-    Query("ages", 60, Layout.main, Picture.take_ages, queries.ages),
+    Query("ages", 60, Catalog.main, Picture.take_ages, queries.ages),
     *(_field(name) for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY)),
-    Query("users", 60, Layout.users, Picture.take_users),
-    Query("last seen", inf, Layout.main, Picture.take_last_seen, queries.last_seen, "past"),
+    Query("users", 60, Catalog.users, Picture.take_users),
+    Query("last seen", inf, Catalog.main, Picture.take_last_seen, queries.last_seen, "past"),
     Query("frozen", inf, _power, Picture.take_frozen, queries.frozen),
     _since("idle", _HOUR, "5m"),
     _since("held", _HOUR, "5m"),

@@ -242,7 +242,7 @@ class PrometheusSource(Source):
             self._ask(_NAMES_PATH, [*span, ("match[]", NAMES_SELECTOR)], NAMES, take)
             task.is_in_flight = True
             return
-        expression = task.query.expression(view.picture.inventory.layout)
+        expression = task.query.expression(view.picture.inventory.catalog)
         if expression is None:
             self._finish(view, task, 0.0)
             return

@@ -43,7 +43,7 @@ class SeriesData(Struct, Generic[_Data]):
     result: list[_Data]
 
 
-class Answer(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
+class Response(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
     """What Prometheus answers to anything."""
 
     status: str
@@ -54,9 +54,9 @@ class Answer(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
     """VictoriaMetrics' word for it, in place of a warning."""
 
 
-VECTOR = json.Decoder(Answer[SeriesData[Row]])
-MATRIX = json.Decoder(Answer[SeriesData[RangeRow]])
-NAMES = json.Decoder(Answer[list[str]])
+VECTOR = json.Decoder(Response[SeriesData[Row]])
+MATRIX = json.Decoder(Response[SeriesData[RangeRow]])
+NAMES = json.Decoder(Response[list[str]])
 
 
 class Outcome(NamedTuple):

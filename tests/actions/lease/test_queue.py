@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gpudash.actions.lease.choose import require_possible
-from gpudash.actions.lease.queue import Rules, Ticket, Waiting, gpu_number, kept, tickets
+from gpudash.actions.lease.queue import Ticket, Timing, Waiting, gpu_number, kept, tickets
 from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.errors import GpudashError
 from gpudash.system import locks
@@ -111,7 +111,7 @@ def left_to(ahead: list[Ticket], **free_seconds: float) -> list[int]:
     """The GPUs left to those ahead, where `gpu0` and so on have been free for so long."""
     now = time.monotonic()
     free_since = {gpu_number(DEVICES[int(gpu[3:])]): now - s for gpu, s in free_seconds.items()}
-    found = kept(DEVICES, ahead, free_since, Rules(bound=600, head_start=10))
+    found = kept(DEVICES, ahead, free_since, Timing(bound=600, head_start=10))
     return [index for index in range(4) if gpu_uuid(index) in found]
 
 

@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import Layout, matcher, promql, value
+from gpudash.fleet.prometheus.queries import Catalog, matcher, promql, value
 from gpudash.model.device import device_fields
 
 _TEXT = st.text(max_size=20)
@@ -143,10 +143,10 @@ def test_a_matcher_matches_its_values_only(values: list[str]) -> None:
 
 def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
-    layout = Layout(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
-    assert promql(layout.main(), value) == (
+    catalog = Catalog(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
+    assert promql(catalog.main(), value) == (
         "max by (__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL) or max by "
         '(__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
     )
-    assert promql(layout.field("memory_used_bytes"), value) is None
-    assert promql(Layout(frozenset()).identity(), value) is None
+    assert promql(catalog.field("memory_used_bytes"), value) is None
+    assert promql(Catalog(frozenset()).identity(), value) is None
