@@ -119,7 +119,7 @@ def _print_lines(
     from gpudash.fleet.collector import has_answer
     from gpudash.model import fleet
 
-    view, has_starter = View(options), control.descriptor is not None
+    view, has_starter = Printed(options), control.descriptor is not None
     printed_at, eager_until, has_news = -inf, time.monotonic() + _EAGER_SECONDS, False
     while True:
         now = time.monotonic()
@@ -163,7 +163,7 @@ def _opened(options: argparse.Namespace) -> Iterator[Collector]:
         collector.close(_DEATH_SECONDS)
 
 
-class View:
+class Printed:
     """What is printed of the sources: merged, judged, and only what fits --where."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -200,7 +200,7 @@ def print_once(options: argparse.Namespace) -> int:
     """Print many hosts once, when all have answered or failed, or after --timeout."""
     from gpudash.cli.oneshot import check_recording
     from gpudash.fleet.collector import narrowed
-    from gpudash.output import FLEET_FORMATS, Target
+    from gpudash.output import FLEET_FORMATS, Destination
 
     check_recording(options)
     name, fitting = _format(options), fits(options)
@@ -210,7 +210,7 @@ def print_once(options: argparse.Namespace) -> int:
         with _opened(options) as collector:
             whole = _collect(options, collector)
     snapshot = narrowed(whole, fitting)
-    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
+    target = Destination(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
     return exit_status(whole, snapshot, options.fail_on)
 
@@ -226,7 +226,7 @@ def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot
         if left <= 0:
             break
         _advance(collector, left)
-    return View(options).whole([_in_time(reading, seconds) for reading in readings])
+    return Printed(options).whole([_in_time(reading, seconds) for reading in readings])
 
 
 def _in_time(reading: Reading, seconds: float) -> Reading:

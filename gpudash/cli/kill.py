@@ -132,7 +132,7 @@ def signal_and_report(
     try:
         with _ctrl_c_deferred() as pause:
             kill.send()
-            progress = _Progress(pause)
+            progress = _WaitNotice(pause)
             try:
                 report = kill.wait(
                     before, latest=latest, progress=progress.begin, pause=progress.pause
@@ -181,7 +181,7 @@ def wait_for_reader(pause: Callable[[float], None]) -> None:
         pause(_POLL_SECONDS)
 
 
-class _Progress:
+class _WaitNotice:
     """Shows what is waited for, once that has lasted for a moment."""
 
     def __init__(self, pause: Callable[[float], None]) -> None:

@@ -183,14 +183,16 @@ def _print_state(source: Source, options: argparse.Namespace, choice: ProcessCho
 
 def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:
     """Print a snapshot, with the processes chosen; a table still says what all of them use."""
-    from gpudash.output import FORMATS, Target
+    from gpudash.output import FORMATS, Destination
 
     name, rows = _format(options), choice.rows(snapshot) if choice else None
     if rows is not None and name != "table":
         from msgspec.structs import replace
 
         snapshot = replace(snapshot, processes=tuple(row.process for row in rows))
-    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options), rows)
+    target = Destination(
+        terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options), rows
+    )
     terminal.write(FORMATS[name](snapshot, target))
 
 

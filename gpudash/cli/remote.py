@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OF_A_COLLECTOR_HERE = ("demo", "show_secrets", "pcie_throughput", "compact")
 
 
-class Lines(NamedTuple):
+class LineSource(NamedTuple):
     """A command that prints snapshots, and how its lines are read and kept."""
 
     argv: list[str]
@@ -47,13 +47,15 @@ def is_name(name: str) -> bool:
     return True
 
 
-def lines(options: argparse.Namespace) -> Lines:
+def lines(options: argparse.Namespace) -> LineSource:
     """Return what prints the snapshots of this host, or of that of --host."""
     host = host_of(options)
-    return Lines(collector_command(options), wire.decode) if host is None else of(options, host)
+    return (
+        LineSource(collector_command(options), wire.decode) if host is None else of(options, host)
+    )
 
 
-def of(options: argparse.Namespace, host: str) -> Lines:
+def of(options: argparse.Namespace, host: str) -> LineSource:
     """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.selection import select
@@ -78,7 +80,7 @@ def of(options: argparse.Namespace, host: str) -> Lines:
             raise WireError(str(error)) from None
 
     argv = stream_command(host, config=options.ssh_config, gpudash=path)
-    return Lines(argv, decode, wire.encode)
+    return LineSource(argv, decode, wire.encode)
 
 
 def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFeed[Snapshot]:

@@ -26,7 +26,7 @@ from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, bound_all, clean
 from gpudash.system import processes
 from gpudash.system.files import read_start
-from gpudash.system.processes import Facts, Machine, ProcStat
+from gpudash.system.processes import Facts, MachineFacts, ProcStat
 
 if TYPE_CHECKING:
     from gpudash.collect.holders import HolderSearch
@@ -54,7 +54,7 @@ class LinuxReader:
 
         Its CPU, memory and load are None without `with_load`.
         """
-        machine = processes.machine() if with_load else Machine()
+        machine = processes.machine() if with_load else MachineFacts()
         total, available = machine.memory_total_bytes, machine.memory_available_bytes
         # What psutil calls used is not the same in all its versions.
         used = None if total is None or available is None else max(0, total - available)

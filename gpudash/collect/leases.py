@@ -90,7 +90,7 @@ class LeaseTable:
         held = _held(devices, locks.holders(self.listed, shared=True))
         return tuple(_lease(device, uuid, self._holder(lock), None) for device, uuid, lock in held)
 
-    def _holder(self, lock: locks.Holder) -> _Holder:
+    def _holder(self, lock: locks.Leaseholder) -> _Holder:
         pid = lock.pid
         stat = system_processes.read_stat(pid) if pid else None
         # A PID alone may be that of a process which was started since.
@@ -127,8 +127,8 @@ class LeaseTable:
 
 
 def _held(
-    devices: Sequence[Device], holders: Mapping[locks.Key, locks.Holder]
-) -> Iterator[tuple[Device, str, locks.Holder]]:
+    devices: Sequence[Device], holders: Mapping[locks.Key, locks.Leaseholder]
+) -> Iterator[tuple[Device, str, locks.Leaseholder]]:
     """Yield each device that is leased, its UUID, and by whom.
 
     A file that was deleted and created again is another lock, so each is looked up every time.

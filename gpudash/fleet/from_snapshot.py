@@ -19,7 +19,7 @@ _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name
 """Fields that a device of many hosts has as they are."""
 
 
-class HostReader:
+class SnapshotReader:
     """Reads the snapshots of one host, one after the other."""
 
     def __init__(self, name: SafeText, group: SafeText | None) -> None:

@@ -23,7 +23,7 @@ from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, has_cre
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
-from gpudash.fleet.prometheus.queries import Term
+from gpudash.fleet.prometheus.queries import Metric
 from gpudash.fleet.prometheus.questions import QUERIES
 from gpudash.fleet.prometheus.workers import Workers
 from gpudash.fleet.source import Reading, Source
@@ -199,13 +199,13 @@ class ScrapeSource(Source):
         picture.take_ages(map(_row, read), at)
 
 
-def _rows(terms: Iterable[Term], samples: _Samples) -> list[Row]:
+def _rows(terms: Iterable[Metric], samples: _Samples) -> list[Row]:
     """Return samples as a Prometheus answers them; the largest of one device comes last."""
     found = (each for term in terms for each in _of(term, samples))
     return list(map(_row, sorted(found, key=_value)))
 
 
-def _of(term: Term, samples: _Samples) -> Iterable[_Sample]:
+def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
     """Return the samples of a term; where it is a sum, one a device."""
     first, *rest = (
         [each for each in samples.get(name, ()) if not term.matcher or INSTANCE_LABEL in each[0]]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpudash.feed.collector import Child, spawn
 from gpudash.feed.supervisor import End, Limits, LineSupervisor
 from gpudash.fleet import ssh
-from gpudash.fleet.from_snapshot import HostReader
+from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import FleetHost, HostState
 from gpudash.model.snapshot import Snapshot
@@ -86,7 +86,9 @@ class SshHost(LineSupervisor):
         """That this connection has brought."""
         self._argv, self._is_own_session = argv, is_own_session
         safe = bound(clean(name), NAME_BYTES)
-        self._reader = HostReader(safe, None if group is None else bound(clean(group), NAME_BYTES))
+        self._reader = SnapshotReader(
+            safe, None if group is None else bound(clean(group), NAME_BYTES)
+        )
         self._known = self._reader.read_nothing()
         self._message: str | None = None
         self._foreign = self._bad = 0

@@ -30,7 +30,7 @@ from gpudash.model.state import state_of
 from gpudash.model.units import Quantity
 
 
-class Candidate(NamedTuple):
+class GpuOfHost(NamedTuple):
     """A GPU that a filter may match; None for a host of which no GPU is known."""
 
     host: FleetHost
@@ -42,40 +42,40 @@ def where(text: str) -> Fits | None:
     return fits(GRAMMAR.parse(text))
 
 
-def fits(wanted: Filter[Candidate]) -> Fits | None:
+def fits(wanted: Filter[GpuOfHost]) -> Fits | None:
     """Return what a parsed filter lets pass, None if that is all."""
     if not wanted.clauses:
         return None
     matches = wanted.matches
-    return lambda host, device: matches(Candidate(host, device))
+    return lambda host, device: matches(GpuOfHost(host, device))
 
 
-def _live(row: Candidate) -> FleetDevice | None:
+def _live(row: GpuOfHost) -> FleetDevice | None:
     """Return the device if what it does now is known."""
     return row.device if row.host.state == "ok" else None
 
 
-def _host(row: Candidate) -> Iterable[str]:
+def _host(row: GpuOfHost) -> Iterable[str]:
     return (row.host.name,)
 
 
-def _group(row: Candidate) -> Iterable[str]:
+def _group(row: GpuOfHost) -> Iterable[str]:
     return () if row.host.group is None else (row.host.group,)
 
 
-def _cluster(row: Candidate) -> Iterable[str]:
+def _cluster(row: GpuOfHost) -> Iterable[str]:
     return () if row.host.cluster is None else (row.host.cluster,)
 
 
-def _model(row: Candidate) -> Iterable[str]:
+def _model(row: GpuOfHost) -> Iterable[str]:
     return () if row.device is None or row.device.name is None else (row.device.name,)
 
 
-def _driver(row: Candidate) -> Iterable[str]:
+def _driver(row: GpuOfHost) -> Iterable[str]:
     return () if row.host.driver_version is None else (row.host.driver_version,)
 
 
-def _state(row: Candidate) -> Iterable[str]:
+def _state(row: GpuOfHost) -> Iterable[str]:
     device = _live(row)
     if device is not None:
         state = state_of(device.status)
@@ -83,34 +83,34 @@ def _state(row: Candidate) -> Iterable[str]:
     return (row.host.state, HOST_STATES[row.host.state].word)
 
 
-def _user(row: Candidate) -> Iterable[str]:
+def _user(row: GpuOfHost) -> Iterable[str]:
     device = _live(row)
     return () if device is None else device.users
 
 
-def _job(row: Candidate) -> Iterable[str]:
+def _job(row: GpuOfHost) -> Iterable[str]:
     device = _live(row)
     return () if device is None or device.job is None else (device.job,)
 
 
-def _namespace(row: Candidate) -> Iterable[str]:
+def _namespace(row: GpuOfHost) -> Iterable[str]:
     return [job.partition("/")[0] for job in _job(row) if "/" in job]
 
 
-def _label(row: Candidate) -> frozenset[str]:
+def _label(row: GpuOfHost) -> frozenset[str]:
     return frozenset() if row.device is None else frozenset((label_of(row.host, row.device),))
 
 
-def _age(row: Candidate) -> float | None:
+def _age(row: GpuOfHost) -> float | None:
     return age_of(row.host, row.device)
 
 
-def searched(row: Candidate) -> Iterable[str]:
+def searched(row: GpuOfHost) -> Iterable[str]:
     """Return the texts that a plain word is searched in: host, group, model, user, job."""
     return (*_host(row), *_group(row), *_model(row), *_user(row), *_job(row))
 
 
-def _hosts(sign: str, value: str) -> Test[Candidate] | None:
+def _hosts(sign: str, value: str) -> Test[GpuOfHost] | None:
     """Return the test for names of hosts, which brackets may abbreviate."""
     if "[" not in value:
         return _HOST_NAMES(sign, value)
@@ -121,7 +121,7 @@ def _hosts(sign: str, value: str) -> Test[Candidate] | None:
     except UsageError:
         return None
 
-    def test(row: Candidate) -> bool:
+    def test(row: GpuOfHost) -> bool:
         name = row.host.name.casefold()
         # Some sources know a host by its whole name.
         return (name in wanted or short(name) in wanted) is (sign != OTHER)
@@ -136,10 +136,10 @@ _HOST_NAMES = of_text(_host, several=True)
 
 def _of_device(
     read: Callable[[FleetDevice], float | None], quantity: Callable[[str], Quantity | None]
-) -> Callable[[str, str], Test[Candidate] | None]:
+) -> Callable[[str, str], Test[GpuOfHost] | None]:
     """Return the builder of a term over a number of a GPU whose values are of now."""
 
-    def value(row: Candidate) -> float | None:
+    def value(row: GpuOfHost) -> float | None:
         device = _live(row)
         return None if device is None else read(device)
 
@@ -166,8 +166,8 @@ def _words(
     names: tuple[str, ...],
     example: str,
     help: str,
-    read: Callable[[Candidate], Iterable[str]],
-) -> Term[Candidate]:
+    read: Callable[[GpuOfHost], Iterable[str]],
+) -> Term[GpuOfHost]:
     return Term(
         names=names,
         example=example,
@@ -185,7 +185,7 @@ def _number(
     values: str,
     read: Callable[[FleetDevice], float | None],
     quantity: Callable[[str], Quantity | None],
-) -> Term[Candidate]:
+) -> Term[GpuOfHost]:
     return Term(
         names=names,
         example=example,
@@ -196,7 +196,7 @@ def _number(
     )
 
 
-TERMS: tuple[Term[Candidate], ...] = (
+TERMS: tuple[Term[GpuOfHost], ...] = (
     Term(
         names=("host",),
         example="host:gpu[01-08]",

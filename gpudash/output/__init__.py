@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
 
-class Target:
+class Destination:
     """What a document is written to.
 
     `processes` are those that a table shows, None for all; the GPUs are in use by the others too.
@@ -32,11 +32,11 @@ class Target:
         self.processes = processes
 
 
-Format = Callable[["Snapshot", Target], bytes]
-FleetFormat = Callable[["FleetSnapshot", Target], bytes]
+Format = Callable[["Snapshot", Destination], bytes]
+FleetFormat = Callable[["FleetSnapshot", Destination], bytes]
 
 
-def _table(snapshot: Snapshot, target: Target) -> bytes:
+def _table(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.output import table
 
     text = table.render(
@@ -49,26 +49,26 @@ def _table(snapshot: Snapshot, target: Target) -> bytes:
     return text.encode("ascii" if target.ascii else "utf-8", "backslashreplace")
 
 
-def _json(snapshot: Snapshot, target: Target) -> bytes:
+def _json(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.model import wire
 
     line = wire.encode(snapshot)
     return (wire.pretty(line) if target.is_terminal else line) + b"\n"
 
 
-def _csv(snapshot: Snapshot, target: Target) -> bytes:
+def _csv(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.output import csv
 
     return csv.render(snapshot).encode()
 
 
-def _prometheus(snapshot: Snapshot, target: Target) -> bytes:
+def _prometheus(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.output import prometheus
 
     return prometheus.render(snapshot).encode()
 
 
-def _gpustat(snapshot: Snapshot, target: Target) -> bytes:
+def _gpustat(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.output import gpustat
 
     return gpustat.render(snapshot)
@@ -84,33 +84,33 @@ FORMATS: Mapping[str, Format] = {
 """The formats of `--once` by name; each imports what it needs when it is used."""
 
 
-def _fleet_table(snapshot: FleetSnapshot, target: Target) -> bytes:
+def _fleet_table(snapshot: FleetSnapshot, target: Destination) -> bytes:
     from gpudash.output import fleet
 
     text = fleet.render(snapshot, width=target.width, color=target.color, ascii=target.ascii)
     return text.encode("ascii" if target.ascii else "utf-8", "backslashreplace")
 
 
-def _fleet_json(snapshot: FleetSnapshot, target: Target) -> bytes:
+def _fleet_json(snapshot: FleetSnapshot, target: Destination) -> bytes:
     from gpudash.model import fleet, wire
 
     line = fleet.encode(snapshot)
     return (wire.pretty(line) if target.is_terminal else line) + b"\n"
 
 
-def _fleet_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+def _fleet_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
     from gpudash.output import fleet
 
     return fleet.devices_csv(snapshot).encode()
 
 
-def _fleet_hosts_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+def _fleet_hosts_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
     from gpudash.output import fleet
 
     return fleet.hosts_csv(snapshot).encode()
 
 
-def _fleet_users_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+def _fleet_users_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
     from gpudash.output import fleet
 
     return fleet.users_csv(snapshot).encode()

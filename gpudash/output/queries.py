@@ -49,7 +49,7 @@ class Clocks(NamedTuple):
     graphics: int
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class QueryKind(Struct, frozen=True, kw_only=True):
     """One of the queries."""
 
     fields: Mapping[str, Field[Any]]
@@ -63,7 +63,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 class Csv(Struct, frozen=True, kw_only=True):
     """A query with the requested fields."""
 
-    kind: Kind
+    kind: QueryKind
     fields: tuple[Field[Any], ...]
     header: bool = True
     units: bool = True
@@ -96,7 +96,7 @@ class Csv(Struct, frozen=True, kw_only=True):
         return f"{text} {field.unit}" if field.unit and self.units else text
 
 
-def query(kind: Kind, names: str, format: str | None) -> Csv:
+def query(kind: QueryKind, names: str, format: str | None) -> Csv:
     """Return the query of these fields; raises UsageError that suggests names."""
     if format is None:
         raise UsageError("a query needs --format=csv[,noheader][,nounits]")
@@ -219,12 +219,12 @@ def _named(*fields: Field[Any]) -> dict[str, Field[Any]]:
     return {name: field for field in fields for name in (field.name, *field.aliases)}
 
 
-QUERIES: Mapping[str, Kind] = {
-    "gpu": Kind(
+QUERIES: Mapping[str, QueryKind] = {
+    "gpu": QueryKind(
         fields=GPU_FIELDS,
         rows=lambda _, device: [device],
     ),
-    "compute-apps": Kind(
+    "compute-apps": QueryKind(
         fields=_named(
             *_on_gpu(),
             Field("pid", _of(lambda use: str(use.process.pid))),
@@ -244,7 +244,7 @@ QUERIES: Mapping[str, Kind] = {
         rows=_uses,
         reads=frozenset({"processes", "mig_mode"}),
     ),
-    "remapped-rows": Kind(
+    "remapped-rows": QueryKind(
         fields=_named(
             *_on_gpu(),
             *(
@@ -263,7 +263,7 @@ QUERIES: Mapping[str, Kind] = {
         ),
         rows=lambda _, device: [Item(device, None)],
     ),
-    "retired-pages": Kind(
+    "retired-pages": QueryKind(
         fields=_named(
             *_on_gpu(),
             Field("retired_pages.address", _of(_address)),
@@ -273,7 +273,7 @@ QUERIES: Mapping[str, Kind] = {
         rows=_pages,
         reads=frozenset({"retired_pages"}),
     ),
-    "supported-clocks": Kind(
+    "supported-clocks": QueryKind(
         fields=_named(
             *_on_gpu(),
             Field("memory", _of(lambda clocks: str(clocks.memory)), "MHz", ("mem",)),
@@ -282,7 +282,7 @@ QUERIES: Mapping[str, Kind] = {
         rows=_clocks,
         reads=frozenset({"supported_clocks"}),
     ),
-    "accounted-apps": Kind(
+    "accounted-apps": QueryKind(
         fields=_named(
             *_on_gpu(),
             Field("vgpu_instance", _of(lambda _: "N/A")),

@@ -61,7 +61,7 @@ class Lock(Struct, frozen=True):
     end: int | None
 
 
-class Holder(Struct, frozen=True):
+class Leaseholder(Struct, frozen=True):
     """The process that took a lease."""
 
     pid: int
@@ -135,14 +135,14 @@ def listed() -> tuple[Lock, ...]:
     return _read(_LOCKS)
 
 
-def holders(listed: Collection[Lock], *, shared: bool = False) -> dict[Key, Holder]:
+def holders(listed: Collection[Lock], *, shared: bool = False) -> dict[Key, Leaseholder]:
     """Return who holds each exclusive flock, or who holds each shared one; the first of several."""
     starts: dict[Key, set[int]] = {}
     for lock in listed:
         if lock.kind == "OFDLCK" and not lock.is_exclusive:
             starts.setdefault(lock.key, set()).add(lock.start)
     return {
-        lock.key: Holder(lock.pid, frozenset(starts.get(lock.key, ())))
+        lock.key: Leaseholder(lock.pid, frozenset(starts.get(lock.key, ())))
         for lock in reversed(tuple(listed))
         if lock.kind == "FLOCK" and lock.is_exclusive is not shared
     }

@@ -297,7 +297,7 @@ def read_environ(pid: int, limit: int) -> bytes:
         return file.read(limit)
 
 
-class Machine(Struct, frozen=True):
+class MachineFacts(Struct, frozen=True):
     """The machine; None where /proc does not show it."""
 
     cpu_count: int | None = None
@@ -328,7 +328,7 @@ class Usage(Struct, frozen=True):
     sent_bytes: int | None = None
 
 
-def machine() -> Machine:
+def machine() -> MachineFacts:
     """Return the machine as it is now."""
     import warnings
 
@@ -342,7 +342,7 @@ def machine() -> Machine:
     swap_total, swap_free = _swap(f"{psutil.PROCFS_PATH}/meminfo")
     # The time of guests, which follows the first eight, is already in user and nice.
     total = sum(cpu[:8]) if cpu else 0.0
-    return Machine(
+    return MachineFacts(
         cpu_count=psutil.cpu_count(),
         cpu_seconds=(total - cpu.idle - cpu.iowait, total) if cpu else None,
         load_average=_optional(psutil.getloadavg),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.analysis.usage import users
-from gpudash.fleet.from_snapshot import HostReader
+from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fault import XidEvent
 from gpudash.model.fleet import FleetSnapshot
@@ -19,8 +19,8 @@ from tests.factories import (
 )
 
 
-def reader() -> HostReader:
-    return HostReader(SafeText("lab7"), SafeText("lab"))
+def reader() -> SnapshotReader:
+    return SnapshotReader(SafeText("lab7"), SafeText("lab"))
 
 
 def test_has_the_name_and_group_that_it_was_asked_by() -> None:
@@ -87,7 +87,7 @@ def test_a_user_has_as_many_gpus_and_jobs_as_on_the_host() -> None:
     assert (among.name, among.devices, among.jobs) == ("alice", 2, 1)
 
 
-def idle(snapshot_reader: HostReader, now: float, **fields: object) -> float | None:
+def idle(snapshot_reader: SnapshotReader, now: float, **fields: object) -> float | None:
     snapshot = later(make_snapshot(devices=(make_device(**fields),), topology=None), now)
     return snapshot_reader.read(snapshot).devices[0].idle_seconds
 

@@ -14,7 +14,7 @@ from msgspec import Raw, json
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.fleet import remote_smi
-from gpudash.fleet.from_snapshot import HostReader
+from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.reduce import Reducer
@@ -85,7 +85,7 @@ def reduced(devices: Iterable[tuple[float, FleetSnapshot]]) -> Meaning:
 
 
 def read(lines: Iterable[tuple[float, Snapshot]]) -> Meaning:
-    reader = HostReader(SafeText("lab7"), None)
+    reader = SnapshotReader(SafeText("lab7"), None)
     return reduced(
         (at, FleetSnapshot(taken_at=START, hosts=(reader.read(snapshot),)))
         for at, snapshot in lines

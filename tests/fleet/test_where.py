@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
 from gpudash.fleet.summary import fitting, host_rows
-from gpudash.fleet.where import TERMS, Candidate, where
+from gpudash.fleet.where import TERMS, GpuOfHost, where
 from gpudash.model.errors import FilterError
 from gpudash.model.text import SafeText
 from tests.fleet.many import device, fleet, host
@@ -92,7 +92,7 @@ def test_a_name_is_never_looked_up_elsewhere(value: str) -> None:
 
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: str(term.names[0]))
-def test_each_example_is_a_filter(term: Term[Candidate]) -> None:
+def test_each_example_is_a_filter(term: Term[GpuOfHost]) -> None:
     assert where(term.example) is not None
 
 

@@ -53,8 +53,8 @@ def start_ticks() -> int:
 def test_only_held_exclusive_flocks_are_leases() -> None:
     found = locks.holders(tuple(locks.parse(LISTING.splitlines())))
     assert found == {
-        (0, 0x16, 4729): locks.Holder(4242, frozenset({303585})),
-        (0, 0x1C, 77): locks.Holder(0, frozenset()),
+        (0, 0x16, 4729): locks.Leaseholder(4242, frozenset({303585})),
+        (0, 0x1C, 77): locks.Leaseholder(0, frozenset()),
     }
 
 
@@ -76,7 +76,7 @@ def test_one_holder_at_a_time_who_is_named(directory: str) -> None:
     try:
         key = locks.key(directory)
         assert key is not None
-        holder = locks.Holder(os.getpid(), frozenset({start_ticks()}))
+        holder = locks.Leaseholder(os.getpid(), frozenset({start_ticks()}))
         assert locks.holders(locks.listed())[key] == holder
         assert locks.acquire(directory) is None
         assert key in locks.carried()
@@ -156,7 +156,7 @@ def test_what_is_no_regular_file_is_refused_and_never_opened(tmp_path: Path, kin
 
 def test_shared_locks_have_holders_of_their_own() -> None:
     found = locks.holders(tuple(locks.parse(LISTING.splitlines())), shared=True)
-    assert found == {(0, 0x16, 5000): locks.Holder(12, frozenset())}
+    assert found == {(0, 0x16, 5000): locks.Leaseholder(12, frozenset())}
 
 
 @pytest.mark.parametrize("whose", ["file", "folder"])

@@ -37,7 +37,7 @@ _NEARNESS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
 _NVLINK, _MAX_LINKS = 100, 18
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class Pick(Struct, frozen=True, kw_only=True):
     """The devices chosen in the order of their indices; none at all when there are too few."""
 
     devices: tuple[Device, ...]
@@ -54,7 +54,7 @@ def choose(
     *,
     own: Collection[str] = (),
     excluded: Mapping[str, str] = NONE,
-) -> Choice:
+) -> Pick:
     """Return the devices to take; the last sample is the present state.
 
     Leases on the UUIDs in `own` are ignored; the `excluded`, each with its reason, are not
@@ -65,8 +65,8 @@ def choose(
     found = _best(candidates, request, now.topology)
     fit = len(candidates)
     if found is None:
-        return Choice(devices=(), shortage=_shortage(now, fit, rejections, request), fit=fit)
-    return Choice(devices=tuple(each.device for each in found), shortage="", fit=fit)
+        return Pick(devices=(), shortage=_shortage(now, fit, rejections, request), fit=fit)
+    return Pick(devices=tuple(each.device for each in found), shortage="", fit=fit)
 
 
 def require_possible(

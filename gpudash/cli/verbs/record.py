@@ -67,7 +67,7 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     noted = NotedSignals(ends=True)
     open_stream = _stream(options, interval)
     writer = Writer(options.file, options.max_size, options.keep)
-    progress = _Progress(writer)
+    progress = _ProgressLine(writer)
     try:
         with closing(writer), closing(open_stream()) as stream:
             since = time.monotonic()
@@ -115,7 +115,7 @@ def _nothing_recorded(path: str, problem: str, status: int | None) -> SilenceErr
     return error
 
 
-class _Progress:
+class _ProgressLine:
     """A line of progress on a terminal; elsewhere only problems, as they come and go."""
 
     def __init__(self, writer: Writer) -> None:

@@ -14,7 +14,7 @@ from gpudash.collect.nvml.calls import IDENTITY, RETRY_SECONDS, STATIC
 from gpudash.collect.nvml.device import DeviceSampler
 from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.collect.nvml.mig import InstanceReader
-from gpudash.collect.nvml.processes import Listing, ProcessReader
+from gpudash.collect.nvml.processes import GpuProcesses, ProcessReader
 from gpudash.collect.nvml.worker import Task
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault, XidEvent
@@ -27,10 +27,10 @@ from gpudash.system.pci import kernel_address
 if TYPE_CHECKING:
     from gpudash.collect.nvml.xids import XidWatch
 
-NO_PROCESSES = Listing((), codes.SUCCESS, None)
-_UNANSWERED = Listing((), codes.TIMEOUT, None)
+NO_PROCESSES = GpuProcesses((), codes.SUCCESS, None)
+_UNANSWERED = GpuProcesses((), codes.TIMEOUT, None)
 """The processes of a GPU on which a call hangs."""
-_UNREAD = Listing((), codes.INSUFFICIENT_RESOURCES, None)
+_UNREAD = GpuProcesses((), codes.INSUFFICIENT_RESOURCES, None)
 """The processes of a GPU for which there was no thread."""
 
 _MAX_LAST_PROCESSES = 16
@@ -54,7 +54,7 @@ class GpuSample(Struct, frozen=True):
 
     device: Device
     instances: tuple[Device, ...]
-    listing: Listing
+    listing: GpuProcesses
     brief: bool
 
 
@@ -128,7 +128,9 @@ class GpuReader:
         self._state: DeviceState = "ok"
         self._fault: Fault | None = None
 
-    def read(self, now: float, known: Listing | None = None, *, brief: bool = False) -> GpuSample:
+    def read(
+        self, now: float, known: GpuProcesses | None = None, *, brief: bool = False
+    ) -> GpuSample:
         """Read what is due at `now` (seconds), with `brief` the least of it; never raises.
 
         The processes are listed unless a `known` listing still stands.

@@ -22,7 +22,7 @@ Utilization = tuple[int, int, int, int]
 Key = tuple[int, int | None, int | None]
 
 
-class Listing(Struct, frozen=True):
+class GpuProcesses(Struct, frozen=True):
     """The processes of one GPU; `code` is NVML's return value where they could not be listed."""
 
     entries: tuple[tuple[int, ProcessDevice], ...]
@@ -53,20 +53,20 @@ class ProcessReader:
 
     def read(
         self, handle: Any, index: int, gpu: Mapping[str, Any], instances: tuple[Device, ...]
-    ) -> Listing:
+    ) -> GpuProcesses:
         """List the processes of a GPU and of its MIG instances; `gpu` has the GPU's fields."""
         # Before the calls: who has started since then may have a PID that ended while they ran.
         listed_at = self._clock()
         rows, code = self._running(handle)
         if code:
-            return Listing((), code, None)
+            return GpuProcesses((), code, None)
         busy = self._utilization(handle, {pid for pid, _, _ in rows})
         uuids = {(i.gpu_instance_id, i.compute_instance_id): i.uuid for i in instances}
         entries = tuple(
             (key[0], _entry(index, gpu, position, key, row, uuids, busy.get(key[0])))
             for position, (key, row) in enumerate(rows.items())
         )
-        return Listing(entries, codes.SUCCESS, _unaccounted(gpu, rows), listed_at)
+        return GpuProcesses(entries, codes.SUCCESS, _unaccounted(gpu, rows), listed_at)
 
     def _running(self, handle: Any) -> tuple[dict[Key, tuple[str, int | None]], int]:
         """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""

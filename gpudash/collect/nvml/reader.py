@@ -14,7 +14,7 @@ from gpudash.collect.nvml.bus import SUSPENDED, Bus, Identity, IdlePolicy, Power
 from gpudash.collect.nvml.calls import STEADY_SECONDS
 from gpudash.collect.nvml.gpu import Gpu, devices_on_bus
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.processes import Listing
+from gpudash.collect.nvml.processes import GpuProcesses
 from gpudash.collect.nvml.session import CALL_HANGS, DeviceRegistry, Session, Versions
 from gpudash.collect.nvml.topology import TopologyCache
 from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
@@ -75,7 +75,7 @@ class NvmlReader:
         self._topology = TopologyCache(library, self._worker)
         self._processes_due = 0.0
         self._listed_in = 0
-        self._joined: list[Listing] = []
+        self._joined: list[GpuProcesses] = []
         self._processes: dict[int, tuple[ProcessDevice, ...]] = {}
         self._listed_at: dict[int, float] = {}
 

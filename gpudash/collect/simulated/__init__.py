@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gpudash.collect.nvml.bus import UNKNOWN, Identity
 from gpudash.collect.simulated.host import SimulatedReader
-from gpudash.collect.simulated.library import Library
+from gpudash.collect.simulated.library import SimulatedLibrary
 from gpudash.collect.simulated.scenes import SCENES, load
 
 NAMES = tuple(SCENES)
@@ -24,7 +24,7 @@ class SimulatedHost:
     def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
         """Raise UsageError that names the valid hosts if there is none of that name."""
         self._scene = load(name)
-        self.library = Library(self._scene, clock)
+        self.library = SimulatedLibrary(self._scene, clock)
         self.reader = SimulatedReader(self._scene, clock)
 
     def identity(self, address: str) -> Identity:

@@ -13,7 +13,7 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.simulated.gpu import (
     REASON_POWER_CAP,
     REASON_THERMAL,
-    Gpu,
+    SimulatedGpu,
     boot_time,
 )
 from gpudash.collect.simulated.scene import MIB, Program
@@ -34,7 +34,7 @@ NO_INSTANCE = 0xFFFFFFFF
 _SAMPLING_US = 167_000
 
 
-def _milliwatts(gpu: Gpu, watts: float) -> int | None:
+def _milliwatts(gpu: SimulatedGpu, watts: float) -> int | None:
     """Return a limit; boards whose limit a laptop governs have none."""
     return round(watts * 1000) if gpu.board.power_limits else None
 
@@ -45,26 +45,26 @@ def memory(total: int, reserved: int, used: int, version: tuple[int, ...]) -> Re
     return Record(total=total, reserved=reserved, free=free, used=used + (not version) * reserved)
 
 
-def _fan(gpu: Gpu) -> int | None:
+def _fan(gpu: SimulatedGpu) -> int | None:
     wanted = round((gpu.moment.temperature - 35) * 1.6)
     return max(gpu.board.min_fan, min(100, wanted)) if gpu.board.fans else None
 
 
-def _engine(gpu: Gpu, percent: int | None) -> list[int] | None:
+def _engine(gpu: SimulatedGpu, percent: int | None) -> list[int] | None:
     """Return the load of an engine, None on a GPU in MIG mode: it is not measured there."""
     return None if percent is None or gpu.card.slices else [percent, _SAMPLING_US]
 
 
-def _idle_engine(gpu: Gpu) -> list[int] | None:
+def _idle_engine(gpu: SimulatedGpu) -> list[int] | None:
     return _engine(gpu, 0 if gpu.board.is_modern else None)
 
 
-def _clock(gpu: Gpu, kind: int) -> int:
+def _clock(gpu: SimulatedGpu, kind: int) -> int:
     clocks = gpu.board.max_clocks if gpu.moment.busy else gpu.board.idle_clocks
     return gpu.moment.sm_clock if kind < 2 else clocks[kind]
 
 
-def _throughput(gpu: Gpu, direction: int) -> int:
+def _throughput(gpu: SimulatedGpu, direction: int) -> int:
     now = gpu.now
     return round(gpu.traffic("pcie", now - 1, now) / 1000 * (0.8, 1.0)[direction])
 
@@ -146,18 +146,18 @@ _DEVICE_CALLS: dict[str, Call] = {
 """Calls on the handle of a whole GPU, without their `nvmlDeviceGet`."""
 
 
-def _held(gpu: Gpu, reason: int) -> int:
+def _held(gpu: SimulatedGpu, reason: int) -> int:
     """Return for how many ns a reason has held the clocks: what holds now has since boot."""
     now = gpu.now
     return int((now - boot_time(now)) * 1e9) if gpu.moment.reasons & reason else 0
 
 
-def _since_boot(gpu: Gpu, rate: Literal["pcie", "nvlink"], factor: float) -> int:
+def _since_boot(gpu: SimulatedGpu, rate: Literal["pcie", "nvlink"], factor: float) -> int:
     now = gpu.now
     return int(gpu.traffic(rate, boot_time(now), now) * factor)
 
 
-def _link_kib(gpu: Gpu, link: int, factor: float) -> int | None:
+def _link_kib(gpu: SimulatedGpu, link: int, factor: float) -> int | None:
     """Return the KiB of one NVLink since boot, or of all for the scope of all links."""
     count = gpu.board.nvlinks
     if not (link < count or (count and link == NO_INSTANCE)):
@@ -166,13 +166,13 @@ def _link_kib(gpu: Gpu, link: int, factor: float) -> int | None:
     return each if link < count else each * count
 
 
-def _energy(gpu: Gpu) -> int | None:
+def _energy(gpu: SimulatedGpu) -> int | None:
     now = gpu.now
     start = boot_time(now)
     return int(gpu.watts(start, now) * (now - start) * 1000) if gpu.board.is_modern else None
 
 
-def _offset(gpu: Gpu, which: int) -> int | None:
+def _offset(gpu: SimulatedGpu, which: int) -> int | None:
     """Return a threshold as its distance below the one where the hardware slows down."""
     limit = gpu.board.thresholds[which]
     return None if limit is None or not gpu.board.has_margin else gpu.board.thresholds[1] - limit
@@ -212,12 +212,12 @@ _FIELDS: dict[int, Call] = {
 _SIGNED_LONG_LONG = 4
 
 
-def field_values(gpu: Gpu, ids: Sequence[tuple[int, int]]) -> list[Record]:
+def field_values(gpu: SimulatedGpu, ids: Sequence[tuple[int, int]]) -> list[Record]:
     """Return one value per (id, scope); `nvmlReturn` is the status of each."""
     return [_field_value(gpu, number, scope) for number, scope in ids]
 
 
-def _field_value(gpu: Gpu, number: int, scope: int) -> Record:
+def _field_value(gpu: SimulatedGpu, number: int, scope: int) -> Record:
     read = _FIELDS.get(number)
     value = read and read(gpu, scope)
     return Record(
@@ -230,7 +230,7 @@ def _field_value(gpu: Gpu, number: int, scope: int) -> Record:
     )
 
 
-def utilization_samples(gpu: Gpu, last_seen: int) -> list[Record] | None:
+def utilization_samples(gpu: SimulatedGpu, last_seen: int) -> list[Record] | None:
     """Return the newest sample of each busy program, if it is newer than `last_seen` (µs).
 
     Raises NVMLError NOT_FOUND when nothing is.
@@ -255,14 +255,14 @@ def utilization_samples(gpu: Gpu, last_seen: int) -> list[Record] | None:
     return samples
 
 
-def _listing(letter: str) -> Callable[[Gpu], list[Record]]:
+def _listing(letter: str) -> Callable[[SimulatedGpu], list[Record]]:
     """Return the call that lists the programs of one type."""
     return lambda gpu: [
         _entry(gpu, program) for program, _ in gpu.occupants if letter in program.type.split("+")
     ]
 
 
-def _entry(gpu: Gpu, program: Program) -> Record:
+def _entry(gpu: SimulatedGpu, program: Program) -> Record:
     mig = next((each for each in gpu.card.slices if each.slot == program.slot), None)
     return Record(
         pid=program.pid,
@@ -272,7 +272,7 @@ def _entry(gpu: Gpu, program: Program) -> Record:
     )
 
 
-def common_ancestor(one: Gpu, other: Gpu) -> int:
+def common_ancestor(one: SimulatedGpu, other: SimulatedGpu) -> int:
     """Return how far up the PCIe tree two GPUs meet, as NVML's nvmlGpuTopologyLevel_t."""
     here, there = one.card.location, other.card.location
     if one is other:
@@ -284,7 +284,7 @@ def common_ancestor(one: Gpu, other: Gpu) -> int:
     return 40 if here[0] == there[0] else 50
 
 
-def peer_status(one: Gpu, other: Gpu, capability: int) -> int:
+def peer_status(one: SimulatedGpu, other: SimulatedGpu, capability: int) -> int:
     """Return whether one GPU may read, write, link to, or do atomics on another.
 
     NVLink allows all; PCIe allows reading and writing below one root complex, on boards whose
@@ -299,7 +299,7 @@ def peer_status(one: Gpu, other: Gpu, capability: int) -> int:
     return (reach, reach, unsupported, unsupported, reach)[capability]
 
 
-def _nvlink(gpu: Gpu, link: int, value: int) -> int | None:
+def _nvlink(gpu: SimulatedGpu, link: int, value: int) -> int | None:
     """Return a value of one link, None if the board has none.
 
     Raises NVMLError INVALID_ARGUMENT past the last link.
@@ -314,7 +314,7 @@ def _words(mask: int, count: int) -> list[int]:
     return [mask >> (64 * word) & (1 << 64) - 1 for word in range(count)]
 
 
-def _cpus(gpu: Gpu, count: int) -> list[int]:
+def _cpus(gpu: SimulatedGpu, count: int) -> list[int]:
     each = gpu.scene.cpu_count // gpu.scene.sockets
     return _words((1 << each) - 1 << gpu.card.location[0] * each, count)
 

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.simulated.calls import NO_INSTANCE, NVMLError
-from gpudash.collect.simulated.gpu import Gpu
+from gpudash.collect.simulated.gpu import SimulatedGpu
 from gpudash.collect.simulated.signals import digits, key
 
 _XID = 0x8
 _XID_SECONDS = 900.0
 
 
-def _register(gpu: Gpu, types: int, events: Any) -> int:
+def _register(gpu: SimulatedGpu, types: int, events: Any) -> int:
     """Let the XIDs of a card arrive from now on."""
     events.gpu, events.fetched_until = gpu, gpu.now
     return 0
@@ -34,7 +34,7 @@ def wait(events: Any, milliseconds: int) -> Record:
     return Record(device=events.gpu, eventType=_XID, eventData=xid, gpuInstanceId=NO_INSTANCE)
 
 
-def _fill_fabric(gpu: Gpu, info: Any) -> int | None:
+def _fill_fabric(gpu: SimulatedGpu, info: Any) -> int | None:
     if not gpu.board.nvlinks:
         return None
     info.clusterUuid = type(info.clusterUuid)(*bytes.fromhex(digits(32, key(gpu.scene.name))))
@@ -59,7 +59,7 @@ def metrics_request() -> Record:
     return Record(metrics=[Record() for _ in range(_METRICS)])
 
 
-def _sample(gpu: Gpu, sample: Record) -> Record | None:
+def _sample(gpu: SimulatedGpu, sample: Record) -> Record | None:
     """Note when a sample was taken, or return None without performance monitoring."""
     if not gpu.board.has_gpm:
         return None
@@ -82,7 +82,7 @@ def compute(request: Any) -> Any:
     return request
 
 
-def _average(gpu: Gpu, start: float, end: float, metric: int) -> float | None:
+def _average(gpu: SimulatedGpu, start: float, end: float, metric: int) -> float | None:
     if metric in _RATES:
         rate, factor = _RATES[metric]
         return gpu.traffic(rate, start, end) * factor / (end - start) / _MIB

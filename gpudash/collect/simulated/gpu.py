@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from gpudash.collect.simulated.scene import MIB, MigSlice, Program, Scene
-from gpudash.collect.simulated.signals import IDLE, Signal, key, mix, unit, uuid, wave
+from gpudash.collect.simulated.signals import IDLE, Course, key, mix, unit, uuid, wave
 
 REASON_IDLE, REASON_POWER_CAP, REASON_THERMAL = 0x1, 0x4, 0x20
 """The clock event reasons that occur here: nvmlClocksEventReason GpuIdle, SwPowerCap, SwThermal."""
@@ -55,19 +55,19 @@ class Occupant(NamedTuple):
     """A program on one card, with its load there."""
 
     program: Program
-    signal: Signal
+    signal: Course
 
 
 class Instance:
     """A MIG instance of a card."""
 
-    def __init__(self, gpu: Gpu, mig: MigSlice) -> None:
+    def __init__(self, gpu: SimulatedGpu, mig: MigSlice) -> None:
         self.gpu = gpu
         self.slice = mig
         self.uuid = "MIG-" + uuid(gpu.identity, mig.gpu_instance, 0)
 
 
-class Gpu:
+class SimulatedGpu:
     """A card of a scene with its occupants."""
 
     def __init__(self, scene: Scene, index: int, clock: Callable[[], float]) -> None:
@@ -82,7 +82,7 @@ class Gpu:
         self.occupants = tuple(
             Occupant(
                 program,
-                Signal(program.load if index in program.gpus else IDLE, mix(index, program.pid)),
+                Course(program.load if index in program.gpus else IDLE, mix(index, program.pid)),
             )
             for program in scene.programs
             if index in program.gpus or index in program.holds
@@ -91,7 +91,7 @@ class Gpu:
         self._moment: Moment | None = None
 
     @property
-    def gpu(self) -> Gpu:
+    def gpu(self) -> SimulatedGpu:
         """The whole GPU, as of an instance."""
         return self
 

@@ -13,13 +13,13 @@ from typing import Any
 from gpudash.collect.nvml import codes
 from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS, NVMLError
 from gpudash.collect.simulated.counters import COUNTER_CALLS, compute, metrics_request, wait
-from gpudash.collect.simulated.gpu import Gpu, Instance
+from gpudash.collect.simulated.gpu import Instance, SimulatedGpu
 from gpudash.collect.simulated.scene import Scene
 
 _GPU_CALLS = {**GPU_CALLS, **COUNTER_CALLS}
 
 
-class Library:
+class SimulatedLibrary:
     """NVML of one scene. `woken` collects the PCI addresses of sleeping GPUs that were touched.
 
     A handle is the GPU or instance itself, of which each initialization makes new ones.
@@ -73,16 +73,16 @@ class Library:
         self._users -= 1
         return 0
 
-    def _new_gpus(self) -> tuple[Gpu, ...]:
+    def _new_gpus(self) -> tuple[SimulatedGpu, ...]:
         scene = self._scene
-        return tuple(Gpu(scene, index, self._clock) for index in range(len(scene.cards)))
+        return tuple(SimulatedGpu(scene, index, self._clock) for index in range(len(scene.cards)))
 
     def _answer(self, name: str, *arguments: Any) -> Any:
         """Answer one call; a table's None is NOT_SUPPORTED."""
         if not self._users:
             raise NVMLError(codes.UNINITIALIZED)
         for each in arguments:
-            if isinstance(each, (Gpu, Instance)):
+            if isinstance(each, (SimulatedGpu, Instance)):
                 self._touch(each.gpu)
         calls = self._host_calls
         if name not in calls:
@@ -93,7 +93,7 @@ class Library:
             raise NVMLError(codes.NOT_SUPPORTED)
         return value
 
-    def _touch(self, gpu: Gpu) -> None:
+    def _touch(self, gpu: SimulatedGpu) -> None:
         """Note that a sleeping GPU was woken.
 
         Raises NVMLError for one that fell off the bus, or of an earlier initialization.
@@ -105,13 +105,13 @@ class Library:
         if gpu.card.state == "suspended":
             self.woken.add(gpu.card.pci_address)
 
-    def _by_index(self, index: int) -> Gpu:
+    def _by_index(self, index: int) -> SimulatedGpu:
         if not 0 <= index < len(self.gpus):
             raise NVMLError(codes.INVALID_ARGUMENT)
         self._touch(self.gpus[index])
         return self.gpus[index]
 
-    def _instance(self, gpu: Gpu, slot: int) -> Instance | None:
+    def _instance(self, gpu: SimulatedGpu, slot: int) -> Instance | None:
         """Return the MIG instance in a slot, None on a GPU that cannot be split."""
         if not gpu.board.has_hbm:
             return None

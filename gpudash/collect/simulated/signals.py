@@ -81,7 +81,7 @@ def _seconds(rhythm: Rhythm) -> tuple[list[float], list[float]]:
     return values, list(accumulate(values, initial=0.0))
 
 
-class Signal:
+class Course:
     """A rhythm with a phase, so that two programs do not move in step."""
 
     __slots__ = ("_phase", "_sums", "_values")

@@ -22,7 +22,7 @@ _RETRY_SECONDS = 30.0
 _MAX_LINES = 1 << 10
 
 
-class Chart:
+class OpenChart:
     """A chart that is on the screen; `at` is its end in the past, None for now."""
 
     def __init__(self, request: ChartRequest, at: float | None) -> None:

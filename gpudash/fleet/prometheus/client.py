@@ -20,7 +20,7 @@ from socket import socket
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode
 
-from gpudash.fleet.prometheus.endpoint import Address, Endpoint, parse, permitted
+from gpudash.fleet.prometheus.endpoint import Endpoint, ServerUrl, parse, permitted
 from gpudash.fleet.prometheus.failures import PrometheusError, failure, refusal, shortened
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
@@ -250,7 +250,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise UsageError(f"cannot send the header '{clean(name, 100)}': {expected}")
 
 
-def _connection(address: Address, context: ssl.SSLContext | None) -> HTTPConnection:
+def _connection(address: ServerUrl, context: ssl.SSLContext | None) -> HTTPConnection:
     host, port = address.host, address.port
     proxy = address.proxy
     if proxy is not None and proxy.hostname:

@@ -47,7 +47,7 @@ class Endpoint(Credentials, frozen=True, kw_only=True):
     """The label that names a host, None to find it."""
 
 
-class Address(NamedTuple):
+class ServerUrl(NamedTuple):
     """Where to connect to, and what to ask for there."""
 
     is_tls: bool
@@ -112,7 +112,7 @@ def urls(
     return tuple(dict.fromkeys(found))
 
 
-def permitted(endpoint: Endpoint, address: Address, *, has_login: bool) -> Endpoint:
+def permitted(endpoint: Endpoint, address: ServerUrl, *, has_login: bool) -> Endpoint:
     """Return an endpoint without credentials, and with the reason, where all could read them.
 
     `has_login` if its URL has a user and a password.
@@ -152,7 +152,7 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def parse(url: str) -> tuple[Address, tuple[str, str] | None]:
+def parse(url: str) -> tuple[ServerUrl, tuple[str, str] | None]:
     """Return where a URL leads, and its user and password; raises UsageError."""
     from urllib.request import getproxies
 
@@ -165,7 +165,7 @@ def parse(url: str) -> tuple[Address, tuple[str, str] | None]:
     scheme, host, port = origin
     proxy = getproxies().get(scheme)
     through = _proxy(proxy) if proxy and not _is_exempt(host, port) else None
-    address = Address(scheme == "https", host, port, parts.path.rstrip("/"), parts.query, through)
+    address = ServerUrl(scheme == "https", host, port, parts.path.rstrip("/"), parts.query, through)
     if parts.username is None:
         return address, None
     return address, (unquote(parts.username), unquote(parts.password or ""))

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import DecodeError, Struct, json
 
-from gpudash.fleet.prometheus.endpoint import Address
+from gpudash.fleet.prometheus.endpoint import ServerUrl
 from gpudash.model.errors import GpudashError
 from gpudash.model.text import SafeText, clean
 
@@ -140,7 +140,7 @@ def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
     return f"the proxy {name} {verb} (407)"
 
 
-def failure(error: Exception, address: Address) -> PrometheusError:
+def failure(error: Exception, address: ServerUrl) -> PrometheusError:
     """Return why there was no whole answer of a server, or of the proxy before it."""
     proxy = address.proxy
     if proxy is None:

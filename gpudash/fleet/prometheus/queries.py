@@ -41,7 +41,7 @@ Names = dict[tuple[str, str | None], list[str]]
 """Hosts by the label that names them and their cluster."""
 
 
-class Term(NamedTuple):
+class Metric(NamedTuple):
     """One metric of an exporter, of which each device has a value."""
 
     names: tuple[str, ...]
@@ -65,16 +65,16 @@ class Term(NamedTuple):
         return self.names[0] + self.matcher
 
 
-Form = Callable[[Term], str]
+Form = Callable[[Metric], str]
 """Returns a term in PromQL, empty for none."""
 
 
-def series(term: Term) -> str:
+def series(term: Metric) -> str:
     """Ask for series with all of their labels."""
     return term.selector + term.condition
 
 
-def value(term: Term) -> str:
+def value(term: Metric) -> str:
     """Ask for one value a device: time slicing and several jobs give it more than one series."""
     if len(term.names) == 1:
         return _max(f"__name__, {term.by}", term.selector) + term.condition
@@ -84,7 +84,7 @@ def value(term: Term) -> str:
 def lasting(span: str, step: str = "") -> Form:
     """Ask for devices whose bound has held for a span such as `5m`, looked at in steps."""
 
-    def form(term: Term) -> str:
+    def form(term: Metric) -> str:
         if not term.bound:
             return ""
         function = "max" if term.bound.startswith("<") else "min"
@@ -96,17 +96,17 @@ def lasting(span: str, step: str = "") -> Form:
     return form
 
 
-def last_seen(term: Term) -> str:
+def last_seen(term: Metric) -> str:
     """Ask for the time of the newest sample of each device in the last hour."""
     return _over("max", term.by, f"timestamp({term.selector})", "1h", "5m")
 
 
-def ages(term: Term) -> str:
+def ages(term: Metric) -> str:
     """Ask for the time of the newest sample of each host."""
     return _max(term.host_by, f"timestamp({term.selector})")
 
 
-def frozen(term: Term) -> str:
+def frozen(term: Metric) -> str:
     """Ask for hosts of which a value has not changed at all in ten minutes."""
     changes = _max(term.host_by, f"changes({term.selector}[10m])")
     return f"({changes} == 0 and {_max(term.host_by, f'{term.selector} offset 10m')} > 0)"
@@ -121,24 +121,24 @@ class Catalog(NamedTuple):
     jobs: frozenset[str] = frozenset()
     """The values of the label `job` of all exporters."""
 
-    def identity(self) -> Iterator[Term]:
+    def identity(self) -> Iterator[Metric]:
         """Yield a series a device that has all of its labels."""
         for dialect in dialects():
             if main := self._main(dialect):
                 yield from main
                 yield from self._terms(dialect, IDENTITY)
 
-    def main(self) -> Iterator[Term]:
+    def main(self) -> Iterator[Metric]:
         """Yield the utilization of each device; where there is none, what shows that it exists."""
         for dialect in self._chosen():
             yield from self._main(dialect)
 
-    def field(self, field: str) -> Iterator[Term]:
+    def field(self, field: str) -> Iterator[Metric]:
         """Yield one field of each device."""
         for dialect in self._chosen():
             yield from self._terms(dialect, field)
 
-    def total(self) -> Iterator[Term]:
+    def total(self) -> Iterator[Metric]:
         """Yield the memory of each device: DCGM up to 4.8 has it in three parts by default."""
         yield from self.field(MEMORY_TOTAL)
         for dialect in self._chosen():
@@ -153,7 +153,7 @@ class Catalog(NamedTuple):
                     names = (each.name for each in (used, *rest))
                     yield self._term(dialect, *names)._replace(factor=used.factor)
 
-    def held(self) -> Iterator[Term]:
+    def held(self) -> Iterator[Metric]:
         """Yield the memory of devices that do not compute."""
         for dialect in self._chosen():
             idle = _or(
@@ -167,27 +167,27 @@ class Catalog(NamedTuple):
                     bound=bound, condition=f" and ({idle})"
                 )
 
-    def last_xids(self) -> Iterator[Term]:
+    def last_xids(self) -> Iterator[Metric]:
         """Yield last XID errors that are not 0."""
         return (term._replace(condition=" != 0") for term in self.field(XIDS))
 
-    def xids(self) -> Iterator[Term]:
+    def xids(self) -> Iterator[Metric]:
         """Yield last XID errors that are not 0, and the times of those of the last hour."""
         yield from self.last_xids()
         for term in self.field(DATED_XIDS):
             yield term._replace(by=f"{term.by}, {XID_LABEL}", condition=" > time() - 3600")
 
-    def users(self) -> Iterator[Term]:
+    def users(self) -> Iterator[Metric]:
         """Yield whose processes are on which device."""
         for dialect in self._chosen():
             for term in self._terms(dialect, USERS):
                 yield term._replace(by=f"{term.by}, {dialect.user_label}")
 
-    def down(self) -> Iterator[Term]:
+    def down(self) -> Iterator[Metric]:
         """Yield exporters that cannot be scraped."""
         if self.jobs:
             jobs = f"{{{matcher('job', sorted(self.jobs))}}}"
-            yield Term(("up",), matcher=jobs, condition=" == 0")
+            yield Metric(("up",), matcher=jobs, condition=" == 0")
 
     def chart(self, field: str, hosts: Names, *, by_device: bool, has_percent: bool) -> str | None:
         """Ask for a field of each device, or of each host on average; without hosts, of all.
@@ -222,7 +222,7 @@ class Catalog(NamedTuple):
     def _chosen(self) -> Iterator[Dialect]:
         return (dialect for dialect in dialects() if dialect.name in self.choices)
 
-    def _main(self, dialect: Dialect) -> list[Term]:
+    def _main(self, dialect: Dialect) -> list[Metric]:
         """Return what exists of every device: its utilization, else whatever there is."""
         used, engine = (
             [
@@ -237,19 +237,19 @@ class Catalog(NamedTuple):
             engine = engine or self._terms(dialect, field)
         return engine
 
-    def _terms(self, dialect: Dialect, field: str) -> list[Term]:
+    def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
         return [self._term(dialect, each.name) for each in self._present(dialect, field)]
 
     def _present(self, dialect: Dialect, field: str) -> list[Series]:
         return [each for each in dialect.of(field) if each.name in self.names]
 
-    def _term(self, dialect: Dialect, *names: str) -> Term:
+    def _term(self, dialect: Dialect, *names: str) -> Metric:
         choice = self.choices.get(dialect.name, _NO_CHOICE)
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
-        return Term(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
+        return Metric(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
 
 
-def promql(terms: Iterable[Term], form: Form) -> str | None:
+def promql(terms: Iterable[Metric], form: Form) -> str | None:
     """Return terms as one query, None if there is nothing to ask."""
     return _or(map(form, terms))
 

@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
 )
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
-from gpudash.fleet.prometheus.queries import Catalog, Form, Term, promql
+from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -36,7 +36,7 @@ class Query(NamedTuple):
     name: str
     period: float
     """Seconds, infinity for once."""
-    terms: Callable[[Catalog], Iterable[Term]] = lambda _: ()
+    terms: Callable[[Catalog], Iterable[Metric]] = lambda _: ()
     """What is asked for; none where that is no series, as of the names of metrics."""
     take: Callable[[Picture, list[Row], float], None] = lambda *_: None
     """Takes the series of an instant."""
@@ -100,7 +100,7 @@ def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.take_down((row.labels, None) for row in rows)
 
 
-def _power(catalog: Catalog) -> Iterable[Term]:
+def _power(catalog: Catalog) -> Iterable[Metric]:
     return catalog.field(POWER)
 
 

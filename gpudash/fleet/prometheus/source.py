@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.config.settings import Settings
-from gpudash.fleet.prometheus.charts import Chart
+from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
@@ -86,7 +86,7 @@ class _Task:
         return min(self.took, default=0.0)
 
 
-class _View:
+class _Instant:
     """The present, or an instant in the past; `at` is that, None for the present."""
 
     def __init__(self, at: float | None, host_label: str | None) -> None:
@@ -127,10 +127,10 @@ class PrometheusSource(Source):
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT)
-        self._live = self._view = _View(None, endpoint.host_label)
-        self._charts: dict[tuple[ChartRequest, float | None], Chart] = {}
+        self._live = self._view = _Instant(None, endpoint.host_label)
+        self._charts: dict[tuple[ChartRequest, float | None], OpenChart] = {}
         self._hold_until = 0.0
-        self._built: tuple[_View, int, float, tuple[FleetHost, ...]] | None = None
+        self._built: tuple[_Instant, int, float, tuple[FleetHost, ...]] | None = None
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
@@ -148,9 +148,9 @@ class PrometheusSource(Source):
         """Show another instant, or the past of a metric."""
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
-            self._view = self._live if at is None else _View(at, self._endpoint.host_label)
+            self._view = self._live if at is None else _Instant(at, self._endpoint.host_label)
         known, keys = self._charts, [(chart, at) for chart in request.charts]
-        self._charts = {key: known.get(key) or Chart(*key) for key in keys}
+        self._charts = {key: known.get(key) or OpenChart(*key) for key in keys}
 
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
@@ -182,13 +182,13 @@ class PrometheusSource(Source):
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
 
-    def _hosts(self, view: _View) -> tuple[FleetHost, ...]:
+    def _hosts(self, view: _Instant) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()
         if built is None or built[:2] != (view, view.version) or now - built[2] > _REBUILD_SECONDS:
             self._built = built = view, view.version, now, view.picture.hosts(view.now())
         return built[3]
 
-    def _report(self, view: _View, hosts: tuple[FleetHost, ...]) -> FleetSource:
+    def _report(self, view: _Instant, hosts: tuple[FleetHost, ...]) -> FleetSource:
         has_answered = view.answered_at > -inf
         age = max(0.0, time.time() - view.answered_at) if has_answered else None
         error = next(
@@ -215,7 +215,7 @@ class PrometheusSource(Source):
             warnings=self._warnings(view),
         )
 
-    def _warnings(self, view: _View) -> tuple[SafeText, ...]:
+    def _warnings(self, view: _Instant) -> tuple[SafeText, ...]:
         texts = [text for task in view.tasks.values() for text in task.warnings]
         for task in view.tasks.values():
             if task.error is not None and not task.is_core:
@@ -256,7 +256,7 @@ class PrometheusSource(Source):
         self._ask(QUERY, parameters, VECTOR, take)
         task.is_in_flight = True
 
-    def _start_chart(self, chart: Chart) -> None:
+    def _start_chart(self, chart: OpenChart) -> None:
         picture = self._view.picture
         parameters = chart.parameters(picture, self._view.now())
         if parameters is not None:
@@ -279,7 +279,7 @@ class PrometheusSource(Source):
         work = partial(answer_of, client, path, parameters, decoder, _TIMEOUT_SECONDS)
         self._workers.ask(work, taken)
 
-    def _take(self, view: _View, task: _Task, result: Outcome | PrometheusError) -> None:
+    def _take(self, view: _Instant, task: _Task, result: Outcome | PrometheusError) -> None:
         task.is_in_flight = False
         if isinstance(result, PrometheusError):
             task.warnings = ()
@@ -293,7 +293,7 @@ class PrometheusSource(Source):
         self._answer(view, task, result)
         self._finish(view, task, result.seconds)
 
-    def _finish(self, view: _View, task: _Task, seconds: float) -> None:
+    def _finish(self, view: _Instant, task: _Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
         now, was_whole = time.monotonic(), view.is_whole
         task.is_done, task.failures, task.error = True, 0, None
@@ -313,7 +313,7 @@ class PrometheusSource(Source):
             view.version += 1
         self._hold_until = 0.0
 
-    def _fail(self, view: _View, task: _Task, error: PrometheusError) -> None:
+    def _fail(self, view: _Instant, task: _Task, error: PrometheusError) -> None:
         """Keep what there was, and ask again later; an overloaded server is left alone longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
@@ -327,7 +327,7 @@ class PrometheusSource(Source):
         if task.is_core or error.status in (0, 401, 429):
             self._hold_until = task.due_at
 
-    def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
+    def _answer(self, view: _Instant, task: _Task, outcome: Outcome) -> None:
         picture = view.picture
         if task.name == "names":
             # The clocks may differ by more than the span that was asked for.
@@ -342,7 +342,7 @@ class PrometheusSource(Source):
             # servers that round their times.
             task.query.take(picture, rows, min(at, view.now()))
 
-    def _take_main(self, view: _View, rows: list[Row], at: float, *, is_partial: bool) -> None:
+    def _take_main(self, view: _Instant, rows: list[Row], at: float, *, is_partial: bool) -> None:
         now = time.time()
         if view.at is None and now - view.answered_at > STALE_SECONDS:
             # Nothing was seen for a while: ask again for what is remembered.

@@ -14,7 +14,7 @@ from gpudash.collect.simulated.gpu import (
     REASON_IDLE,
     REASON_POWER_CAP,
     REASON_THERMAL,
-    Gpu,
+    SimulatedGpu,
     boot_time,
 )
 from gpudash.collect.simulated.scenes import load
@@ -26,15 +26,15 @@ instants = st.floats(1e9, 4e9)
 EVERY_GPU = [(name, index) for name in NAMES for index in range(len(load(name).cards)) if index < 8]
 
 
-def gpus(now: float) -> Iterator[Gpu]:
+def gpus(now: float) -> Iterator[SimulatedGpu]:
     for name, index in EVERY_GPU:
-        yield Gpu(load(name), index, lambda: now)
+        yield SimulatedGpu(load(name), index, lambda: now)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_card_is_at_its_limit_at_all_times_or_never(name):
     for index in range(len(load(name).cards)):
-        gpu = Gpu(load(name), index, lambda: NOW)
+        gpu = SimulatedGpu(load(name), index, lambda: NOW)
         seconds = [NOW + second for second in range(600)]
         assert len({gpu.watts(each, each + 1) >= gpu.power_limit for each in seconds}) == 1
 
@@ -74,14 +74,14 @@ def test_counters_grow_from_boot_on(start, seconds):
         assert all(0 <= early <= late for early, late in zip(one, other, strict=True))
 
 
-def counters(gpu: Gpu) -> list[int]:
+def counters(gpu: SimulatedGpu) -> list[int]:
     return [v.value.sllVal or 0 for v in field_values(gpu, [ENERGY, PCIE, CAPPED])]
 
 
 def test_energy_is_power_over_time():
     for name, index in EVERY_GPU:
         now = [NOW]
-        gpu = Gpu(load(name), index, lambda now=now: now[0])
+        gpu = SimulatedGpu(load(name), index, lambda now=now: now[0])
         first, powers = counters(gpu)[0], []
         for _ in range(600):
             now[0] += 1

@@ -20,7 +20,7 @@ from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import PLAIN, load_theme
 from gpudash.tui.views.device import DeviceView
-from gpudash.tui.views.device.details import Details, lease_lines, missing, sheet
+from gpudash.tui.views.device.details import DeviceDetails, lease_lines, missing, sheet
 from tests.factories import (
     GIB,
     gpu_uuid,
@@ -304,7 +304,7 @@ async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
 @pytest.mark.parametrize("cells", [1, 20, 38, 80, 120, 200])
 @pytest.mark.parametrize("explained", [False, True])
 def test_each_present_metric_stands_once_at_any_width(cells: int, explained: bool) -> None:
-    details = Details(make_device(), "power_usage_mw", device_metrics(), explained)
+    details = DeviceDetails(make_device(), "power_usage_mw", device_metrics(), explained)
     drawn = sheet(details, cells, PLAIN)
     assert len(drawn.lines) == len(drawn.columns)
     assert all(cells_of(line) <= max(cells, 1) for line in drawn.lines)
@@ -318,7 +318,7 @@ def test_each_present_metric_stands_once_at_any_width(cells: int, explained: boo
 
 
 def test_each_group_that_a_device_has_is_named() -> None:
-    details = Details(make_device(), "", (), True)
+    details = DeviceDetails(make_device(), "", (), True)
     lines = sheet(details, 200, PLAIN).lines
     text = "\n".join("".join(segment.text for segment in line) for line in lines)
     groups = {field.group for field in device_fields().values()}

@@ -22,7 +22,7 @@ from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.process import Inspector, ProcessView
-from gpudash.tui.views.process.facts import Details
+from gpudash.tui.views.process.facts import ProcessDetails
 from tests import waiting
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
@@ -373,7 +373,9 @@ def test_of_a_command_line_that_a_snapshot_cuts_all_is_shown(holders: Holders) -
     (holder,) = holders(1, ("sh", "-c", "sleep 600; true", "x" * 9000, "--token=hunter2", "end"))
     process = shown(holder.pid, command_line=("sh", "…"))
     snapshot = host_of(process)
-    seen = Details(ProcessRow(process, "0", None), snapshot, inspection=inspect(process, snapshot))
+    seen = ProcessDetails(
+        ProcessRow(process, "0", None), snapshot, inspection=inspect(process, snapshot)
+    )
     assert seen.command(process).endswith(f"{'x' * 4096}…' '--token=***' end")
     assert seen._replace(shows_secrets=True).command(process).endswith(" --token=hunter2 end")
 

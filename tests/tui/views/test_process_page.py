@@ -19,8 +19,8 @@ from gpudash.system.processes import Usage
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
-from gpudash.tui.views.process.facts import Details
-from gpudash.tui.views.process.page import Page, branches, graphs, page
+from gpudash.tui.views.process.facts import ProcessDetails
+from gpudash.tui.views.process.page import ProcessSheet, branches, graphs, page
 from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 from tests.tui.past import sample, watched
 
@@ -63,21 +63,21 @@ def inspected(snapshot: Snapshot, **overrides: Any) -> Inspection:
     return Inspection(**{**fields, **overrides})
 
 
-def details_of(process: Process | None = None, **overrides: Any) -> Details:
+def details_of(process: Process | None = None, **overrides: Any) -> ProcessDetails:
     snapshot = snapshot_with(process or make_process())
     fields: dict[str, Any] = {
         "row": process_rows(snapshot)[0],
         "snapshot": snapshot,
         "inspection": inspected(snapshot),
     }
-    return Details(**{**fields, **overrides})
+    return ProcessDetails(**{**fields, **overrides})
 
 
 def texts(lines: Iterable[Line]) -> list[str]:
     return ["".join(segment.text for segment in line) for line in lines]
 
 
-def shown(seen: Details, cells: int = 80, height: int = 22, theme: Any = THEME) -> str:
+def shown(seen: ProcessDetails, cells: int = 80, height: int = 22, theme: Any = THEME) -> str:
     return "\n".join(texts(page(seen, theme, cells, height).lines))
 
 
@@ -270,7 +270,7 @@ def test_any_text_fits_any_size(size: tuple[int, int], words: list[str], values:
     snapshot = snapshot_with(process)
     variables = tuple(variable(value[:9] or "N", value) for value in values)
     seen = inspected(snapshot, environment=variables, descendants=(relative(7, 1, name=None),))
-    drawn: Page = page(details_of(process, inspection=seen), THEME, *size)
+    drawn: ProcessSheet = page(details_of(process, inspection=seen), THEME, *size)
     assert all(text.isprintable() for text in texts(drawn.lines))
     if size[0] >= 40:
         environment = texts(drawn.lines[drawn.environment :])

@@ -28,7 +28,7 @@ from gpudash.tui.page import put_above
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.device.chart import Charting, Time, legend, title
 from gpudash.tui.views.device.details import (
-    Details,
+    DeviceDetails,
     HolderTable,
     Sheet,
     holders,
@@ -188,7 +188,7 @@ class DeviceView(View):
         if self.large:
             return []
         field = self.charting.field(row.device)
-        details = Details(row.device, field.name, device_metrics(), self.explained)
+        details = DeviceDetails(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
         held = holders(self.dashboard.snapshot, row.device)
         roomy = height >= _ROOMY

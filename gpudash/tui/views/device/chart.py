@@ -40,7 +40,7 @@ class Time(NamedTuple):
     name: str
 
 
-class Shown(NamedTuple):
+class Charted(NamedTuple):
     """A device that is charted, and the style of its curve."""
 
     device: Device
@@ -105,22 +105,22 @@ class Charting:
         else:
             self.overlaid |= asked
 
-    def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
+    def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Charted]:
         """Return the devices of the chart in their order, each with a style of its own."""
         return [
-            Shown(row.device, row.label, theme.curves[index % len(theme.curves)], index)
+            Charted(row.device, row.label, theme.curves[index % len(theme.curves)], index)
             for index, row in enumerate(rows)
             if row.device.key == key or row.device.key in self.overlaid
         ]
 
     def legible(
-        self, shown: Sequence[Shown], key: str, field: Field, until: float | None
-    ) -> Sequence[Shown]:
+        self, shown: Sequence[Charted], key: str, field: Field, until: float | None
+    ) -> Sequence[Charted]:
         """Return the device `key` and the highest others, as many as can be distinguished."""
         if len(shown) <= _MAX_CURVES:
             return shown
 
-        def height(each: Shown) -> tuple[bool, float]:
+        def height(each: Charted) -> tuple[bool, float]:
             numbers = self._numbers(each.device.key, field.name, until)
             return each.device.key == key, numbers.mean if numbers else float("-inf")
 
@@ -130,7 +130,7 @@ class Charting:
     def chart(
         self,
         field: Field,
-        shown: Sequence[Shown],
+        shown: Sequence[Charted],
         time: Time,
         size: tuple[int, int],
     ) -> tuple[Chart, list[Numbers | None]]:
@@ -163,7 +163,7 @@ class Charting:
         return Numbers(low, mean, high)
 
     def _scale(
-        self, field: Field, shown: Sequence[Shown], numbers: Sequence[Numbers], lines: int
+        self, field: Field, shown: Sequence[Charted], numbers: Sequence[Numbers], lines: int
     ) -> Scale:
         low = min((each.low for each in numbers), default=0.0)
         high = max((each.high for each in numbers), default=0.0)
@@ -203,7 +203,7 @@ def _gap(taken: int, count: int, room: int) -> int:
 
 
 def legend(
-    shown: Sequence[Shown], asked: int, field: Field, theme: Theme, cells: int
+    shown: Sequence[Charted], asked: int, field: Field, theme: Theme, cells: int
 ) -> list[Line]:
     """Return each curve's label in its colour and its value now, in two lines at most.
 
@@ -221,6 +221,6 @@ def legend(
     return lines
 
 
-def _entry(each: Shown, field: Field, theme: Theme) -> Line:
+def _entry(each: Charted, field: Field, theme: Theme) -> Line:
     value = short(getattr(each.device, field.name), field.unit)
     return [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]

@@ -41,7 +41,7 @@ Row = tuple[Line, str | None]
 """A line and the field that it shows."""
 
 
-class Details(NamedTuple):
+class DeviceDetails(NamedTuple):
     """What is to be shown of a device, and how."""
 
     device: Device
@@ -52,7 +52,7 @@ class Details(NamedTuple):
     """Whether each metric has its help sentence beside it, absent ones too."""
 
 
-def rows(field: Field, details: Details, room: int, theme: Theme) -> list[Row]:
+def rows(field: Field, details: DeviceDetails, room: int, theme: Theme) -> list[Row]:
     """Return one metric in as many lines as it needs."""
     charted = field.name == details.charted
     mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
@@ -157,7 +157,7 @@ class Sheet(NamedTuple):
         return next((field for end, field in self.columns[y] if x < end), None)
 
 
-def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
+def sheet(details: DeviceDetails, cells: int, theme: Theme) -> Sheet:
     """Return all metrics that a device has, its identity over the whole width, absent ones last."""
     least = _EXPLAINED if details.explained else _COLUMN
     across = max(1, cells // least)
@@ -179,7 +179,7 @@ def _has_text(field: Field, device: Device) -> bool:
     return getattr(device, field.name) is not None or is_unread(device, field.name)
 
 
-def missing(details: Details, key: str, cells: int, theme: Theme) -> list[Line]:
+def missing(details: DeviceDetails, key: str, cells: int, theme: Theme) -> list[Line]:
     """Return in a line how many metrics the device does not have; `key` lists and explains them."""
     count = sum(
         not _has_text(field, details.device)
@@ -194,7 +194,7 @@ def missing(details: Details, key: str, cells: int, theme: Theme) -> list[Line]:
 
 
 def _block(
-    group: Group, fields: Iterable[Field], details: Details, room: int, theme: Theme
+    group: Group, fields: Iterable[Field], details: DeviceDetails, room: int, theme: Theme
 ) -> list[Row]:
     """Return a heading and the metrics of one group, followed by a blank line."""
     lines: list[Row] = []
@@ -206,7 +206,7 @@ def _block(
 
 
 def _identity(
-    fields: Iterable[Field], details: Details, cells: int, theme: Theme, out: Sheet
+    fields: Iterable[Field], details: DeviceDetails, cells: int, theme: Theme, out: Sheet
 ) -> None:
     """Add what the device is, in columns that a UUID fits into."""
     across = 1 if details.explained else max(1, cells // _UUID_COLUMN)

@@ -18,8 +18,8 @@ from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import PROCESS_KEYS, Key
-from gpudash.tui.views.process.facts import Details, span_of
-from gpudash.tui.views.process.page import Page, page
+from gpudash.tui.views.process.facts import ProcessDetails, span_of
+from gpudash.tui.views.process.page import ProcessSheet, page
 from gpudash.tui.views.view import View
 
 _OVERDUE_SECONDS = 2.0
@@ -122,7 +122,7 @@ class ProcessView(View):
         self._sampled_at = dashboard.history.now
         """The instant of the last sample that had it, on the history's clock."""
         self._shows_secrets = False
-        self._page = Page([], 0, 0)
+        self._page = ProcessSheet([], 0, 0)
         self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
 
     def on_mount(self) -> None:
@@ -227,7 +227,7 @@ class ProcessView(View):
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key
 
-    def _details(self) -> Details:
+    def _details(self) -> ProcessDetails:
         history, process = self.dashboard.history, self._row.process
         inspector, until = self._inspector, self.dashboard.time.moment
         end = history.now if until is None else until
@@ -237,7 +237,7 @@ class ProcessView(View):
         def series(field: str, points: int) -> list[float | None]:
             return history.series(process.key, field, span, points, until)
 
-        return Details(
+        return ProcessDetails(
             row=self._row,
             snapshot=self.dashboard.snapshot,
             mark=self._mark(),

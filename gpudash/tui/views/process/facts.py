@@ -38,7 +38,7 @@ def span_of(seen_seconds: float) -> float:
     return next((span for span in SPANS if seen_seconds <= span), SPANS[-1])
 
 
-class Details(NamedTuple):
+class ProcessDetails(NamedTuple):
     """A process as it was seen last, and what is known beside its row."""
 
     row: ProcessRow
@@ -89,7 +89,7 @@ _MAX_COMMAND_LINES = 3
 Fact = tuple[str, str]
 
 
-def head(details: Details, theme: Theme, cells: int) -> list[Line]:
+def head(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     """Return the name and all facts that are numbers or short texts."""
     room = cells - 2 * MARGIN
     across = max(1, min(_MAX_ACROSS, room // _FACT))
@@ -104,12 +104,12 @@ def head(details: Details, theme: Theme, cells: int) -> list[Line]:
     return lines
 
 
-def command_is_cut(details: Details, cells: int) -> bool:
+def command_is_cut(details: ProcessDetails, cells: int) -> bool:
     """Whether the head of that width shows only the beginning of the command line."""
     return len(_command_lines(details, cells - 2 * MARGIN - _LABEL)) > _MAX_COMMAND_LINES
 
 
-def _title(details: Details, theme: Theme, cells: int) -> Line:
+def _title(details: ProcessDetails, theme: Theme, cells: int) -> Line:
     process = details.row.process
     name = (process.command_line or ("",))[0].rpartition("/")[2].partition(" ")[0]
     left = [
@@ -129,7 +129,7 @@ def _title(details: Details, theme: Theme, cells: int) -> Line:
     return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
 
 
-def _facts(details: Details) -> list[Fact]:
+def _facts(details: ProcessDetails) -> list[Fact]:
     process = details.row.process
     usage = details.inspection.usage if details.inspection else None
     rates = details.io_rates
@@ -155,7 +155,7 @@ def _facts(details: Details) -> list[Fact]:
     return facts
 
 
-def _location_facts(details: Details) -> list[Fact]:
+def _location_facts(details: ProcessDetails) -> list[Fact]:
     """Return what it belongs to and where it runs, as far as that is known."""
     facts = []
     if details.row.process.job is not None:
@@ -165,7 +165,7 @@ def _location_facts(details: Details) -> list[Fact]:
     return facts
 
 
-def _shown_command(details: Details, cells: int, theme: Theme) -> list[str]:
+def _shown_command(details: ProcessDetails, cells: int, theme: Theme) -> list[str]:
     lines = _command_lines(details, cells)
     shown = lines[:_MAX_COMMAND_LINES]
     if len(lines) > _MAX_COMMAND_LINES:
@@ -176,7 +176,7 @@ def _shown_command(details: Details, cells: int, theme: Theme) -> list[str]:
     return shown
 
 
-def _command_lines(details: Details, cells: int) -> list[str]:
+def _command_lines(details: ProcessDetails, cells: int) -> list[str]:
     return fold(details.command(details.row.process), cells)
 
 
@@ -208,7 +208,7 @@ _VISIBLE_GAP = 2
 """Cells between devices that stand side by side."""
 
 
-def cuda(details: Details, theme: Theme, cells: int) -> list[Line]:
+def cuda(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     """Return the variable and the devices that it means; nothing while it is not known."""
     seen = details.inspection
     if seen is None or seen.visible is None:
@@ -240,7 +240,7 @@ def _cuda_title(visible: VisibleDevices, theme: Theme) -> Line:
     return [*title, Segment("  (a guess)", theme.warn)] if visible.is_guess else title
 
 
-def _visible_names(visible: VisibleDevices, details: Details) -> list[tuple[str, str]]:
+def _visible_names(visible: VisibleDevices, details: ProcessDetails) -> list[tuple[str, str]]:
     labels = device_labels(details.snapshot.devices)
     return [
         (f"CUDA {number}", f"GPU {labels.get(device.key, '?')} ({short_name(device)})")
@@ -253,7 +253,7 @@ _MIN_IDLE_SECONDS = 10
 """Seconds without work that are worth a sentence."""
 
 
-class Share(NamedTuple):
+class DeviceUse(NamedTuple):
     """What the process has of a device; the device itself where the snapshot knows it."""
 
     label: str
@@ -261,23 +261,23 @@ class Share(NamedTuple):
     used: ProcessDevice
 
 
-def _share(share: Share) -> float | None:
+def _share(share: DeviceUse) -> float | None:
     used = share.used.used_gpu_memory_bytes
     total = share.device.memory_total_bytes if share.device else None
     return None if used is None or not total else used / total
 
 
-def _share_percent(share: Share) -> str:
+def _share_percent(share: DeviceUse) -> str:
     part = _share(share)
     return percent(None if part is None else 100 * part)
 
 
-def _utilization_level(share: Share) -> Level:
+def _utilization_level(share: DeviceUse) -> Level:
     value = share.used.sm_utilization_percent
     return "unknown" if value is None else "ok" if value else "warn"
 
 
-def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[Share]:
+def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[DeviceUse]:
     """Return the column of a percentage."""
     return Column(
         key=key,
@@ -291,7 +291,7 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
     )
 
 
-_SHARE_COLUMNS: tuple[Column[Share], ...] = (
+_SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
     Column(key="index", header="GPU", text=lambda s: s.label, sort_key=lambda _s: 0, width=6),
     Column(
         key="name",
@@ -327,7 +327,7 @@ _SHARE_COLUMNS: tuple[Column[Share], ...] = (
 )
 
 
-def shares(details: Details, theme: Theme, cells: int) -> list[Line]:
+def shares(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     """Return headings, devices, and a sentence about a process that holds them for nothing."""
     found = _shares(details)
     grid = Grid(_SHARE_COLUMNS, {"index": "strong", "type": "dim"}, bar=_MIN_BAR)
@@ -338,11 +338,11 @@ def shares(details: Details, theme: Theme, cells: int) -> list[Line]:
     return lines
 
 
-def _shares(details: Details) -> Sequence[Share]:
+def _shares(details: ProcessDetails) -> Sequence[DeviceUse]:
     labels = device_labels(details.snapshot.devices)
     devices = {device.key: device for device in details.snapshot.devices}
     return [
-        Share(
+        DeviceUse(
             labels.get(used.uuid or "", str(used.index)),
             devices.get(used.uuid or ""),
             used,
@@ -351,7 +351,7 @@ def _shares(details: Details) -> Sequence[Share]:
     ]
 
 
-def _idle_text(details: Details) -> str:
+def _idle_text(details: ProcessDetails) -> str:
     seconds = details.row.process.idle_seconds
     if details.mark or seconds is None or seconds < _MIN_IDLE_SECONDS:
         return ""

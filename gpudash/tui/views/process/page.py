@@ -18,7 +18,7 @@ from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
-from gpudash.tui.views.process.facts import Details, command_is_cut, cuda, head, shares
+from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda, head, shares
 
 _WIDE = 150
 """Cells from which family and environment stand beside the rest."""
@@ -30,7 +30,7 @@ _TITLE_AND_AXIS = 2
 """Lines of a graph beside its height."""
 
 
-class Page(NamedTuple):
+class ProcessSheet(NamedTuple):
     """All lines of the page, and where two of its parts begin."""
 
     lines: list[Line]
@@ -38,18 +38,18 @@ class Page(NamedTuple):
     environment: int
 
 
-def page(details: Details, theme: Theme, cells: int, height: int) -> Page:
+def page(details: ProcessDetails, theme: Theme, cells: int, height: int) -> ProcessSheet:
     """Return the page in lines of `cells`; the graphs are as high as `height` permits."""
     main_theme = faded(theme) if details.mark else theme
     tree, rest = _below(details, main_theme, theme, cells)
     if cells < _WIDE or len(tree) + len(rest) <= height // _FEW:
         following = len(tree) + len(rest)
         main = _main(details, main_theme, cells, height, following=following)
-        return Page([*main, *tree, *rest], len(main), len(main) + len(tree))
+        return ProcessSheet([*main, *tree, *rest], len(main), len(main) + len(tree))
     left = (cells - _COLUMN_GAP) // 2
     main = _main(details, main_theme, left, height)
     tree, rest = _below(details, main_theme, theme, cells - left - _COLUMN_GAP)
-    return Page(_columns(main, [*tree, *rest], left, theme), 0, len(tree))
+    return ProcessSheet(_columns(main, [*tree, *rest], left, theme), 0, len(tree))
 
 
 def _columns(left: list[Line], right: list[Line], cells: int, theme: Theme) -> list[Line]:
@@ -62,7 +62,7 @@ def _columns(left: list[Line], right: list[Line], cells: int, theme: Theme) -> l
 
 
 def _main(
-    details: Details, theme: Theme, cells: int, height: int, *, following: int | None = None
+    details: ProcessDetails, theme: Theme, cells: int, height: int, *, following: int | None = None
 ) -> list[Line]:
     """Return what changes, the head, the devices and the graphs; and what CUDA sees.
 
@@ -86,7 +86,7 @@ def _spaced(*parts: list[Line]) -> list[Line]:
 
 
 def _below(
-    details: Details, theme: Theme, plain: Theme, cells: int
+    details: ProcessDetails, theme: Theme, plain: Theme, cells: int
 ) -> tuple[list[Line], list[Line]]:
     """Return the tree and the environment, or why they are not to be seen."""
     seen = details.inspection
@@ -102,7 +102,7 @@ def _below(
     return tree, environment(seen.environment, details, theme, cells)
 
 
-def _whole_command(details: Details, theme: Theme, cells: int) -> list[Line]:
+def _whole_command(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     """Return the whole command line where the head shows only its beginning."""
     if not command_is_cut(details, cells):
         return []
@@ -140,7 +140,9 @@ class _Graph(NamedTuple):
     is_memory: bool = False
 
 
-def graphs(details: Details, theme: Theme, cells: int, height: int, *, stacked: bool) -> list[Line]:
+def graphs(
+    details: ProcessDetails, theme: Theme, cells: int, height: int, *, stacked: bool
+) -> list[Line]:
     """Return the three graphs, each `height` lines below its title."""
     room = cells - 2 * MARGIN
     across = 1 if stacked or room < 3 * _MIN_GRAPH_CELLS + 2 * _GRAPH_GAP else 3
@@ -157,7 +159,9 @@ def graphs(details: Details, theme: Theme, cells: int, height: int, *, stacked: 
     return [[Segment(" " * MARGIN, theme.base), *line] for line in lines]
 
 
-def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: int) -> list[Line]:
+def _graph(
+    graph: _Graph, details: ProcessDetails, theme: Theme, width: int, height: int
+) -> list[Line]:
     title = [
         Segment(f"{graph.title}  ", theme.heading),
         Segment(readable(graph.now, graph.unit), theme.strong),
@@ -174,7 +178,7 @@ def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: in
     return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
 
 
-def _graphs(details: Details) -> list[_Graph]:
+def _graphs(details: ProcessDetails) -> list[_Graph]:
     process = details.row.process
     held, cpu = process.used_gpu_memory_bytes, process.cpu_percent
     utilization = process.sm_utilization_percent
@@ -198,7 +202,7 @@ _MAX_INDENT = 10
 """Steps of indentation; what lies deeper stands no further to the right."""
 
 
-def family(details: Details, theme: Theme, cells: int) -> list[Line]:
+def family(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     """Return a title and the tree; nothing while it is not known."""
     seen = details.inspection
     if seen is None or not (seen.ancestors or seen.descendants):
@@ -251,7 +255,7 @@ def _relative_line(
     process: Process,
     stem: str,
     listed: Mapping[int, Process],
-    details: Details,
+    details: ProcessDetails,
     theme: Theme,
     cells: int,
 ) -> Line:
@@ -288,7 +292,7 @@ _GPU_PREFIXES = ("CUDA_", "NVIDIA_", "NCCL_")
 
 
 def environment(
-    variables: Sequence[Variable], details: Details, theme: Theme, cells: int
+    variables: Sequence[Variable], details: ProcessDetails, theme: Theme, cells: int
 ) -> list[Line]:
     """Return a title and all variables, their values whole."""
     secret = sum(variable.is_secret for variable in variables)
