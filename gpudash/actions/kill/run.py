@@ -251,10 +251,9 @@ def describe_unfinished(kill: Kill) -> str:
     if not reached:
         return f"{name} was not delivered"
     ended, count = sum(not target.alive() for target in reached), len(reached)
-    target = named(reached[0].process) if count == 1 else f"{count} processes"
-    if ended == count:
-        which = "which has ended" if count == 1 else "which have all ended"
-        return f"{name} was sent to {target}, {which}: unknown whether GPU memory was freed"
-    some = f", of which {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
-    rest = "the outcome of the others" if ended else "its outcome"
-    return f"{name} was sent to {target}{some}: {rest} is unknown"
+    memory = "; unknown whether GPU memory was freed" if ended == count else ""
+    if count == 1:
+        fate = "has ended" if ended else "still runs"
+        return f"{name} was sent to {named(reached[0].process)}, which {fate}{memory}"
+    have = "has" if ended == 1 else "have"
+    return f"{name} was sent to {count} processes, of which {ended} {have} ended{memory}"
