@@ -75,26 +75,23 @@ class KillSelection:
     def warnings(self, *, with_tree: bool) -> tuple[KillWarning, ...]:
         """Return what else a signal would affect, each once, dangers first.
 
-        Of members there are dangers alone. The PIDs that it is about are named where that is not
-        the only process that was chosen.
+        The PIDs that it is about are named unless that is the only process that was chosen.
         """
         about: dict[KillWarning, list[int]] = {}
-        for pid, each in {**self._warnings, **self._below(with_tree=with_tree)}.items():
+        for pid, each in self._warned(with_tree=with_tree).items():
             for warning in each:
                 about.setdefault(warning, []).append(pid)
-        alone = [target.process.pid for target in self.targets]
-        found = [
-            each
-            if pids == alone[:1] == alone
-            else each._replace(text=f"{_listed(pids)}: {each.text}")
+        alone = [self.targets[0].process.pid] if len(self.targets) == 1 else []
+        found = (
+            each if pids == alone else each._replace(text=f"{_listed(pids)}: {each.text}")
             for each, pids in about.items()
-        ]
+        )
         return tuple(sorted(found, key=lambda warning: not warning.dangerous))
 
     def dangerous_pids(self, *, with_tree: bool) -> tuple[int, ...]:
         """Return the PIDs of those that are not plain jobs and need a second confirmation."""
-        found = {**self._warnings, **self._below(with_tree=with_tree)}
-        return tuple(pid for pid, each in found.items() if any(w.dangerous for w in each))
+        found = self._warned(with_tree=with_tree).items()
+        return tuple(pid for pid, each in found if any(w.dangerous for w in each))
 
     def requests(self, *, with_tree: bool) -> tuple[KillRequest, ...]:
         """Return what is to be signalled."""
@@ -151,10 +148,11 @@ class KillSelection:
                 return
         self._release()
 
-    def _below(self, *, with_tree: bool) -> dict[int, tuple[KillWarning, ...]]:
-        """Return the dangers of each member that is signalled, by PID."""
+    def _warned(self, *, with_tree: bool) -> dict[int, tuple[KillWarning, ...]]:
+        """Return the warnings about each that is signalled, by PID; of members, dangers alone."""
         found = self.members if with_tree else ()
-        return {member.pid: self._dangers_below.get(member.pid, ()) for member in found}
+        below = {member.pid: self._dangers_below.get(member.pid, ()) for member in found}
+        return {**self._warnings, **below}
 
     def _search(self) -> None:
         try:
