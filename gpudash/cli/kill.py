@@ -74,7 +74,7 @@ def kill(
         if not selection.targets:
             return ExitStatus.FAILURE
         shown = command if show_secrets else masked_command
-        asks = question(selection, chosen, with_tree=tree, command=shown)
+        asks = question(selection, chosen, now=before, with_tree=tree, command=shown)
         _print(_cut(line.text) for line in (*asks.facts, *asks.processes))
         if not _is_agreed(asks, selection.dangerous_pids(with_tree=tree), yes=yes):
             terminal.write_message("nothing was sent\n")

@@ -39,7 +39,7 @@ def ask(page: HostPage, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None
     if not rows:
         page.show_message(NONE_SELECTED)
         return
-    selection = KillSelection(rows, page.dashboard.snapshot)
+    selection = KillSelection((row.process for row in rows), page.dashboard.snapshot)
     selection.find_trees_in_thread()
     _Flow(page, selection, timeouts).ask(Answer(find_signal(signal_name), with_tree=False))
 

@@ -11,7 +11,7 @@ from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.labels import used_gpus
-from gpudash.analysis.table import ProcessRow
+from gpudash.analysis.table import age_seconds
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
@@ -47,6 +47,7 @@ def question(
     selection: KillSelection,
     signal: Signal,
     *,
+    now: Snapshot,
     with_tree: bool,
     offer: str = "",
     again: bool = False,
@@ -54,6 +55,7 @@ def question(
 ) -> Question:
     """Return the question; `offer` is the sentence before it after a signal that was ignored.
 
+    The ages are those at the time of `now`.
     `again` asks a second time, about what is not a plain job.
     """
     action = VERBS[signal.name][0] if signal.name in VERBS else f"Send SIG{signal.name}"
@@ -66,14 +68,14 @@ def question(
         title = f"{offer} {asked} {whom}?".strip()
     living = bool(selection.living)
     if not living:
-        pids = [row.process.pid for row in selection.rows]
+        pids = [process.pid for process in selection.chosen]
         whom = f"PID {pids[0]}" if len(pids) == 1 else f"these {len(pids)} processes"
         title = f"{whom} cannot be signalled"
     return Question(
         title[0].upper() + title[1:],
         action if living else None,
-        tuple(_facts(selection, signal, with_tree=with_tree, command=command)),
-        tuple(_processes(selection, with_tree=with_tree, command=command)),
+        tuple(_facts(selection, signal, now, with_tree=with_tree, command=command)),
+        tuple(_processes(selection, now, with_tree=with_tree, command=command)),
     )
 
 
@@ -95,26 +97,26 @@ def _doubt(pids: Collection[int]) -> str:
 
 
 def _facts(
-    selection: KillSelection, signal: Signal, *, with_tree: bool, command: Command
+    selection: KillSelection, signal: Signal, now: Snapshot, *, with_tree: bool, command: Command
 ) -> Iterator[Statement]:
     """Yield what there is to know of all, the command of a single one last: it may be long."""
-    rows, living, refused = selection.rows, selection.living, selection.refused
-    if len(rows) == 1:
-        yield Statement(describe_process(rows[0]))
+    chosen, living, refused = selection.chosen, selection.living, selection.refused
+    if len(chosen) == 1:
+        yield Statement(describe_process(chosen[0], selection.snapshot, now))
     held = selection.processes(with_tree=with_tree)
     if living and signal.ends and len(held) > 1:
         yield Statement(f"{describe_memory(held, selection.snapshot)} will be freed")
     if refused:
         reason = next(iter(refused.values())) if len(refused) == 1 else ""
         meant = VERBS[signal.name][1] if signal.name in VERBS else f"sent SIG{signal.name}"
-        count = f"{len(living)} of {len(rows)} will be {meant}" if len(rows) > 1 else ""
+        count = f"{len(living)} of {len(chosen)} will be {meant}" if len(chosen) > 1 else ""
         yield Statement("; ".join(filter(None, (reason, count))), "critical")
     if living:
         for warning in selection.warnings(with_tree=with_tree):
             yield Statement(f"! {warning.text}", "critical" if warning.dangerous else "warn")
         yield from _children(selection, signal, with_tree=with_tree)
-    if len(rows) == 1:
-        yield Statement(f"command: {command(rows[0].process)}")
+    if len(chosen) == 1:
+        yield Statement(f"command: {command(chosen[0])}")
 
 
 def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> Iterator[Statement]:
@@ -133,13 +135,14 @@ def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> I
 
 
 def _processes(
-    selection: KillSelection, *, with_tree: bool, command: Command
+    selection: KillSelection, now: Snapshot, *, with_tree: bool, command: Command
 ) -> Iterator[Statement]:
     refused = selection.refused
-    for row in selection.rows if len(selection.rows) > 1 else ():
-        yield Statement(f"{describe_process(row)}: {command(row.process)}")
-        if row.process.pid in refused:
-            yield Statement(f"  {refused[row.process.pid]}", "critical")
+    for process in selection.chosen if len(selection.chosen) > 1 else ():
+        about = describe_process(process, selection.snapshot, now)
+        yield Statement(f"{about}: {command(process)}")
+        if process.pid in refused:
+            yield Statement(f"  {refused[process.pid]}", "critical")
     members = selection.members if with_tree else ()
     for member in members[:_MAX_MEMBERS]:
         yield Statement(describe_member(member, command))
@@ -157,17 +160,16 @@ def describe_memory(processes: Iterable[Process], snapshot: Snapshot) -> str:
     return f"{'an unknown amount' if held is None else size(held)} on GPU {labels}"
 
 
-def describe_process(row: ProcessRow) -> str:
+def describe_process(process: Process, snapshot: Snapshot, now: Snapshot) -> str:
     """Return PID, owner, age, job and memory.
 
     `PID 4242, alice, started 3h ago, 16.0 GiB on GPU 0`.
     """
-    process = row.process
-    age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
+    age = age_seconds(process, now)
+    started = None if age is None else f"started {duration(age)} ago"
     job = None if process.job is None else process.job.label
-    amount = process.used_gpu_memory_bytes
-    held = f"{size(amount)} on GPU {row.gpus}" if process.devices else "no GPU memory"
-    parts = f"PID {process.pid}", process.username, age, job, held
+    held = describe_memory((process,), snapshot)
+    parts = f"PID {process.pid}", process.username, started, job, held
     return ", ".join(part for part in parts if part)
 
 

@@ -13,13 +13,10 @@ from gpudash.actions.kill.report import children
 from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import KillWarning, dangers_below, warnings
-from gpudash.analysis.labels import used_gpus
-from gpudash.analysis.table import ProcessRow, age_seconds, process_rows
 from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.model.units import ABSENT
 from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
@@ -30,12 +27,14 @@ _NAME = re.compile(r"([0-9]{1,19})(?::([0-9]{1,19}))?")
 class KillSelection:
     """Processes of a snapshot, each pinned or refused, with what is below them once it is known."""
 
-    def __init__(self, rows: Sequence[ProcessRow], snapshot: Snapshot) -> None:
-        self.rows = tuple(rows)
+    def __init__(self, chosen: Iterable[Process], snapshot: Snapshot) -> None:
+        self.chosen = tuple(chosen)
+        """All that were, also those that are refused or have ended."""
         self.snapshot = snapshot
+        """Shows what they hold."""
         self.targets: tuple[Target, ...]
         self.refusals: tuple[Refusal, ...]
-        self.targets, self.refusals = pin_all((row.process for row in rows), snapshot.host)
+        self.targets, self.refusals = pin_all(self.chosen, snapshot.host)
         self._warnings = _warnings(self.targets)
         self._dangers_below: dict[int, tuple[KillWarning, ...]] = {}
         """Of each member, by PID, known once the trees are."""
@@ -105,7 +104,7 @@ class KillSelection:
         """
         chosen = tuple(target.process for target in self.living or self.targets)
         if not chosen:
-            return tuple(row.process for row in self.rows)
+            return self.chosen
         below = (member.process for member in self.members) if with_tree else ()
         return (*chosen, *below)
 
@@ -127,18 +126,12 @@ class KillSelection:
 
         Reading /proc may block for ever.
         """
-        self.rows = tuple(self._row(target.process) for target in targets)
+        self.chosen = tuple(target.process for target in targets)
         self.targets, self.refusals = tuple(targets), ()
         self._warnings = _warnings(self.targets)
         # They hold the targets that were members.
         self._earlier_trees += self.trees or ()
         self.find_trees()
-
-    def age_with(self, snapshot: Snapshot) -> None:
-        """Give the rows the ages of a later snapshot."""
-        self.rows = tuple(
-            row._replace(age_seconds=age_seconds(row.process, snapshot)) for row in self.rows
-        )
 
     def close(self) -> None:
         """Release all pins, at the latest when the search for trees has ended."""
@@ -168,10 +161,6 @@ class KillSelection:
             tree.close()
         for target in self._pinned:
             target.close()
-
-    def _row(self, process: Process) -> ProcessRow:
-        labels = used_gpus(process.devices, self.snapshot.devices)
-        return ProcessRow(process, labels, age_seconds(process, self.snapshot))
 
 
 def _warnings(targets: Iterable[Target]) -> dict[int, tuple[KillWarning, ...]]:
@@ -203,14 +192,14 @@ def select(
     names: Iterable[ProcessName], snapshot: Snapshot, *, with_tree: bool
 ) -> tuple[KillSelection, tuple[str, ...]]:
     """Pin the named processes; return them, and why each of the others is not signalled."""
-    rows: list[ProcessRow] = []
+    chosen: list[Process] = []
     reasons: list[str] = []
     for name in names:
         try:
-            rows.append(_row(name, snapshot))
+            chosen.append(_find(name, snapshot))
         except ActionError as error:
             reasons.append(str(error))
-    selection = KillSelection(rows, snapshot)
+    selection = KillSelection(chosen, snapshot)
     reasons += [refusal.reason for refusal in selection.refusals]
     selection.find_trees()
     kept: list[Target] = []
@@ -225,17 +214,15 @@ def select(
     return selection, tuple(reasons)
 
 
-def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
+def _find(name: ProcessName, snapshot: Snapshot) -> Process:
     """Return the process of a PID; raises ActionError if there is none, or another one."""
-    row = next((each for each in process_rows(snapshot) if each.process.pid == name.pid), None)
-    if row is None:
-        process = process_tree.process_of(name.pid)
-        if process is None:
-            raise ActionError(f"there is no process of PID {name.pid}")
-        row = ProcessRow(process, ABSENT, age_seconds(process, snapshot))
-    if name.start_ticks not in (None, row.process.start_ticks):
+    shown = (each for each in snapshot.processes if each.pid == name.pid)
+    process = next(shown, None) or process_tree.process_of(name.pid)
+    if process is None:
+        raise ActionError(f"there is no process of PID {name.pid}")
+    if name.start_ticks not in (None, process.start_ticks):
         raise ActionError(f"PID {name.pid} now belongs to another process; nothing was sent")
-    return row
+    return process
 
 
 def _why_not(tree: Tree, snapshot: Snapshot, *, with_tree: bool) -> str | None:

@@ -207,7 +207,6 @@ class KillScreen(Dialog["Answer | None"]):
         seen = len(self._selection.living), self._selection.trees is None, latest.taken_at
         if seen != self._seen:
             self._seen = seen
-            self._selection.age_with(latest)
             self._ask()
 
     def action_tree(self) -> None:
@@ -258,7 +257,12 @@ class KillScreen(Dialog["Answer | None"]):
         """Show the question as it is now."""
         signal, with_tree = self.answer
         asked = question(
-            self._selection, signal, with_tree=with_tree, offer=self._offer, again=self._again
+            self._selection,
+            signal,
+            now=self._latest(),
+            with_tree=with_tree,
+            offer=self._offer,
+            again=self._again,
         )
         acts, mark = asked.action is not None, self.palette.glyphs.ellipsis
         cells = max(1, self._room[0] - (6 if self.has_class("-airy") else 2))

@@ -17,7 +17,6 @@ from gpudash.actions.kill.run import TIMEOUTS, Kill, KillRequest
 from gpudash.actions.kill.selection import KillSelection, parse_name, select
 from gpudash.actions.kill.signals import find_signal
 from gpudash.actions.kill.tree import Tree
-from gpudash.analysis.table import process_rows
 from gpudash.cli.kill import signal_and_report
 from gpudash.model.errors import ActionError
 from gpudash.model.snapshot import Snapshot
@@ -87,16 +86,17 @@ def test_a_row_of_the_screen_is_hit_or_none(holders: Holders, cloner: Cloner) ->
     for number in range(ROUNDS):
         (job,) = holders(1)
         snapshot = host(job.pid)
-        rows = process_rows(snapshot)
         if number % 2:
-            selection = KillSelection(rows, snapshot)  # The PID is reused while it is open.
+            selection = KillSelection(
+                snapshot.processes, snapshot
+            )  # The PID is reused while it is open.
             job.end()
             cloner.start(job.pid)
         else:
             outlive_tick(job.pid)
             job.end()
             cloner.start(job.pid)
-            selection = KillSelection(rows, snapshot)  # It was reused before.
+            selection = KillSelection(snapshot.processes, snapshot)  # It was reused before.
         kill = Kill(selection.requests(with_tree=False), KILL)
         kill.send()
         report = describe(kill.wait(snapshot, latest=gone))

@@ -7,7 +7,6 @@ from typing import Any
 from gpudash.actions.kill.question import Question, question
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
-from gpudash.analysis.table import process_rows
 from gpudash.model.process import EXITED, Job, Process
 from tests.actions.kill.family import DEAF_LAUNCHER, Family
 from tests.actions.kill.shown import HERE, shown
@@ -22,11 +21,12 @@ Asked = Callable[..., Question]
 def selected(*processes: Process) -> Iterator[Asked]:
     """A function that returns the question about these, whose trees are known."""
     snapshot = make_snapshot(2, host=HERE, processes=processes)
-    with closing(KillSelection(process_rows(snapshot), snapshot)) as selection:
+    with closing(KillSelection(processes, snapshot)) as selection:
         selection.find_trees()
 
         def asked(signal: str = "KILL", *, with_tree: bool = False, **options: Any) -> Question:
-            return question(selection, find_signal(signal), with_tree=with_tree, **options)
+            found = find_signal(signal)
+            return question(selection, found, now=snapshot, with_tree=with_tree, **options)
 
         yield asked
 

@@ -457,14 +457,13 @@ from gpudash.actions.kill.report import describe
 from gpudash.actions.kill.run import Kill
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
-from gpudash.analysis.table import ProcessRow
 from gpudash.system import process_tree
 from tests.actions.kill.shown import HERE
 from tests.factories import make_snapshot
 os.setuid(65534)
 process = process_tree.process_of(int(sys.argv[1]))
 snapshot = make_snapshot(1, host=HERE, processes=(process,))
-selection = KillSelection([ProcessRow(process, "0", 1.0)], snapshot)
+selection = KillSelection([process], snapshot)
 kill = Kill(selection.requests(with_tree=False), find_signal("KILL"))
 kill.send()
 print(*describe(kill.wait(snapshot, latest=lambda: snapshot)))
