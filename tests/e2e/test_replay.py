@@ -29,12 +29,6 @@ def recorded(number: int) -> bytes:
     return line(number, devices=(device,))
 
 
-@pytest.fixture(params=["host.jsonl", "host.jsonl.zst"])
-def hour(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """An hour of a host, a sample a second."""
-    return write(tmp_path / str(request.param), map(recorded, range(3600)))
-
-
 @pytest.fixture
 def replay() -> Iterator[Callable[..., Terminal]]:
     terminals: list[Terminal] = []
@@ -66,7 +60,10 @@ def at(minute: int, second: int = 0) -> str:
     return f"{moment:%m-%d %H:%M:%S}"
 
 
-def test_it_plays_from_any_time_and_stops(hour: Path, replay: Callable[..., Terminal]) -> None:
+def test_it_plays_stops_steps_ends_and_begins_again(
+    tmp_path: Path, replay: Callable[..., Terminal]
+) -> None:
+    hour = write(tmp_path / "host.jsonl.zst", map(recorded, range(3600)))
     terminal = replay(hour, "--at", "+30m")
     terminal.wait_for(re.compile(f"REPLAY  ?{at(30)[:9]}"))
     terminal.wait_for(after(30, 1))
@@ -77,55 +74,35 @@ def test_it_plays_from_any_time_and_stops(hour: Path, replay: Callable[..., Term
     stopped = terminal.text.splitlines()[0]
     terminal.rest(1.2)
     assert terminal.text.splitlines()[0] == stopped
-    terminal.send("p")
-    terminal.wait_for(lambda text: "PAUSED" not in text and text.splitlines()[0] != stopped)
-    terminal.send("q")
-    assert terminal.wait_exit() == 0
-
-
-def test_it_steps_to_what_was_and_was_not_shown(
-    hour: Path, replay: Callable[..., Terminal]
-) -> None:
-    terminal = replay(hour, "--at", "+30m", "--speed", "0.1")
-    terminal.wait_for("REPLAY")
-    terminal.send("p")
-    terminal.wait_for("PAUSED")
-    terminal.wait_for(lambda text: at(30) in text and "1800/9999W" in text)
+    terminal.send("@")
+    terminal.wait_for("Time")
+    terminal.send(*at(40).split()[1], "enter")
+    terminal.wait_for(lambda text: f"PAUSED  {at(40)}" in text and "2400/9999W" in text)
     terminal.send("]")
-    terminal.wait_for(lambda text: at(30, 1) in text and "1801/9999W" in text)
+    terminal.wait_for(lambda text: at(40, 1) in text and "2401/9999W" in text)
     terminal.send("[", "[")
-    terminal.wait_for(lambda text: at(29, 59) in text and "1799/9999W" in text)
+    terminal.wait_for(lambda text: at(39, 59) in text and "2399/9999W" in text)
     terminal.send("}")
-    terminal.wait_for(lambda text: at(30, 14) in text and "1814/9999W" in text)
+    terminal.wait_for(lambda text: at(40, 14) in text and "2414/9999W" in text)
     # Further back than what is kept of its past.
     for step in range(1, 9):
         terminal.send("{")
-        terminal.wait_for(at(30 - (step * 15 - 14) // 60 - 1, 60 - (step * 15 - 14) % 60)[:-2])
-    assert "PAUSED" in terminal.text
-
-
-def test_it_ends_in_words_and_begins_again(hour: Path, replay: Callable[..., Terminal]) -> None:
-    terminal = replay(hour, "--at", "-2s", "--speed", "4")
-    terminal.wait_for("the recording ends here")
-    terminal.wait_for(lambda text: at(59, 59) in text and "REPLAY END" in text)
-    terminal.send("p")
-    terminal.wait_for(lambda text: after(0, 1)(text) and not after(50)(text))
-
-
-def test_another_time_and_another_speed(hour: Path, replay: Callable[..., Terminal]) -> None:
-    terminal = replay(hour)
-    terminal.wait_for("REPLAY")
-    terminal.send("p", "@")
-    terminal.wait_for("Time")
-    wanted = at(40).split()[1]
-    terminal.send(*wanted[:5])
-    terminal.wait_for(wanted[:7])
-    terminal.send("enter")
-    terminal.wait_for(re.compile(f"PAUSED  {at(40)[:11]}"))
+        terminal.wait_for(at(40, 14 - 15 * step))
     terminal.send("+", "+")
     terminal.wait_for("4x")
     terminal.send("-")
     terminal.wait_for("2x")
+    terminal.send("@")
+    terminal.wait_for("Time")
+    terminal.send(*"-2s", "enter")
+    terminal.wait_for(at(59, 57))
+    terminal.send("p")
+    terminal.wait_for("the recording ends here")
+    terminal.wait_for(lambda text: at(59, 59) in text and "REPLAY END" in text)
+    terminal.send("p")
+    terminal.wait_for(lambda text: after(0, 1)(text) and not after(50)(text))
+    terminal.send("q")
+    assert terminal.wait_exit() == 0
 
 
 def test_a_gap_is_reported_and_cut_short(tmp_path: Path, replay: Callable[..., Terminal]) -> None:
@@ -135,7 +112,7 @@ def test_a_gap_is_reported_and_cut_short(tmp_path: Path, replay: Callable[..., T
     terminal.wait_for("the recording ends here")
 
 
-def test_no_process_is_killed_in_a_recording(
+def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     tmp_path: Path, replay: Callable[..., Terminal], holders: Callable[..., list[Holder]]
 ) -> None:
     (holder,) = holders(1)
@@ -158,14 +135,8 @@ def test_no_process_is_killed_in_a_recording(
     terminal.send("K")
     terminal.wait_for("this is a recording: none of its processes")
     assert holder.alive
-
-
-def test_help_names_the_keys_of_a_recording(
-    tmp_path: Path, replay: Callable[..., Terminal]
-) -> None:
-    path = write(tmp_path / "host.jsonl", map(recorded, range(9)))
-    terminal = replay(path, "--speed", "0.1")
-    terminal.wait_for("p stop [ back ] next @ time + faster")
+    terminal.send("escape")
+    terminal.wait_for("p play [ back ] next @ time + faster")
     terminal.resize(160, 60)
     terminal.send("h")
     terminal.wait_for("go to another time")
@@ -191,23 +162,25 @@ def test_without_a_terminal_it_names_what_works_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "value", "path"),
+    ("words", "was", "value", "path"),
     [
-        (b'"taken_at":"2026-01-02T03:04:05Z"', b'"taken_at":"0001-01-01T00:00:00+14:00"', "$.tak"),
-        (b'"devices":[{"index":0', b'"devices":[{"index":-5', "$.devices[0].index"),
+        (
+            ["--once"],
+            b'"taken_at":"2026-01-02T03:04:05Z"',
+            b'"taken_at":"0001-01-01T00:00:00+14:00"',
+            "$.taken_at",
+        ),
+        (["topo"], b'"devices":[{"index":0', b'"devices":[{"index":-5', "$.devices[0].index"),
     ],
-    ids=["date", "index"],
 )
 def test_an_impossible_value_is_one_line_with_its_path(
-    tmp_path: Path, was: bytes, value: bytes, path: str
+    tmp_path: Path, words: list[str], was: bytes, value: bytes, path: str
 ) -> None:
     file = tmp_path / "host.jsonl"
     assert was in line(0)
     file.write_bytes(line(0).replace(was, value) + b"\n")
-    for argv in (["--once", "--replay", str(file)], ["topo", "--replay", str(file)]):
-        ended = subprocess.run(
-            [*GPUDASH, *argv], capture_output=True, text=True, timeout=LIMIT_SECONDS
-        )
-        assert ended.returncode == 65
-        assert path in ended.stderr
-        assert ended.stderr.count("\n") == 1
+    argv = [*GPUDASH, *words, "--replay", str(file)]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    assert ended.returncode == 65
+    assert path in ended.stderr
+    assert ended.stderr.count("\n") == 1
