@@ -79,65 +79,45 @@ def record(path: Path, env: dict[str, str]) -> None:
     ("count", "naming", "counting"),
     [(FEW, TABLE, []), pytest.param(MANY, NAMING, COUNTING, marks=pytest.mark.sweep)],
 )
-def test_every_output_names_processes_with_long_arguments(
+def test_processes_with_long_arguments_are_named_and_worked_with_everywhere(
     fakenvml: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     count: int,
     naming: list[list[str]],
     counting: list[list[str]],
 ) -> None:
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
     with crowd(count) as started:
         pids = set(started)
+        env = environment(fakenvml, **settings(pids))
 
-        def output(*words: str) -> bytes:
-            run = gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(pids))
-            assert run.status == 0, run.stderr
-            return run.stdout
+        def run(*words: str) -> Result:
+            return gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(pids))
 
-        snapshot = wire.decode(output("--once", "--json"))
+        snapshot = run("--once", "--json").snapshot
         assert {process.pid for process in snapshot.processes} == pids
         for process in snapshot.processes:
             assert 0 < sum(map(wire_size, process.command_line or ())) <= 4096
         for words in naming:
-            assert pids <= set(map(int, re.findall(rb"\b\d+\b", output(*words)))), words
+            assert pids <= set(map(int, re.findall(rb"\b\d+\b", run(*words).stdout))), words
         for words in counting:
-            assert b"GPU-" in output(*words)
+            assert b"GPU-" in run(*words).stdout
         path = tmp_path / "long.gpudash"
-        record(path, environment(fakenvml, **settings(pids)))
+        record(path, env)
         first = Recording(str(path)).first
         assert {process.pid for process in first.snapshot().processes} == pids
-        with Terminal(
-            [*GPUDASH, "--no-config"],
-            env=environment(fakenvml, **settings(pids)),
-            columns=160,
-            rows=50,
-        ) as terminal:
+        with Terminal([*GPUDASH, "--no-config"], env=env, columns=160, rows=50) as terminal:
             terminal.wait_until(lambda: any(str(pid) in terminal.text for pid in pids), DEADLINE)
-
-
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.sweep)])
-def test_verbs_do_their_work_under_processes_with_long_arguments(
-    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
-    with crowd(count) as started:
-
-        def verb(*words: str) -> Result:
-            return gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(started))
-
-        few = ("--for", "0.1s")
-        shared = verb("pick", "--share", "--max-util", "100", *few)
+        shared = run("pick", "--share", "--max-util", "100", "--for", "0.1s")
         assert (shared.status, shared.text[:4]) == (0, "GPU-")
         (tmp_path / shared.text.strip()).touch()
-        for words in (["pick"], ["wait", "--timeout", "0.1s"], ["run"]):
-            job = ["--", "true"] if words == ["run"] else []
-            refused = verb(*words, *few, *job)
-            assert (refused.status, refused.stdout) == (75, b"")
-            assert re.search(rf"PID ({'|'.join(map(str, started))})\b", refused.stderr)
-            assert len(refused.stderr) < 1000
+        refused = run("run", "--for", "0.1s", "--", "true")
+        assert (refused.status, refused.stdout) == (75, b"")
+        assert re.search(rf"PID ({'|'.join(map(str, pids))})\b", refused.stderr)
+        assert len(refused.stderr) < 1000
         pid, victim = max(started.items())
         argv = command(pid, yes=True, no_config=True)
-        env = environment(fakenvml, **settings(started))
         with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as kill:
             assert victim.wait(DEADLINE) == -signal.SIGTERM
             out, _ = kill.communicate(timeout=DEADLINE)
