@@ -1,3 +1,7 @@
+import re
+
+from gpudash.collect.local import open_simulated
+from gpudash.collect.simulated import NAMES
 from gpudash.model.text import clean
 from tests.factories import make_snapshot
 from tests.tui.stage import (
@@ -8,6 +12,7 @@ from tests.tui.stage import (
     host_app,
     process_of,
     screen_lines,
+    text_of,
 )
 
 SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (140, 40), (200, 60)]
@@ -32,6 +37,16 @@ async def test_no_size_is_too_small_or_too_large() -> None:
         await pilot.pause()
         await pilot.pause()
         assert "quit" in screen_lines(app)[-1]
+
+
+async def test_every_simulated_host_is_shown() -> None:
+    feed = HandFeed()
+    app = host_app(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for name in NAMES:
+            feed.give(open_simulated(name).sample())
+            await pilot.pause()
+            assert re.search(r"(?m)^\W*0 .*(\d+C|asleep|\d+ +\d+ )", text_of(app)), name
 
 
 HOSTILE = [
