@@ -86,15 +86,16 @@ def pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def drain(stream: Stream, device: Path, process: psutil.Process) -> None:
-    """Wait until the GPUs are let go of, and read what was printed before."""
-    until(lambda: not uses(device, process))
-    is_quiet = False
-    while not is_quiet:
+    """Read what is printed until the GPUs are let go of and nothing comes any more."""
+
+    def is_drained() -> bool:
         if stream.has_more(0.5):
             stream.next()
-        else:
-            # One that waits for a CPU may still print.
-            is_quiet = process.status() == psutil.STATUS_SLEEPING
+            return False
+        # One that waits for a CPU may still print.
+        return not uses(device, process) and process.status() == psutil.STATUS_SLEEPING
+
+    until(is_drained)
 
 
 def uses(file: Path, *processes: psutil.Process) -> list[int]:
