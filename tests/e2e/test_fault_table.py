@@ -71,15 +71,11 @@ class Surroundings(NamedTuple):
 
 ALL_AROUND = {
     "reader is gone": Surroundings("{} --once --json | true; exit ${{PIPESTATUS[0]}}", 141),
-    "first line is enough": Surroundings("{} --once | head -1 >/dev/null", 0),
     "disk is full": Surroundings("{} --once >/dev/full", 74, "could not be written"),
     "stdout is closed": Surroundings("{} --once >&-", 74, "could not be written"),
     "stdin is closed": Surroundings("{} --once --json <&-", 0, document=True),
     "all are closed": Surroundings("{} --once >&- 2>&- <&-", 74),
-    "no terminal": Surroundings("{} </dev/null", 0),
     "a screen with stdin closed": Surroundings("{} <&-", 0),
-    "a file for a screen": Surroundings("{} >/dev/null", 0),
-    "TERM is dumb": Surroundings("{} --once --json", 0, environ={"TERM": "dumb"}, document=True),
     "TERM is not set": Surroundings("{} --once --json", 0, without=("TERM",), document=True),
     "a container lost its GPUs": Surroundings(
         "{} --once",
@@ -87,8 +83,6 @@ ALL_AROUND = {
         "this container lost its access to the GPUs (NVML error 999); start it again",
         environ={"container": "docker", "FAKENVML_INIT_ERR": "999"},
     ),
-    "TERM is unknown": Surroundings("{} --once", 0, environ={"TERM": "no-such-terminal"}),
-    "locale is C": Surroundings("{} --once", 0, environ={"LC_ALL": "C"}),
 }
 
 
@@ -110,8 +104,6 @@ def test_one_look_in_odd_surroundings(fakenvml: Path, name: str) -> None:
     assert around.error in run.stderr.decode()
     if around.document:
         healthy_but(decode(run.stdout), BROKEN, "ok")
-    if around.environ.get("LC_ALL") == "C":
-        assert run.stdout.isascii()
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
@@ -173,9 +165,8 @@ def test_screen_shows_gpus_without_proc(fakenvml: Path) -> None:
         assert terminal.wait_exit() == 0
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX"])
-def test_screen_is_ascii_where_the_locale_is(fakenvml: Path, locale: str) -> None:
-    argv = ["env", f"LC_ALL={locale}", *GPUDASH, "--interval", "0.2", "--no-config"]
+def test_screen_is_ascii_where_the_locale_is(fakenvml: Path) -> None:
+    argv = ["env", "LC_ALL=POSIX", *GPUDASH, "--interval", "0.2", "--no-config"]
     with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
         terminal.wait_for("A100")
         terminal.wait_for("q quit")

@@ -88,11 +88,7 @@ def test_it_ends_after_its_duration(fakenvml: Path, tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize(
     ("number", "status", "name"),
-    [
-        (signal.SIGINT, 130, NAMES[0]),
-        (signal.SIGTERM, 143, NAMES[1]),
-        (signal.SIGHUP, 129, NAMES[0]),
-    ],
+    [(signal.SIGHUP, 129, NAMES[0]), (signal.SIGTERM, 143, NAMES[1])],
 )
 def test_a_signal_ends_it_in_order(
     fakenvml: Path, tmp_path: Path, number: int, status: int, name: str
@@ -181,9 +177,6 @@ def test_secrets_are_masked_and_stay_so(
     record(fakenvml, path, 2, **told)
     assert b"--api-key=" in path.read_bytes()
     assert secret.encode() not in path.read_bytes()
-    refused = gpudash("--show-secrets", "record", str(path), library=fakenvml, **told)
-    assert (refused.status, refused.stderr.count("\n")) == (2, 1)
-    assert "--show-secrets does not go with gpudash record" in refused.stderr
 
 
 def test_a_terminal_shows_how_far_it_is(fakenvml: Path, tmp_path: Path) -> None:
@@ -195,9 +188,8 @@ def test_a_terminal_shows_how_far_it_is(fakenvml: Path, tmp_path: Path) -> None:
         assert "recorded host.jsonl: " in terminal.text
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: str) -> None:
-    path = tmp_path / name
+def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path) -> None:
+    path = tmp_path / "host.jsonl.zst"
     record(fakenvml, path, 3)
     recording = Recording(str(path))
     replay = ("--replay", str(path))
@@ -226,13 +218,8 @@ def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: st
         (("--once", "--replay", "none"), 2, "none: No such file"),
         (("--once", "--replay", "empty"), 65, "empty: empty"),
         (("--once", "--replay", "notes"), 65, "not a recording"),
-        (("--replay", "notes"), 2, "gpudash replay notes"),
-        (("--once", "--at", "10:00"), 2, "--at"),
         (("replay", "empty"), 65, "empty: empty"),
         (("replay", "notes"), 65, "not a recording"),
-        (("--gpu", "0", "replay", "notes"), 2, "--gpu does not go with gpudash replay"),
-        (("replay", "notes", "--speed", "0"), 2, "expected 0.1 to 100"),
-        (("--replay", "notes", "kill", "1"), 2, "--replay does not go with gpudash kill"),
     ],
 )
 def test_what_cannot_be_replayed_is_one_clear_line(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -61,10 +62,15 @@ class Exporter:
     def until(self, condition: Callable[[Metrics], object]) -> Metrics:
         """Scrape until something holds."""
 
+        before = b""
+
         def scraped() -> Metrics | None:
+            nonlocal before
             status, body = self.ask("/metrics")
             assert status == 200
-            found = parsed(body)
+            if body == before:
+                return None
+            before, found = body, parsed(body)
             return found if condition(found) else None
 
         found = until(scraped)
@@ -178,37 +184,34 @@ def test_silent_clients_keep_no_scrape_out(fakenvml: Path) -> None:
         assert opened[0].recv(1) == b""
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Content-Length: {length}",
-        "Content-Length: {length}\r\nExpect: 100-continue",
-        "Content-Length: 0\r\nContent-Length: {length}",
-        "Content-Length: -1",
-        "Content-Length: +0",
-        "Content-Length: x",
-        "Transfer-Encoding: chunked",
-        "Content-Length : {length}",
-        "no header\r\nContent-Length: {length}",
-    ],
-)
-def test_a_body_is_refused_and_never_the_next_request(
-    fakenvml: Path, method: str, header: str
-) -> None:
+def test_a_body_is_refused_and_never_the_next_request(fakenvml: Path) -> None:
     body = b"GET /secret HTTP/1.1\r\nHost: a\r\n\r\n"
-    lines = f"{method} /metrics HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n"
     with serving(fakenvml, DEVICES=1) as exporter:
         where = exporter.where.hostname, exporter.where.port
-        with socket.create_connection(where, LIMIT_SECONDS) as client:
-            client.sendall(lines.format(length=len(body)).encode() + body)
-            with client.makefile("rb") as answers:
-                received = answers.read()
-        received = received.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
-        assert received.startswith(b"HTTP/1.1 400 ")
-        assert received.count(b"HTTP/1.1") == 1
-        assert b"Connection: close" in received
-        assert exporter.ask("/metrics", **{"Content-Length": "0"})[0] == 200
+        for method, header in product(("GET", "HEAD"), WITH_BODY):
+            lines = f"{method} /metrics HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n"
+            with socket.create_connection(where, LIMIT_SECONDS) as client:
+                client.sendall(lines.format(length=len(body)).encode() + body)
+                with client.makefile("rb") as answers:
+                    received = answers.read()
+            received = received.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+            assert received.startswith(b"HTTP/1.1 400 "), header
+            assert received.count(b"HTTP/1.1") == 1, header
+            assert b"Connection: close" in received, header
+            assert exporter.ask("/metrics", **{"Content-Length": "0"})[0] == 200
+
+
+WITH_BODY = (
+    "Content-Length: {length}",
+    "Content-Length: {length}\r\nExpect: 100-continue",
+    "Content-Length: 0\r\nContent-Length: {length}",
+    "Content-Length: -1",
+    "Content-Length: +0",
+    "Content-Length: x",
+    "Transfer-Encoding: chunked",
+    "Content-Length : {length}",
+    "no header\r\nContent-Length: {length}",
+)
 
 
 def certificate(folder: Path, name: str, issuer: str | None = None) -> Path:
@@ -244,9 +247,6 @@ def test_only_clients_with_a_certificate_are_served(fakenvml: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--listen", "9836"), "expected HOST:PORT or :PORT"),
-        (("--listen", "::1:9836"), "expected HOST:PORT or :PORT"),
-        (("--listen", "127.0.0.1:65536"), "expected HOST:PORT or :PORT"),
         (("--listen", "no.such.host.invalid:9836"), "cannot listen on no.such.host.invalid:9836"),
         (("--listen", "a..b:80"), "cannot listen on a..b:80"),
         (("--client-ca", "x"), "go with --tls-cert"),

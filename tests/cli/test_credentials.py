@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpudash.model.fleet import FleetSource, decode
-from tests.e2e.run import GPUDASH
+from gpudash.cli.arguments import parse
+from gpudash.cli.fleet import open_collector
+from gpudash.fleet.collector import is_settled
+from gpudash.model.fleet import FleetSource
 from tests.fleet.rig.faults import Faulty, faulty
-from tests.waiting import LIMIT_SECONDS
-
-pytestmark = pytest.mark.e2e
+from tests.waiting import until
 
 FLEET, EXPORTERS = ("Bearer fleet-token", "fleet-key"), ("Bearer exporter-token", "exporter-key")
 TOKEN, NONE = ("Bearer environment-token", None), (None, None)
@@ -41,7 +39,7 @@ class Servers:
         return text.format(**self._urls)
 
     def ask(self, words: str, environ: dict[str, str], more: str = "") -> list[FleetSource]:
-        """Run gpudash once; `more` goes into both tables of the settings."""
+        """Let gpudash ask once; `more` goes into both tables of the settings."""
         settings = []
         for table, urls, name in (
             ("fleet", "prometheus = ['{own}', '{remote}']", "fleet"),
@@ -54,15 +52,13 @@ class Servers:
         file = self._folder / "config.toml"
         file.write_text("\n".join(settings))
         given = {name: self.fill(value) for name, value in environ.items()}
-        done = subprocess.run(
-            [*GPUDASH, "--once", "--json", *self.fill(words).split()],
-            env={**os.environ, "no_proxy": "*", "GPUDASH_CONFIG": str(file), **given},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT_SECONDS,
-        )
-        assert not done.stderr
-        return list(decode(done.stdout).sources)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {"no_proxy": "*", "GPUDASH_CONFIG": str(file), **given}.items():
+                patch.setenv(name, value)
+            options = parse(["--once", "--json", *self.fill(words).split()])
+            with closing(open_collector(options)) as collector:
+                until(lambda: collector.advance() or is_settled(collector.read()))
+                return [reading.report for reading in collector.read()]
 
     def seen(self) -> dict[str, set[tuple[Any, ...]]]:
         """What each server that was asked has seen."""
