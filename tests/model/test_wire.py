@@ -155,17 +155,18 @@ def test_anything_else_is_an_error(line: bytes) -> None:
         decode(line)
 
 
-@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
-def test_schema_describes_every_field_as_it_is_declared(kind: type[msgspec.Struct]) -> None:
-    described = json_schema()["$defs"][kind.__name__]["properties"]
-    hints = typing.get_type_hints(kind, include_extras=True)
-    assert list(described) == [field.encode_name for field in msgspec.structs.fields(kind)]
-    for name, entry in described.items():
-        declared = next(meta for meta in hints[name].__metadata__ if meta.extra)
-        unit, nvml = declared.extra["unit"], declared.extra["nvml"]
-        assert entry["description"].endswith(".")
-        assert entry.get("x-unit") == (None if unit is Unit.NONE else unit.suffix)
-        assert entry.get("x-nvml") == nvml
+def test_schema_describes_every_field_as_it_is_declared() -> None:
+    definitions = json_schema()["$defs"]
+    for kind in STRUCTS:
+        described = definitions[kind.__name__]["properties"]
+        hints = typing.get_type_hints(kind, include_extras=True)
+        assert list(described) == [field.encode_name for field in msgspec.structs.fields(kind)]
+        for name, entry in described.items():
+            declared = next(meta for meta in hints[name].__metadata__ if meta.extra)
+            unit, nvml = declared.extra["unit"], declared.extra["nvml"]
+            assert entry["description"].endswith("."), (kind, name)
+            assert entry.get("x-unit") == (None if unit is Unit.NONE else unit.suffix)
+            assert entry.get("x-nvml") == nvml
 
 
 def test_schema_gives_units_and_nvml_calls() -> None:

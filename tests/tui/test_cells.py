@@ -106,7 +106,7 @@ class Pair:
         assert self.buffer.take() == ""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces, st.booleans()), max_size=8),
     st.sampled_from(SYSTEMS),
@@ -133,7 +133,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.lists(edits, max_size=8), st.booleans())
 def test_few_changed_cells_leave_the_others_as_they_were(
     steps: list[list[tuple[int, str, Style | None]]], erases: bool

@@ -99,9 +99,9 @@ async def test_marks_on_gpus_count_behind_the_list() -> None:
     async with app.run_test(size=(140, 30)) as pilot:
         feed.give(busy_snapshot(devices=64))
         await pilot.press("tab", "end", "g", "home", "down")
-        for _index in range(40):
+        for _index in range(20):
             await pilot.press("space", "down")
         await pilot.pause()
         assert app.screen.is_modal
-        assert any(line.startswith("  40 ") for line in screen_lines(app))
+        assert any(line.startswith("  20 ") for line in screen_lines(app))
         assert "No process fits" in text_of(app)

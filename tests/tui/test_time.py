@@ -19,10 +19,16 @@ from tests.tui.past import sample
 from tests.tui.stage import HandFeed, host_app, process_of, text_of
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of 3 hours with a sample every 2 s."""
+    return write(tmp_path_factory.mktemp("recording") / "a", map(line, range(0, 10801, 2)))
+
+
 @asynccontextmanager
 async def replayed(path: Path) -> AsyncIterator[tuple[GpudashApp, Pilot[int], Stage]]:
-    """The screen of a recording of 3 hours with a sample every 2 s, which stands at its start."""
-    recording = Recording(str(write(path, map(line, range(0, 10801, 2)))))
+    """The screen of a recording, which stands at its start."""
+    recording = Recording(str(path))
     playback = Playback(recording, recording.first)
     playback.start()
     playback.pause()
@@ -34,37 +40,34 @@ async def replayed(path: Path) -> AsyncIterator[tuple[GpudashApp, Pilot[int], St
     playback.stop()
 
 
-@pytest.mark.parametrize(
-    ("typed", "second"),
-    [
-        (f"{START.astimezone() + timedelta(seconds=4354):%H:%M:%S}", 4354),
-        ("+1h", 3600),
-        ("+1h10m", 4200),
-        ("-30s", 10770),
-        ((START + timedelta(seconds=100)).isoformat(), 100),
-    ],
+TYPED = (
+    (f"{START.astimezone() + timedelta(seconds=4354):%H:%M:%S}", 4354),
+    ("+1h", 3600),
+    ("+1h10m", 4200),
+    ("-30s", 10770),
+    ((START + timedelta(seconds=100)).isoformat(), 100),
 )
-async def test_a_typed_time_is_gone_to_though_no_list_has_it(
-    tmp_path: Path, typed: str, second: int
-) -> None:
-    async with replayed(tmp_path / "a") as (app, pilot, stage):
-        await pilot.press("at", *typed)
-        moment = START.astimezone() + timedelta(seconds=second)
-        assert f"{moment:%H:%M:%S}" in text_of(app)
-        await pilot.press("enter")
-        wanted = START + timedelta(seconds=second)
-        await stage.until(lambda: app.front.dashboard.snapshot.taken_at == wanted)
 
 
-async def test_a_typed_time_that_the_list_has_is_there_once(tmp_path: Path) -> None:
-    async with replayed(tmp_path / "a") as (app, pilot, _):
+async def test_a_typed_time_is_gone_to_though_no_list_has_it(path: Path) -> None:
+    async with replayed(path) as (app, pilot, stage):
+        for typed, second in TYPED:
+            wanted = START + timedelta(seconds=second)
+            await pilot.press("at", *typed)
+            assert f"{wanted.astimezone():%H:%M:%S}" in text_of(app)
+            await pilot.press("enter")
+            await stage.until(lambda at=wanted: app.front.dashboard.snapshot.taken_at == at)
+
+
+async def test_a_typed_time_that_the_list_has_is_there_once(path: Path) -> None:
+    async with replayed(path) as (app, pilot, _):
         moment = START.astimezone() + timedelta(seconds=3600)
         await pilot.press("at", *f"{moment:%H:%M}")
         assert text_of(app).count(f"{moment:%H:%M}:00") == 1
 
 
-async def test_what_is_no_time_of_the_recording_finds_nothing(tmp_path: Path) -> None:
-    async with replayed(tmp_path / "a") as (app, pilot, _):
+async def test_what_is_no_time_of_the_recording_finds_nothing(path: Path) -> None:
+    async with replayed(path) as (app, pilot, _):
         await pilot.press("at", *"+9h")
         first, last = START.astimezone(), START.astimezone() + timedelta(hours=3)
         assert f"{first:%F %T} to" in text_of(app)

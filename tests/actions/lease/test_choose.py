@@ -123,8 +123,10 @@ def test_free_ones_that_are_too_small_are_free() -> None:
     )
 
 
-@given(snapshots())
-def test_none_is_offered_that_is_unusable(snapshot: Snapshot) -> None:
+@given(snapshots(), st.integers(1, 4), st.booleans(), st.booleans())
+def test_any_snapshot_offers_what_is_usable_and_free_or_gives_a_reason(
+    snapshot: Snapshot, count: int, linked: bool, share: bool
+) -> None:
     offered, _ = filter_candidates([snapshot], GpuRequest(max_utilization_percent=100), {})
     keys = {each.device.key for each in offered}
     assert keys.isdisjoint(unusable_devices(snapshot))
@@ -132,15 +134,14 @@ def test_none_is_offered_that_is_unusable(snapshot: Snapshot) -> None:
     for finding in findings(snapshot):
         if finding.level == "critical":
             assert (keys | parents).isdisjoint(finding.uuids)
-
-
-@given(snapshots())
-def test_what_is_offered_is_free_or_sleeps(snapshot: Snapshot) -> None:
     # Judged here, not as a document claims.
     judged = replace(snapshot, devices=tuple(replace(d, status=None) for d in snapshot.devices))
     offered, _ = filter_candidates([judged], GpuRequest(), {})
     found = statuses(judged)
     assert {found[each.device.key].id for each in offered} <= {"free", "asleep", "resting"}
+    choice = choose([snapshot], GpuRequest(count=count, linked=linked, share=share), {})
+    assert len(choice.devices) == (0 if choice.shortage else count)
+    assert choice.shortage.isprintable()
 
 
 def test_who_holds_it_is_named() -> None:
@@ -259,12 +260,3 @@ def test_many_of_many() -> None:
     topology = make_topology(count, links=links)
     taken = host(*(idle(index) for index in range(3, count)), topology=topology)
     assert picked(taken, count=8, linked=True) == list(range(8, 16))
-
-
-@given(snapshots(), st.integers(1, 4), st.booleans(), st.booleans())
-def test_any_snapshot_gives_the_number_wanted_or_a_reason(
-    snapshot: Snapshot, count: int, linked: bool, share: bool
-) -> None:
-    choice = choose([snapshot], GpuRequest(count=count, linked=linked, share=share), {})
-    assert len(choice.devices) == (0 if choice.shortage else count)
-    assert choice.shortage.isprintable()

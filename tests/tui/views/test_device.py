@@ -266,7 +266,7 @@ async def test_hostile_names_are_harmless() -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(text_of(app))
 
 
-@pytest.mark.parametrize("keys", [(), ("a", "z"), ("x",)])
+@pytest.mark.parametrize("keys", [(), ("a", "z", "x")])
 async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
     feed = HandFeed()
     app = host_app(feed)
@@ -280,9 +280,9 @@ async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
             assert {len(line) for line in screen_lines(app)} == {size[0]}
         assert "[0]" in text_of(app)
         if not keys:
-            await pilot.press(*["right"] * 60)
+            await pilot.press(*["right"] * 40)
             await pilot.pause()
-            assert "[60]" in screen_lines(app)[1]
+            assert "[40]" in screen_lines(app)[1]
 
 
 async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:

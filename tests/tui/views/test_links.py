@@ -215,9 +215,10 @@ async def test_kinds_are_distinguished_without_colour() -> None:
         assert {"X", "PIX", "SYS"} <= set(row(screen_lines(app), 0))
 
 
-@pytest.mark.parametrize("count", [0, 1, 8, 64])
-@pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
-async def test_any_size_shows_what_fits(count: int, size: tuple[int, int]) -> None:
-    async with links(linked(count), size) as (app, pilot, _):
-        await pilot.press("tab", "end", "right", "j", "home")
-        assert len(screen_lines(app)) == size[1]
+@pytest.mark.parametrize("count", [0, 1, 64])
+async def test_any_size_shows_what_fits(count: int) -> None:
+    async with links(linked(count), (200, 60)) as (app, pilot, _):
+        for size in ((1, 1), (20, 5), (80, 24), (200, 60)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("tab", "end", "right", "j", "home")
+            assert len(screen_lines(app)) == size[1]
