@@ -12,16 +12,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 
 import psutil
 import pytest
 
 from gpudash.actions.lease.queue import TIMING, Timing
-from tests.e2e.leasing import finish, places, start, start_with, with_timing
+from tests.e2e.leasing import finish, places, start, start_with
 from tests.e2e.run import GPUDASH, gpudash
 from tests.pid_reuse import Cloner
-from tests.waiting import LIMIT_SECONDS, all_end, until
+from tests.waiting import all_end, until
 
 pytestmark = pytest.mark.e2e
 
@@ -232,18 +232,6 @@ def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[st
     _end(job)
 
 
-def test_a_small_job_passes_a_big_one_that_cannot_start(environ: dict[str, str]) -> None:
-    holder = start(environ, "run", "-n", "4", *HOLD)
-    _line(holder)
-    big = _waiting(environ, "-n", "8")
-    try:
-        _assert_served(environ)
-    finally:
-        _end(holder)
-    assert _line(big).count("GPU-") == 8
-    _end(big)
-
-
 def test_first_come_first_served(environ: dict[str, str], tmp_path: Path) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
     _line(holder)
@@ -303,20 +291,6 @@ def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, 
         _end(holder)
     assert _line(big).count("GPU-") == 8
     _end(big)
-
-
-def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_path: Path) -> None:
-    timing = TIMING._replace(bound=1)
-    stop = tmp_path / "stop"
-    job = f"while ! test -e {stop}; do {{}} -n 4 --wait --for 0 -- sleep 0.3 || exit; done"
-    loop = job.format(shlex.join(with_timing(timing)))
-    small = [Popen(["sh", "-c", loop], env=environ, stderr=DEVNULL) for _ in range(2)]
-    try:
-        big = start_with(timing, environ, "--wait", "-n", "8", "--for", "0", "--", "echo", "served")
-        assert finish(big)[1] == "served\n"
-    finally:
-        stop.touch()
-    assert [each.wait(LIMIT_SECONDS) for each in small] == [0] * len(small)
 
 
 def _waiting(environ: dict[str, str], *words: str, timing: Timing = TIMING) -> Popen[str]:

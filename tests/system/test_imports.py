@@ -44,7 +44,6 @@ def test_what_was_left_out_can_be_imported_later() -> None:
         "--once --demo",
         "--query-gpu=name --format=csv --demo",
         "-q --demo",
-        "-L --demo",
         "pick --demo",
         "topo --demo",
         "kill 999999999",

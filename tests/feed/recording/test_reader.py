@@ -57,7 +57,7 @@ def test_a_file_that_is_nearly_a_hole_is_given_up_early(tmp_path: Path, start: b
         Recording(str(hole))
 
 
-@given(st.lists(snapshots(), min_size=1, max_size=4), st.sampled_from(NAMES))
+@given(st.lists(snapshots(), min_size=1, max_size=2), st.sampled_from(NAMES))
 def test_every_line_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, taken: list[wire.Snapshot], name: str
 ) -> None:
