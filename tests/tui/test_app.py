@@ -7,8 +7,9 @@ from textual.events import Key
 from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
+from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.text import clean
-from tests.factories import gpu_uuid, make_device, make_host, make_snapshot
+from tests.factories import GIB, gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
@@ -18,6 +19,7 @@ from tests.tui.stage import (
     process_of,
     screen_lines,
     selected,
+    text_of,
 )
 
 
@@ -238,6 +240,24 @@ async def test_lost_device_keeps_its_row_and_says_why() -> None:
         await pilot.pause()
         row = next(line for line in screen_lines(app) if "LOST" in line and "H100" in line)
         assert "fell off the bus" in row
+
+
+async def test_gpu_that_does_not_answer_shows_who_held_it_and_when() -> None:
+    holder = LastProcess(pid=77, username=clean("bob"), used_gpu_memory_bytes=GIB)
+    last = LastRead(
+        age_seconds=9, memory_used_bytes=GIB, memory_total_bytes=80 * GIB, processes=(holder,)
+    )
+    silent = make_device(state="not-answering", last_read=last)
+    feed = HandFeed()
+    app = host_app(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(make_snapshot(1, devices=(silent,)))
+        await pilot.pause()
+        assert re.search(r"NO ANSWER +1.0G/80.0G 9s ago", text_of(app))
+        await pilot.press("d")
+        await pilot.pause()
+        text = " ".join(text_of(app).split())
+        assert "9s ago: 1.0G/80.0G in use, by bob - (PID 77, 1.0G)" in text
 
 
 async def test_no_process_and_no_device_say_so() -> None:

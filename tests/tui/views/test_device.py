@@ -12,7 +12,7 @@ from gpudash.analysis.history.metrics import device_metrics
 from gpudash.model.device import device_fields
 from gpudash.model.fault import Fault
 from gpudash.model.fields import Group
-from gpudash.model.process import LastProcess, LastRead, Lease
+from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
@@ -169,24 +169,6 @@ async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
         await pilot.press("d")
         await pilot.pause()
         assert said in screen_lines(app)[2]
-
-
-async def test_gpu_that_does_not_answer_shows_who_held_it_and_when() -> None:
-    holder = LastProcess(pid=77, username=clean("bob"), used_gpu_memory_bytes=GIB)
-    last = LastRead(
-        age_seconds=9, memory_used_bytes=GIB, memory_total_bytes=80 * GIB, processes=(holder,)
-    )
-    silent = make_device(state="not-answering", last_read=last)
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(make_snapshot(1, devices=(silent,)))
-        await pilot.pause()
-        assert re.search(r"NO ANSWER +1.0G/80.0G 9s ago", text_of(app))
-        await pilot.press("d")
-        await pilot.pause()
-        text = " ".join(text_of(app).split())
-        assert "9s ago: 1.0G/80.0G in use, by bob - (PID 77, 1.0G)" in text
 
 
 async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
