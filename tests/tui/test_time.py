@@ -87,8 +87,8 @@ async def test_the_live_past_is_gone_to_by_the_same_key() -> None:
         assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=40)
 
 
-async def test_steps_in_a_recording_start_at_the_sample_that_is_shown(tmp_path: Path) -> None:
-    async with replayed(tmp_path / "a") as (app, pilot, stage):
+async def test_steps_in_a_recording_start_at_the_sample_that_is_shown(path: Path) -> None:
+    async with replayed(path) as (app, pilot, stage):
 
         async def shows(second: int) -> None:
             wanted = START + timedelta(seconds=second)
