@@ -45,14 +45,9 @@ cli.main(["run", *sys.argv[1:]])
 """
 
 
-def with_timing(timing: Timing) -> list[str]:
-    """Return what runs `gpudash run` with this timing of the queue."""
-    return [sys.executable, "-c", _RUN.format(timing=tuple(timing))]
-
-
 def start_with(timing: Timing, environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
     """Start `gpudash run` with these words with this timing of the queue."""
-    return _start(environ, [*with_timing(timing), *words])
+    return _start(environ, [sys.executable, "-c", _RUN.format(timing=tuple(timing)), *words])
 
 
 def start(environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
