@@ -12,7 +12,7 @@ from typing import Any
 from gpudash.cli import modes, verbs
 from gpudash.cli.help import (
     ABOUT,
-    CompleteHelp,
+    Printing,
     QueryFields,
     ShortHelp,
     Version,
@@ -212,9 +212,17 @@ def _add_all(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action=Version, help="show the version and exit")
 
 
+class _CompleteHelp(Printing):
+    """Prints every option."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return all options, and a line for each command."""
+        return complete_parser().format_complete_help()
+
+
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--help-all", action=CompleteHelp, help="show every option and exit")
+    add("--help-all", action=_CompleteHelp, help="show every option and exit")
     add("--once", action="store_true", help="print the state once, as a table")
     text = "with --once: exit 1 on a finding of this level or worse: warn or critical"
     add("--fail-on", choices=("warn", "critical"), metavar="LEVEL", help=text)

@@ -11,7 +11,14 @@ from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli.options import collector_words, has_color, is_ascii, judgement
+from gpudash.cli.options import (
+    check_recording,
+    collector_words,
+    has_color,
+    is_ascii,
+    judgement,
+    settings,
+)
 from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.fleet.sources import SOURCES, dest
@@ -20,7 +27,6 @@ from gpudash.system import terminal
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
-    from gpudash.config.settings import Settings
     from gpudash.fleet.collector import Collector
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
@@ -33,19 +39,6 @@ _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
-
-
-def settings(options: argparse.Namespace) -> Settings:
-    """Return the settings; raises UsageError for mistakes in those of many hosts."""
-    from gpudash.config import Choices, Settings, load, path
-
-    if options.no_config:
-        return Settings()
-    found, mistakes = load(path(), Choices())
-    wrong = [each for each in mistakes if ": fleet" in each or ": exporters" in each]
-    if wrong:
-        raise UsageError(wrong[0])
-    return found
 
 
 def interval(options: argparse.Namespace) -> float:
@@ -198,7 +191,6 @@ def fits(options: argparse.Namespace) -> Fits | None:
 
 def print_once(options: argparse.Namespace) -> int:
     """Print many hosts once, when all have answered or failed, or after --timeout."""
-    from gpudash.cli.oneshot import check_recording
     from gpudash.fleet.collector import narrowed
     from gpudash.output import FLEET_FORMATS, Destination
 

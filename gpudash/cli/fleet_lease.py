@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import NONE, GpuRequest
-from gpudash.cli.fleet import settings
-from gpudash.cli.verbs.pick import value
+from gpudash.cli.options import settings
+from gpudash.cli.values import visible_devices
 from gpudash.feed.sampler import sampling
 from gpudash.feed.supervisor import Limits, Supervisor, wait
 from gpudash.fleet import ssh
@@ -67,7 +67,7 @@ def print_offers(options: argparse.Namespace, request: GpuRequest) -> int:
     """Print a host and its GPUs a line, the best first; 75 where there is none."""
     found = offers(options, request)
     for offer in found:
-        terminal.write(f"{offer.host} {value(offer.devices, options.names)}\n".encode())
+        terminal.write(f"{offer.host} {visible_devices(offer.devices, options.names)}\n".encode())
     return ExitStatus.OK if found else ExitStatus.TOO_FEW_GPUS
 
 

@@ -65,7 +65,7 @@ class ShortHelp(Parser):
         return super().format_help()
 
 
-class _Print(argparse.Action):
+class Printing(argparse.Action):
     """An option that prints something, and ends."""
 
     def __init__(self, **declared: Any) -> None:
@@ -81,17 +81,7 @@ class _Print(argparse.Action):
         raise NotImplementedError
 
 
-class CompleteHelp(_Print):
-    """Prints every option."""
-
-    def text(self, parser: argparse.ArgumentParser) -> str:
-        """Return all options, and a line for each command."""
-        from gpudash.cli.arguments import complete_parser
-
-        return complete_parser().format_complete_help()
-
-
-class Version(_Print):
+class Version(Printing):
     """Prints the version."""
 
     def text(self, parser: argparse.ArgumentParser) -> str:
@@ -99,7 +89,7 @@ class Version(_Print):
         return f"gpudash {__version__}\n"
 
 
-class QueryFields(_Print):
+class QueryFields(Printing):
     """Prints what a query takes: --help-query-gpu."""
 
     def text(self, parser: argparse.ArgumentParser) -> str:

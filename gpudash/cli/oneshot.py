@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
     DEFAULT_TIMEOUT,
+    check_recording,
     gpu_selectors,
     has_color,
     is_ascii,
     judgement,
     refuse,
 )
-from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
 from gpudash.system import terminal
 
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 _WITHOUT_PROCESSES = ("csv", "prometheus")
 _OF_SOME_METRICS = ("table", "gpustat")
-_LIVE_ONLY = (
-    *(dest(name) for kind in SOURCES.values() for name in kind.options),
-    *("timeout", "show_secrets", "pcie_throughput"),
-)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -124,15 +120,6 @@ def with_source(
 
             terminal.write(prometheus.down().encode())
         raise
-
-
-def check_recording(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that have no effect with, or without, a recording."""
-    if options.replay is None:
-        if options.at is not None:
-            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
-        return
-    refuse(options, _LIVE_ONLY, "--replay")
 
 
 def _source(

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpudash.config import Settings
     from gpudash.model.snapshot import FindingLevel
 
 DEFAULT_INTERVAL = 1.0
@@ -40,6 +42,34 @@ def refuse(options: argparse.Namespace, names: Iterable[str], where: str) -> Non
     for name in names:
         if getattr(options, name, None) not in (None, False):
             raise UsageError(f"--{name.replace('_', '-')} does not go with {where}")
+
+
+_LIVE_ONLY = (
+    *(dest(name) for kind in SOURCES.values() for name in kind.options),
+    *("timeout", "show_secrets", "pcie_throughput"),
+)
+
+
+def check_recording(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that have no effect with, or without, a recording."""
+    if options.replay is None:
+        if options.at is not None:
+            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
+        return
+    refuse(options, _LIVE_ONLY, "--replay")
+
+
+def settings(options: argparse.Namespace) -> Settings:
+    """Return the settings; raises UsageError for mistakes in those of many hosts."""
+    from gpudash.config import Choices, Settings, load, path
+
+    if options.no_config:
+        return Settings()
+    found, mistakes = load(path(), Choices())
+    wrong = [each for each in mistakes if ": fleet" in each or ": exporters" in each]
+    if wrong:
+        raise UsageError(wrong[0])
+    return found
 
 
 def query_name(query: str) -> str:

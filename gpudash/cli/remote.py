@@ -12,6 +12,7 @@ from gpudash.cli.options import (
     collector_command,
     gpu_selectors,
     refuse,
+    settings,
 )
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
@@ -59,7 +60,6 @@ def of(options: argparse.Namespace, host: str) -> LineSource:
     """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.selection import select
-    from gpudash.cli.fleet import settings
     from gpudash.fleet.ssh import decode_line, stream_command
 
     refuse(options, _OF_A_COLLECTOR_HERE, "--host: it is about what is read on this host")
@@ -85,7 +85,6 @@ def of(options: argparse.Namespace, host: str) -> LineSource:
 
 def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFeed[Snapshot]:
     """Return the snapshots of a host for its screen; raises UsageError as `of` does."""
-    from gpudash.cli.fleet import settings
     from gpudash.feed.live import LiveFeed
     from gpudash.feed.protocol import RemoteHost
     from gpudash.fleet.ssh import gpudash_command

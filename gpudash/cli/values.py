@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from gpudash.model.device import Device
     from gpudash.model.units import Quantity
 
 _MIN_SPEED, _MAX_SPEED = 0.1, 100.0
@@ -103,3 +104,10 @@ def _value(quantity: Quantity | None, text: str, expected: str) -> float:
 
 def _invalid(text: str, expected: str) -> ArgumentTypeError:
     return ArgumentTypeError(f"invalid value {text[:40]!r}: expected {expected}")
+
+
+def visible_devices(devices: Sequence[Device], names: Literal["uuid", "index"] = "uuid") -> str:
+    """Return a value for CUDA_VISIBLE_DEVICES."""
+    if names == "uuid" or any(device.is_mig for device in devices):
+        return ",".join(device.uuid or "" for device in devices)
+    return ",".join(str(device.index) for device in devices)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from typing import Literal
 
 from gpudash.actions.lease.acquire import own_leases
 from gpudash.actions.lease.choose import choose, require_soon
@@ -15,14 +13,11 @@ from gpudash.actions.lease.queue import Waiting
 from gpudash.actions.lease.request import DEFAULT_MAX_UTILIZATION, GpuRequest
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command, refuse
-from gpudash.cli.values import count, percentage, size, window
+from gpudash.cli.values import count, percentage, size, visible_devices, window
 from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
-from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
-
-Format = Literal["uuid", "index"]
 
 _MAX_GPUS = 1024
 
@@ -120,19 +115,12 @@ def print_free(options: argparse.Namespace, *, timeout: float | None) -> int:
             choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
             if choice.devices:
                 waiting.end()
-                terminal.write(f"{value(choice.devices, options.names)}\n".encode())
+                terminal.write(f"{visible_devices(choice.devices, options.names)}\n".encode())
                 return ExitStatus.OK
             if not waiting.within_deadline(choice.shortage) or not sampler.next_sample_or_retry(
                 waiting.within_deadline
             ):
                 return ExitStatus.TOO_FEW_GPUS
-
-
-def value(devices: Sequence[Device], format: Format = "uuid") -> str:
-    """Return a value for CUDA_VISIBLE_DEVICES."""
-    if format == "uuid" or any(device.is_mig for device in devices):
-        return ",".join(device.uuid or "" for device in devices)
-    return ",".join(str(device.index) for device in devices)
 
 
 VERB = Verb(

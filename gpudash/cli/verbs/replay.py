@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import check_recording
-from gpudash.cli.options import gpu_selectors, overrides
+from gpudash.cli.options import check_recording, gpu_selectors, overrides
 from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show

@@ -21,9 +21,9 @@ from gpudash.actions.lease.queue import (
     lease_when_free,
 )
 from gpudash.cli.options import collector_command
-from gpudash.cli.values import span
+from gpudash.cli.values import span, visible_devices
 from gpudash.cli.verbs import Verb
-from gpudash.cli.verbs.pick import add_hosts, add_request, gpu_request, has_hosts, value
+from gpudash.cli.verbs.pick import add_hosts, add_request, gpu_request, has_hosts
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
@@ -95,7 +95,7 @@ def _become(command: Sequence[str], leased: Leased) -> NoReturn:
     hold_until_exit(leased)
     for descriptor in leased.descriptors:
         os.set_inheritable(descriptor, True)
-    named = value(leased.devices)
+    named = visible_devices(leased.devices)
     environ = {
         **os.environ,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT
-from gpudash.feed.recording.reader import Chunks
 from gpudash.model.errors import WireError
 from gpudash.system.zstd import zstd
 
@@ -51,10 +50,11 @@ class Compressor:
         return ended
 
 
-class ZstdChunks(Chunks):
+class ZstdChunks:
     """A file of zstd frames, the last of which may be cut off; closes the descriptor, too."""
 
     max_empty = 8
+    is_damaged = False
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
