@@ -18,8 +18,9 @@ from gpudash.model.errors import ExitStatus
 from gpudash.tui.bindings import remap
 from gpudash.tui.cells import color_system
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.keymap import Key
-from gpudash.tui.page import WHILE_TYPING, Page, put_above
+from gpudash.tui.page import WHILE_TYPING, Page
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal import Terminal, TerminalApp
 from gpudash.tui.theme import THEMES, Theme, textual_theme

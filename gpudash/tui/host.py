@@ -16,8 +16,9 @@ from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.keymap import HOST_KEYS, KEYS
-from gpudash.tui.page import Page, put_above
+from gpudash.tui.page import Page
 from gpudash.tui.preferences import next_interval
 
 NONE_SELECTED = "no process is selected"

@@ -19,9 +19,9 @@ from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
 from gpudash.tui.app import in_loop
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.dialogs.kill import Answer, KillScreen
 from gpudash.tui.host import NONE_SELECTED, HostPage
-from gpudash.tui.page import put_above
 
 _POLL_SECONDS = 0.1
 _AUDIT_SECONDS = 1.0

@@ -18,11 +18,11 @@ from gpudash.tui.bindings import QUIT, bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.host import NONE_SELECTED, HostPage
 from gpudash.tui.keymap import LIST_KEYS
 from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
-from gpudash.tui.page import put_above
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN

@@ -11,21 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from textual.app import App, ComposeResult
-from textual.await_complete import AwaitComplete
-from textual.screen import Screen, ScreenResultType
+from textual.app import ComposeResult
+from textual.screen import Screen
 
 from gpudash.feed.protocol import Feed, FeedState
 from gpudash.feed.timeline import Timeline
 from gpudash.model.errors import ExitStatus
 from gpudash.model.wire import Document, Received
 from gpudash.tui.bindings import bindings
+from gpudash.tui.dialogs.dialog import Closing, put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import SCREEN_KEYS, Key
 from gpudash.tui.status import StatusMessage
-from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit
 from gpudash.tui.widgets.lines import Footer, Lines
@@ -54,38 +53,6 @@ class Shown(Protocol):
     status_message: StatusMessage
     keys: tuple[Key, ...]
     in_force: Callable[[Iterable[Key]], tuple[Key, ...]]
-
-
-class Closing(Screen[ScreenResultType]):
-    """Closes only while it is in front: Textual would close whatever is, with its answer."""
-
-    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Go away with a result; once it has gone, or lies below another, do nothing."""
-        if not self.is_active:
-            return AwaitComplete()
-        return super().dismiss(result)
-
-
-def put_above(
-    app: App[Any],
-    screen: Screen[ScreenResultType],
-    answered: Callable[[ScreenResultType | None], Any] = lambda _result: None,
-) -> bool:
-    """Put a screen in front; return False, and leave it, if there is one of its kind already.
-
-    What its answer changes is drawn when it has gone.
-    """
-    if any(type(each) is type(screen) for each in app.screen_stack):
-        return False
-
-    def closed(result: ScreenResultType | None) -> Any:
-        awaited = answered(result)
-        if isinstance(app, TerminalApp):
-            app.outdated = True
-        return awaited
-
-    app.push_screen(screen, closed)
-    return True
 
 
 class Page(Closing[str], inherit_bindings=False):

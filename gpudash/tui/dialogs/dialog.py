@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.events import Click, Resize
 from textual.geometry import Size
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ModalScreen, Screen, ScreenResultType
 
-from gpudash.tui.page import Closing
+from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
+
+
+class Closing(Screen[ScreenResultType]):
+    """Closes only while it is in front: Textual would close whatever is, with its answer."""
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Go away with a result; once it has gone, or lies below another, do nothing."""
+        if not self.is_active:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+
+def put_above(
+    app: App[Any],
+    screen: Screen[ScreenResultType],
+    answered: Callable[[ScreenResultType | None], Any] = lambda _result: None,
+) -> bool:
+    """Put a screen in front; return False, and leave it, if there is one of its kind already.
+
+    What its answer changes is drawn when it has gone.
+    """
+    if any(type(each) is type(screen) for each in app.screen_stack):
+        return False
+
+    def closed(result: ScreenResultType | None) -> Any:
+        awaited = answered(result)
+        if isinstance(app, TerminalApp):
+            app.outdated = True
+        return awaited
+
+    app.push_screen(screen, closed)
+    return True
 
 
 class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):

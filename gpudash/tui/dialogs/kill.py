@@ -24,10 +24,9 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
 from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings
-from gpudash.tui.dialogs.dialog import Dialog
+from gpudash.tui.dialogs.dialog import Dialog, put_above
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import KILL_KEYS
-from gpudash.tui.page import put_above
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import content

@@ -17,6 +17,7 @@ from gpudash.fleet.where import TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
 from gpudash.tui.bindings import bindings, keys_while_stopped
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
@@ -24,7 +25,7 @@ from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, SCREEN_KEYS, Key
 from gpudash.tui.overview import Overview
-from gpudash.tui.page import Page, put_above
+from gpudash.tui.page import Page
 from gpudash.tui.status import state_mark
 from gpudash.tui.theme import Theme, faded
 from gpudash.tui.widgets.filter_prompt import FilterPrompt

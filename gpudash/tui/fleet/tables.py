@@ -21,6 +21,7 @@ from gpudash.model.fleet import (
 from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined
 from gpudash.tui.fleet.chart import past
@@ -28,7 +29,6 @@ from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.keymap import CHART_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
-from gpudash.tui.page import put_above
 from gpudash.tui.theme import Theme
 
 Row = TypeVar("Row")

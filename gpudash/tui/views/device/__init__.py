@@ -20,11 +20,11 @@ from gpudash.model.units import readable, span
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.chart import drawn
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.keymap import DEVICE_KEYS, Key
-from gpudash.tui.page import put_above
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.device.chart import Charting, Time, legend, title
 from gpudash.tui.views.device.details import (
