@@ -58,7 +58,6 @@ class TextScreen(Dialog[None]):
         self._text = Static(markup=False)
         self._box = VerticalScroll(self._text, can_focus=False)
         self._box.border_title = Content(title)
-        self._count = 0
 
     def lines(self, cells: int) -> list[Line]:
         """Return the text for a width."""
@@ -75,20 +74,17 @@ class TextScreen(Dialog[None]):
     def fit(self, cells: int, lines: int) -> None:
         """Draw the text for another width."""
         cells = min(2 * COLUMN, cells) if cells >= 2 * _MIN_COLUMN else min(COLUMN, cells)
-        text = self.lines(cells)
-        self._count = len(text)
-        self._text.update(content(text))
+        self._text.update(content(self.lines(cells)))
         self._box.styles.width = cells + self.edges
-        self._box.styles.height = min(self._count, lines) + self.edges
         self.call_after_refresh(self._describe)
 
     def _describe(self) -> None:
         """Show what closes it, and which part is in view if not all is."""
-        room = self._box.size.height
+        room, count = self._box.size.height, self._box.virtual_size.height
         keys = "Esc closes"
-        if self._count > room > 0:
+        if count > room > 0:
             first = round(self._box.scroll_y) + 1
-            place = f"{first}-{min(first + room - 1, self._count)} of {self._count}"
+            place = f"{first}-{min(first + room - 1, count)} of {count}"
             texts = (f"j k PgDn PgUp scroll  {keys}  {place}", f"{keys}  {place}", keys)
             keys = next((text for text in texts if len(text) + 4 <= self._box.size.width), "")
         self._box.border_subtitle = Content(keys)
