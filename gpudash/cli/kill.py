@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from select import POLLOUT, poll
 
 from gpudash.actions.kill.audit import AuditTrail
@@ -62,30 +63,24 @@ def kill(
             refuse_pid(name.pid)
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as stack:
-        asked = Sampler(collector, interval=_INTERVAL, keep=1, allow_empty=True)
-        sampler = stack.enter_context(closing(asked))
+        sampler = Sampler(collector, interval=_INTERVAL, keep=1, allow_empty=True)
+        stack.enter_context(closing(sampler))
         sampler.fill()
         before = sampler.samples[-1]
         refuse_host(before.host)
         selection, refused = select(names, before, with_tree=tree)
         stack.enter_context(closing(selection))
-        for reason in refused:
-            _print_error(reason)
+        _print_errors(refused)
         if not selection.targets:
             return ExitStatus.FAILURE
         shown = command if show_secrets else masked_command
         asks = question(selection, chosen, now=before, with_tree=tree, command=shown)
-        _print(_cut(line.text) for line in (*asks.facts, *asks.processes))
         if not _is_agreed(asks, selection.dangerous_pids(with_tree=tree), yes=yes):
             terminal.write_message("nothing was sent\n")
             return ExitStatus.FAILURE
+        latest = partial(_newest, sampler)
         is_done = signal_and_report(
-            selection,
-            chosen,
-            before,
-            with_tree=tree,
-            latest=lambda: _newest(sampler),
-            timeouts=timeouts,
+            selection, chosen, before, with_tree=tree, latest=latest, timeouts=timeouts
         )
     return ExitStatus.OK if is_done and not refused else ExitStatus.FAILURE
 
@@ -95,10 +90,11 @@ def _cut(text: str) -> str:
 
 
 def _is_agreed(asks: Question, dangerous: Sequence[int], *, yes: bool) -> bool:
-    """Ask whether to send the signal; `yes` answers for plain jobs only.
+    """Print and ask the question; `yes` answers for plain jobs only.
 
     Raises UsageError where a dangerous one needs an answer and there is no terminal.
     """
+    _print(_cut(line.text) for line in (*asks.facts, *asks.processes))
     if dangerous and not os.isatty(0):
         pid = dangerous[0]
         raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
@@ -146,8 +142,7 @@ def signal_and_report(
             _print(_result_lines(report))
         audit_seconds = None
     finally:
-        for error in trail.errors(audit_seconds):
-            _print_error(error)
+        _print_errors(trail.errors(audit_seconds))
     return report.done
 
 
@@ -221,6 +216,7 @@ def _print(lines: Iterable[str]) -> None:
     terminal.write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
 
 
-def _print_error(text: str) -> None:
-    with suppress(OSError):
-        os.write(2, f"gpudash: {clean(text)}\n".encode())
+def _print_errors(reasons: Iterable[str]) -> None:
+    for reason in reasons:
+        with suppress(OSError):
+            os.write(2, f"gpudash: {clean(reason)}\n".encode())
