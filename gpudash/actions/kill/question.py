@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gpudash.actions.kill.pin import masked_command
 from gpudash.actions.kill.report import VERBS, children
-from gpudash.actions.kill.selection import KillSelection
+from gpudash.actions.kill.selection import KillSelection, listed
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.labels import used_gpus
@@ -62,15 +62,14 @@ def question(
     asked = action if signal.name in VERBS else f"{action} to"
     whom = _whom(selection, with_tree=with_tree, known=bool(offer))
     if again:
-        doubt = _doubt(selection.dangerous_pids(with_tree=with_tree))
-        title, action = f"{doubt} {asked} {whom} anyway?", f"{action} anyway"
+        pids = selection.dangerous_pids(with_tree=with_tree)
+        doubt = "is not a plain job" if len(pids) == 1 else "are not plain jobs"
+        title, action = f"{listed(pids)} {doubt}. {asked} {whom} anyway?", f"{action} anyway"
     else:
         title = f"{offer} {asked} {whom}?".strip()
     living = bool(selection.living)
     if not living:
-        pids = [process.pid for process in selection.chosen]
-        whom = f"PID {pids[0]}" if len(pids) == 1 else f"these {len(pids)} processes"
-        title = f"{whom} cannot be signalled"
+        title = f"{listed([each.pid for each in selection.chosen])} cannot be signalled"
     return Question(
         title[0].upper() + title[1:],
         action if living else None,
@@ -87,13 +86,6 @@ def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> 
     one, *below = found
     tree = f" and its {children(len(below)).removeprefix('1 ')}" if below else ""
     return f"{'it' if known else f'PID {one.pid}'}{tree}"
-
-
-def _doubt(pids: Collection[int]) -> str:
-    """Return which of the processes are not plain jobs."""
-    if len(pids) == 1:
-        return f"PID {next(iter(pids))} is not a plain job."
-    return f"{len(pids)} of these are not plain jobs."
 
 
 def _facts(

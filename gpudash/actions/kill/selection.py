@@ -35,7 +35,7 @@ class KillSelection:
         self.targets: tuple[Target, ...]
         self.refusals: tuple[Refusal, ...]
         self.targets, self.refusals = pin_all(self.chosen, snapshot.host)
-        self._warnings = _warnings(self.targets)
+        self._warnings = {each.process.pid: warnings(each) for each in self.targets}
         self._dangers_below: dict[int, tuple[KillWarning, ...]] = {}
         """Of each member, by PID, known once the trees are."""
         self.trees: tuple[Tree, ...] | None = None
@@ -82,7 +82,7 @@ class KillSelection:
                 about.setdefault(warning, []).append(pid)
         alone = [self.targets[0].process.pid] if len(self.targets) == 1 else []
         found = (
-            each if pids == alone else each._replace(text=f"{_listed(pids)}: {each.text}")
+            each if pids == alone else each._replace(text=f"{listed(pids)}: {each.text}")
             for each, pids in about.items()
         )
         return tuple(sorted(found, key=lambda warning: not warning.dangerous))
@@ -128,7 +128,7 @@ class KillSelection:
         """
         self.chosen = tuple(target.process for target in targets)
         self.targets, self.refusals = tuple(targets), ()
-        self._warnings = _warnings(self.targets)
+        self._warnings = {each.process.pid: warnings(each) for each in self.targets}
         # They hold the targets that were members.
         self._earlier_trees += self.trees or ()
         self.find_trees()
@@ -163,13 +163,10 @@ class KillSelection:
             target.close()
 
 
-def _warnings(targets: Iterable[Target]) -> dict[int, tuple[KillWarning, ...]]:
-    return {target.process.pid: warnings(target) for target in targets}
-
-
-def _listed(pids: Sequence[int]) -> str:
+def listed(pids: Sequence[int]) -> str:
+    """Return `PID 4242`, `PIDs 4242, 4300`, or of many how many they are."""
     if len(pids) > _MAX_NAMED:
-        return f"{len(pids)} of them"
+        return f"{len(pids)} processes"
     return f"PID{'s' * (len(pids) > 1)} {', '.join(map(str, pids))}"
 
 

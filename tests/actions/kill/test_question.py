@@ -88,7 +88,10 @@ def test_one_of_several_that_is_not_signalled_is_named(holders: Holders) -> None
         assert f"  PID {other.pid} has already exited" in [text for text, _ in found.processes]
         assert any(text.endswith("1 of 2 will be sent SIGHUP") for text in facts(asked("HUP")))
         one.end()
-        assert (asked().title, asked().action) == ("These 2 processes cannot be signalled", None)
+        assert (asked().title, asked().action) == (
+            f"PIDs {one.pid}, {other.pid} cannot be signalled",
+            None,
+        )
 
 
 def test_one_that_cannot_be_signalled_says_why() -> None:
