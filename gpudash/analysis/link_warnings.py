@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.analysis.links import Cells, access_matrix
+from gpudash.analysis.nvlinks import nvlinks_down
 from gpudash.model.device import Device
 from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot, Topology, gpus_unknown, whole_gpus
+from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
 from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
 
 Pair = tuple[int, int]
@@ -70,53 +69,6 @@ def reduced_links(snapshot: Snapshot) -> list[str]:
     gpus = whole_gpus(snapshot)
     expected = {gpu.key: count for gpu, count in nvlinks_down(gpus, snapshot.topology)}
     return [sentence for gpu in gpus for sentence in _reduced(gpu, expected.get(gpu.key))]
-
-
-def nvlinks_down(
-    gpus: Sequence[Device],
-    topology: Topology | None,
-    max_seen: Callable[[Device], int] = lambda gpu: 0,
-) -> Iterator[tuple[Device, int]]:
-    """Yield the GPUs with fewer NVLinks up than there should be, and how many that are.
-
-    As many as were `max_seen` or are up on another of its kind; behind NVSwitches all that it has,
-    which also shows what was down before the host was first seen.
-    """
-    highest: dict[str | None, int] = defaultdict(int)
-    for gpu in gpus:
-        highest[gpu.name] = max(highest[gpu.name], max_seen(gpu), gpu.nvlink_count or 0)
-    for gpu in gpus:
-        expected = highest[gpu.name]
-        if _is_switched(gpu, topology):
-            expected = max(expected, gpu.nvlink_total_count or 0)
-        if gpu.nvlink_count is None or gpu.nvlink_count >= expected:
-            continue
-        if gpu.nvlink_count or max_seen(gpu) or not _is_unbridged(topology):
-            yield gpu, expected
-
-
-def _is_switched(gpu: Device, topology: Topology | None) -> bool:
-    """Whether its NVLinks lead to NVSwitches: it has joined a fabric, or all reach several GPUs."""
-    count = gpu.nvlink_count
-    if not count:
-        return False
-    if gpu.fabric_state is not None or topology is None:
-        return gpu.fabric_state is not None
-    rows = zip(topology.indices, topology.links, strict=False)
-    row = next((row for index, row in rows if index == gpu.index), ())
-    return sum(_links_to(cell) >= count for cell in row) > 1
-
-
-def _links_to(cell: str | None) -> int:
-    """Return the number of NVLinks in a cell of the topology, which may come from anywhere."""
-    found = re.fullmatch(r"NV([0-9]{1,3})", cell or "")
-    return int(found[1]) if found else 0
-
-
-def _is_unbridged(topology: Topology | None) -> bool:
-    """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
-    links = topology.links if topology else ()
-    return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)
 
 
 def no_topology(snapshot: Snapshot) -> str:

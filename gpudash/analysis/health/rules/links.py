@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
-from gpudash.analysis.link_warnings import missing_p2p, nvlinks_down
+from gpudash.analysis.nvlinks import nvlinks_down
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Topology
 
@@ -170,6 +170,8 @@ class MissingP2PCheck:
     def _symptoms(self, context: RuleContext) -> Iterator[Symptom]:
         gpus = {gpu.index: gpu for gpu in context.gpus}
         # Imported here: few hosts need it, and every start would pay for it.
+        from gpudash.analysis.link_warnings import missing_p2p
+
         for missing in missing_p2p(context.snapshot):
             yield Symptom(
                 NO_P2P,
