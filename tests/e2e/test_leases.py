@@ -225,8 +225,7 @@ def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[st
         assert blame.search(err)
         assert err.endswith(": not waited for any longer\n")
         _assert_served(environ)
-        # The end of a lock that is no lease is seen at the next look at the driver.
-        job = _waiting(environ, "-n", "2", timing=TIMING._replace(retry=0))
+        job = _waiting(environ, "-n", "2", timing=TIMING._replace(retry=3600))
         holder.communicate("")
     assert _line(job).count("GPU-") == 2
     _end(job)

@@ -226,8 +226,9 @@ class Queue:
         """Return why devices are left to others who wait, by UUID, as the locks are now."""
         leases = self._table.sample(self._devices, (), frozenset())
         self._now = replace(self._now, leases=leases)
-        leased = {lease.uuid for lease in leases}
-        free = {gpu_number(each) for each in self._devices if each.uuid not in leased}
+        locked = blocked(self._now, self._table)
+        held = {lease.uuid for lease in leases} | locked.keys()
+        free = {gpu_number(each) for each in self._devices if each.uuid not in held}
         at = time.monotonic()
         self._free_since = {gpu: self._free_since.get(gpu, at) for gpu in free}
         self.ahead = [
@@ -235,7 +236,6 @@ class Queue:
             for each in tickets(self._table.listed)
             if each < self._ticket and each.gpus & self._ticket.gpus
         ]
-        locked = blocked(self._now, self._table)
         if sum(each.uuid not in locked for each in self._devices) >= self._request.count:
             self._blocked_since = None
         elif self._blocked_since is None:
