@@ -170,7 +170,7 @@ def _processes(
 ) -> list[Line]:
     rows = process_rows(snapshot) if chosen is None else chosen
     if not rows and snapshot.processes:
-        return [[("No process fits", "plain")]]
+        return [[("No process matches the filter", "plain")]]
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
     rows = [in_ascii(row) for row in rows] if ascii else rows

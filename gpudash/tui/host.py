@@ -167,7 +167,7 @@ class HostPage(Page):
             self.show_message(f"there is no {what} to copy")
         else:
             self.app.copy_to_clipboard(text)
-            self.show_message(f"copied the {what}, if the terminal allows it (OSC 52): {text}")
+            self.show_message(f"{what} sent to the clipboard (OSC 52): {text}")
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""

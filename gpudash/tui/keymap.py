@@ -63,7 +63,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "f12",
         "F12",
         "app.save_settings",
-        "save what keys changed as settings",
+        "save this arrangement as the default",
         words="keep preferences config order panels",
     ),
     Key(
@@ -148,7 +148,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "X",
         "X",
         "release",
-        "release the GPUs, for a reset, or take them back",
+        "detach from the driver (for a GPU reset), or reattach",
         only="live",
     ),
     Key("driver.wake", "W", "W", "wake", "read GPUs that are left alone on battery", only="live"),

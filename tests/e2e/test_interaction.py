@@ -47,7 +47,7 @@ def test_mouse_sorts_selects_opens_and_presses_the_footer() -> None:
         terminal.click_on("PID")
         terminal.wait_for("▼PID")
         terminal.click_on("filter")
-        terminal.wait_for("Enter keep")
+        terminal.wait_for("Enter apply")
         terminal.send("escape")
         terminal.wait_for("quit")
         terminal.settle()

@@ -54,7 +54,7 @@ def ask(terminal: Terminal) -> None:
 
 def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) -> None:
     dialogs = {
-        "/": ("take back", "q quit"),
+        "/": ("discard", "q quit"),
         "h": ("close", "q quit"),
         "s": ("type to find", "q quit"),
         ":": ("type to find", "q quit"),

@@ -104,4 +104,4 @@ async def test_marks_on_gpus_count_behind_the_list() -> None:
         await pilot.pause()
         assert app.screen.is_modal
         assert any(line.startswith("  20 ") for line in screen_lines(app))
-        assert "No process fits" in text_of(app)
+        assert "No process matches the filter" in text_of(app)

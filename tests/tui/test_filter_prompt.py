@@ -40,7 +40,7 @@ async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
         lines = screen_lines(app)
         assert "/ user:bob" in lines[-2]
         assert "10 of 20" in lines[-2]
-        assert "Enter keep" in lines[-1]
+        assert "Enter apply" in lines[-1]
         await pilot.press("enter")
         await pilot.pause()
         await pilot.pause()
@@ -191,7 +191,7 @@ async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() 
             await pilot.press("backspace")
         await pilot.pause()
         assert screen_lines(app)[-2].startswith(" / ")
-        assert "Enter keep" in screen_lines(app)[-1]
+        assert "Enter apply" in screen_lines(app)[-1]
 
 
 @pytest.mark.parametrize(("before", "bad"), [("", "pid:abc"), (f"{'x' * 40} ", "gpu:all")])
@@ -248,6 +248,6 @@ async def test_a_filter_that_nothing_fits_names_the_way_back(
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
         await pilot.pause()
-        assert f"No process fits; {shown} shows all" in screen_lines(app)[-1]
+        assert f"No process matches the filter; {shown} shows all" in screen_lines(app)[-1]
         await pilot.press("f7" if keys else "escape")
         assert len(pids(app)) == 20

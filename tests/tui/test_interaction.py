@@ -295,7 +295,7 @@ async def test_copies_through_the_terminal(key: str, copied: str) -> None:
         await pilot.pause()
         sent = driver.take()
         assert f"\x1b]52;c;{base64.b64encode(copied.encode()).decode()}\x07" in sent
-        assert "copied the" in screen_lines(app)[-1]
+        assert "sent to the clipboard" in screen_lines(app)[-1]
 
 
 async def test_there_may_be_nothing_to_copy_tag_or_open() -> None:

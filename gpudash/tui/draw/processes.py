@@ -47,7 +47,7 @@ def share(listing: Listing) -> str:
     return f"{listing.matching} of {len(listing.everything)}"
 
 
-NOTHING_FITS = "No process fits"
+NOTHING_FITS = "No process matches the filter"
 
 _MAX_POSITION = 27
 """Cells that are made free for what part is shown, where it does not stand beside the headings."""

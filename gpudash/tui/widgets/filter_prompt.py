@@ -123,7 +123,7 @@ class FilteredProcesses:
         if not listing.filter.clauses or listing.matching or not listing.everything:
             return ""
         key = shown_key(self._dashboard.keys, "filter.clear")
-        return self.hint or f"No process fits; {key} shows all"
+        return self.hint or f"No process matches the filter; {key} shows all"
 
     def begin(self) -> None:
         """Note the filter in force and the process under the cursor."""
@@ -280,7 +280,7 @@ class FilterPrompt(Vertical):
         if hint:
             parts = fold(hint, max(1, cells - 2))[:_MAX_COMPLAINT]
             return [[Segment(f" {part}", theme.notice)] for part in parts]
-        keys = [("Enter", "keep"), ("Esc", "take back")]
+        keys = [("Enter", "apply"), ("Esc", "discard")]
         return [advice(keys + [(each, "") for each in self._filtered.examples], theme, cells)]
 
 

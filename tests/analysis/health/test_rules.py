@@ -190,7 +190,7 @@ def test_gpus_in_the_same_trouble_share_a_sentence() -> None:
     capped = {"clocks_event_reasons": ("sw-power-cap",)}
     devices = tuple(make_device(index=i, **(capped if i != 2 else {})) for i in range(5))
     finding = found(host(devices=devices), "power-capped")
-    assert finding.sentence == "GPU 0-1,3-4 are held back by their power limits of 700W"
+    assert finding.sentence == "GPU 0-1,3-4 are at their 700 W power limits"
     assert finding.indices == (0, 1, 3, 4)
     assert {proof.of for proof in finding.evidence} == {"GPU 0", "GPU 1", "GPU 3", "GPU 4"}
 
@@ -210,7 +210,7 @@ def test_evidence_carries_names_values_and_units() -> None:
             {"default_power_limit_mw": 800_000},
             "If that is not intended: sudo nvidia-smi -i 0 -pl 800",
         ),
-        ({"power_limit_mw": 800_000}, "It is set to 800W: the board, the server or a battery"),
+        ({"power_limit_mw": 800_000}, "It is set to 800 W: the board, the server or a battery"),
         ({"sm_clock_mhz": 300}, "see its power cables and supply"),
     ],
 )

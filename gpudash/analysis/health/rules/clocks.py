@@ -37,7 +37,7 @@ HARDWARE_SLOWDOWN = rule(
 THERMAL_SOFTWARE = rule(
     140,
     "thermal-slowdown-software",
-    "slowed down for being too warm",
+    "thermally throttled",
     status=states.HOT,
     appears_after_seconds=2.5,
     goes_after_seconds=10,
@@ -125,8 +125,8 @@ _LAPTOP = re.compile(r"laptop|max-q design|\bmx\d|\d{3}mx?\b", re.IGNORECASE)
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
     "warn",
-    ("is slowed down for being too warm", "are slowed down for being too warm"),
-    "Check fans, dust and the air in front of the host; its memory may be the warm part.",
+    ("is thermally throttled", "are thermally throttled"),
+    "Check fans, dust and the air in front of the host; the memory may be what is overheating.",
 )
 _LOAD_PERCENT = 50
 _DEEPEST_LOADED_STATE = 2
@@ -230,8 +230,8 @@ def _capped(gpu: Device, of: str) -> Symptom:
     lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal
     is_costly = _is_below(gpu, _SLOW_CLOCK)
     crawls = _is_loaded(gpu) and _is_below(gpu, _CRAWLING_CLOCK)
-    behind = "" if limit is None else f" of {watts(limit)}"
-    behind += f", lowered from {watts(normal)}" if lowered else ""
+    size = "" if limit is None else f"{_watts(limit)} "
+    behind = f", lowered from {_watts(normal)}" if lowered else ""
     advice = "Normal under full load; only a higher limit would make it faster."
     if lowered:
         advice = f"If that is not intended: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
@@ -241,7 +241,7 @@ def _capped(gpu: Device, of: str) -> Symptom:
             "cables and supply, and gpudash -q -d POWER,PERFORMANCE"
         )
     elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
-        advice = f"It is set to {watts(wanted)}: the board, the server or a battery allows less."
+        advice = f"It is set to {_watts(wanted)}: the board, the server or a battery allows less."
     evidence = proof(
         of,
         gpu,
@@ -252,11 +252,16 @@ def _capped(gpu: Device, of: str) -> Symptom:
         "throttled_sw_power_cap_percent",
     )
     fact = (
-        f"is held back by its power limit{behind}",
-        f"are held back by their power limits{behind}",
+        f"is at its {size}power limit{behind}",
+        f"are at their {size}power limits{behind}",
     )
     level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
     return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _watts(milliwatts: float | None) -> str:
+    """Return a power in a sentence: `700 W`."""
+    return watts(milliwatts).replace("W", " W")
 
 
 def _is_loaded(gpu: Device) -> bool:
