@@ -78,6 +78,10 @@ _MANY = "+"
 Glyph = tuple[str, Style]
 
 
+def _degrees(value: float | None) -> float | None:
+    return None if value is None else (value - _COLD) / (_HOT - _COLD)
+
+
 class Painting(NamedTuple):
     """One of the ways in which cells are painted."""
 
@@ -85,19 +89,53 @@ class Painting(NamedTuple):
     title: str
     help: str
     """What blocks and letters mean, beside those of states."""
+    of_host: Callable[[HostRow], float | None] = lambda _row: None
+    """The height of a host, from 0 to 1; None where it is not known, or letters are drawn."""
+    of_device: Callable[[FleetHost, FleetDevice], float | None] = lambda _host, _device: None
+    """The same of a GPU."""
 
 
 PAINTINGS = (
-    Painting("utilization", "utilization", "height: mean"),
+    Painting(
+        "utilization",
+        "utilization",
+        "height: mean",
+        lambda row: ratio(row.utilization, 100),
+        lambda _, device: ratio(device.gpu_utilization_percent, 100),
+    ),
     Painting("held", HELD.word, "number of GPUs held idle"),
     Painting("free", "free", "number of free GPUs"),
-    Painting("memory", "memory", "height: in use"),
-    Painting("power", "power", "height: of its limit"),
-    Painting("temperature", "temperature", "height: hottest, 30 to 90 C"),
+    Painting(
+        "memory",
+        "memory",
+        "height: in use",
+        lambda row: ratio(row.memory_used_bytes, row.memory_total_bytes),
+        lambda _, device: ratio(device.memory_used_bytes, device.memory_total_bytes),
+    ),
+    Painting(
+        "power",
+        "power",
+        "height: of its limit",
+        lambda row: ratio(row.power_mw, row.limit_mw),
+        lambda _, device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
+    ),
+    Painting(
+        "temperature",
+        "temperature",
+        "height: hottest, 30 to 90 C",
+        lambda row: _degrees(row.temperature),
+        lambda _, device: _degrees(device.temperature_celsius),
+    ),
     Painting("xid", "XID errors", "x a recent XID error"),
     Painting("driver", "driver", ""),
     Painting("owner", "owner", ""),
-    Painting("age", "age", "height: age, up to 2 minutes"),
+    Painting(
+        "age",
+        "age",
+        "height: age, up to 2 minutes",
+        lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
+        lambda host, device: ratio(age_of(host, device), _OLD_SECONDS),
+    ),
 )
 """In the order in which a key goes through them."""
 
@@ -122,8 +160,6 @@ class Painter:
             self._name(
                 Counter(u for row in rows if row.is_known for d in row.devices for u in d.users)
             )
-        self._value: Callable[[HostRow], float | None] = _VALUES.get(painting.key, _utilization)
-        self._device_value = _DEVICE_VALUES.get(painting.key, _device_utilization)
 
     def line(self, cells: Sequence[Cell | None]) -> Line:
         """Return a run of cells; neighbours of one style are one segment."""
@@ -231,7 +267,7 @@ class Painter:
             is_enough = held > 0 and self._theme.warn.color is None
             if is_enough or 2 * held >= sum(len(row.devices) for row in rows) > 0:
                 return self._state(HELD)
-        known = [value for row in rows if (value := self._value(row)) is not None]
+        known = [value for row in rows if (value := self._painting.of_host(row)) is not None]
         mean = sum(known) / len(known) if known else None
         if mean is None and key == "utilization" and any(row.count(IN_USE) for row in rows):
             return self._letter(_IN_USE, IN_USE.word, self._theme.base)
@@ -281,7 +317,7 @@ class Painter:
                 return self._state(state)
             if state in (IN_USE, BUSY) and device.gpu_utilization_percent is None:
                 return self._letter(_IN_USE, state.word, self._theme.base)
-        return self._block(self._device_value(row.host, device))
+        return self._block(self._painting.of_device(row.host, device))
 
     def _state(self, state: State) -> Glyph:
         letter = _LETTERS.get(state, "?")
@@ -333,29 +369,3 @@ def _rank(letter: str) -> int:
     """Return where a letter stands in the legend: the worst first."""
     found = _LEGEND.find(letter)
     return len(_LEGEND) if found < 0 else found
-
-
-def _degrees(value: float | None) -> float | None:
-    return None if value is None else (value - _COLD) / (_HOT - _COLD)
-
-
-def _utilization(row: HostRow) -> float | None:
-    return ratio(row.utilization, 100)
-
-
-def _device_utilization(_host: FleetHost, device: FleetDevice) -> float | None:
-    return ratio(device.gpu_utilization_percent, 100)
-
-
-_VALUES: dict[str, Callable[[HostRow], float | None]] = {
-    "memory": lambda row: ratio(row.memory_used_bytes, row.memory_total_bytes),
-    "power": lambda row: ratio(row.power_mw, row.limit_mw),
-    "temperature": lambda row: _degrees(row.temperature),
-    "age": lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
-}
-_DEVICE_VALUES: dict[str, Callable[[FleetHost, FleetDevice], float | None]] = {
-    "memory": lambda _, device: ratio(device.memory_used_bytes, device.memory_total_bytes),
-    "power": lambda _, device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
-    "temperature": lambda _, device: _degrees(device.temperature_celsius),
-    "age": lambda host, device: ratio(age_of(host, device), _OLD_SECONDS),
-}
