@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.prometheus.dialects import FIELDS
 from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
 
 NOW = 1_800_000_000.0
@@ -27,6 +28,12 @@ def test_fits_the_document() -> None:
         taken_at=datetime.fromtimestamp(NOW, timezone.utc), hosts=reading.hosts, jobs=reading.jobs
     )
     assert decode(encode(snapshot)) == snapshot
+
+
+def test_every_number_that_is_known_of_a_gpu_is_simulated() -> None:
+    devices = [device for host in demo().read().hosts for device in host.devices]
+    silent = {name for name in FIELDS if all(getattr(each, name) is None for each in devices)}
+    assert silent == set()
 
 
 def test_no_two_devices_of_a_host_have_one_label() -> None:

@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from gpudash.collect.nvml.calls import FIELD_VALUES, LONG_SECONDS, POLL_GROUPS, NvmlCall
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_fields
 from tests.collect.nvml.tampering import Machine
 
 
@@ -84,6 +84,14 @@ def declared() -> list[NvmlCall]:
 
 def test_every_call_is_one_of_nvmls() -> None:
     assert [call.name for call in declared() if not hasattr(pynvml, call.name)] == []
+
+
+def test_every_source_that_a_field_names_is_one_of_nvmls() -> None:
+    named = {
+        name for each in device_fields().values() if each.nvml for name in each.nvml.split(", ")
+    }
+    # Of what gpudash calls with a structure of a later version, pynvml has the first name.
+    assert {name for name in named if not hasattr(pynvml, name.removesuffix("_v2"))} == set()
 
 
 def test_every_call_and_field_value_fills_fields_of_a_device() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pynvml
 import pytest
 
 from gpudash.collect.simulated import SimulatedHost
+from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS
 from gpudash.collect.simulated.gpu import REASON_POWER_CAP, REASON_THERMAL
 
 NOW = 1_760_000_000.0
@@ -52,6 +54,10 @@ def test_handle_is_dead_after_a_new_initialization():
 def test_call_that_is_not_reported_is_not_supported(name):
     library = library_of("single")
     assert code_of(library, name, library.nvmlDeviceGetHandleByIndex(0)) == NOT_SUPPORTED
+
+
+def test_every_call_that_is_simulated_is_one_of_nvmls():
+    assert [name for name in (*GPU_CALLS, *INSTANCE_CALLS) if not hasattr(pynvml, name)] == []
 
 
 def test_name_that_is_no_call_is_no_attribute():
