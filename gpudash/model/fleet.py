@@ -266,21 +266,23 @@ class HostWords(Struct, frozen=True):
     sentence: str
     """Behind its name: `does not answer`."""
     level: Level
+    letter: str = ""
+    """On the map, unlike any other; empty for one that is drawn by its value."""
 
 
 # fmt: off
 HOST_STATES: dict[HostState, HostWords] = {
     "ok": HostWords("ok", "answers", "ok"),
-    "stale": HostWords("STALE", "has sent nothing new for some time", "warn"),
-    "lost-contact": HostWords("LOST CONTACT", "no longer answers", "critical"),
-    "connecting": HostWords("connecting", "has not answered yet", "unknown"),
-    "down": HostWords("DOWN", "cannot be reached", "critical"),
-    "auth": HostWords("AUTH", "refuses the login", "critical"),
-    "host-key": HostWords("HOST KEY", "has an unknown or changed host key", "critical"),
-    "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn"),
-    "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn"),
-    "no-gpus": HostWords("NO GPUS", "has no GPUs, or none that can be read", "warn"),
-    "garbled": HostWords("GARBLED", "answers with something else", "critical"),
+    "stale": HostWords("STALE", "has sent nothing new for some time", "warn", "S"),
+    "lost-contact": HostWords("LOST CONTACT", "no longer answers", "critical", "L"),
+    "connecting": HostWords("connecting", "has not answered yet", "unknown", "C"),
+    "down": HostWords("DOWN", "cannot be reached", "critical", "D"),
+    "auth": HostWords("AUTH", "refuses the login", "critical", "A"),
+    "host-key": HostWords("HOST KEY", "has an unknown or changed host key", "critical", "K"),
+    "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn", "P"),
+    "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn", "G"),
+    "no-gpus": HostWords("NO GPUS", "has no GPUs, or none that can be read", "warn", "E"),
+    "garbled": HostWords("GARBLED", "answers with something else", "critical", "B"),
 }
 # fmt: on
 """Every state of a host, with the words for it."""

@@ -37,44 +37,47 @@ class State(Struct, frozen=True, eq=False):
     """Whether it is the reason why a device is not read: a `Device.state` other than ok."""
     reason: str = ""
     """Why a device without a fault is not read."""
+    letter: str = ""
+    """On the map of many hosts, unlike any other; empty for what is drawn by its value."""
 
 
 # In the order of the header: what needs a person comes first.
 # fmt: off
 STATES: tuple[State, ...] = (
     LOST := State("lost", "LOST", "fell off the bus", "fell off the bus", "critical",
-                  is_problem=True, is_unreadable=True),
+                  is_problem=True, is_unreadable=True, letter="X"),
     NOT_ANSWERING := State("not-answering", "NO ANSWER", "does not answer", "do not answer",
-                           "critical", is_problem=True, is_unreadable=True),
+                           "critical", is_problem=True, is_unreadable=True, letter="N"),
     RESET_REQUIRED := State("reset-required", "RESET", "needs a reset", "need a reset", "critical",
-                            is_problem=True, is_unreadable=True),
+                            is_problem=True, is_unreadable=True, letter="R"),
     FAILED := State("failed", "FAILED", "cannot be read", "cannot be read", "critical",
-                    is_problem=True, is_unreadable=True),
+                    is_problem=True, is_unreadable=True, letter="F"),
     UNUSABLE := State("unusable", "unusable", "is unfit for jobs", "are unfit for jobs", "warn",
-                      is_problem=True),
+                      is_problem=True, letter="U"),
     HOT := State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
-                 is_problem=True),
+                 is_problem=True, letter="T"),
     BUSY := State("busy", "busy", "is computing", "are computing", "ok"),
     HELD := State("held-idle", "held idle", "is held and not used", "are held and not used",
-                  "warn"),
+                  "warn", letter="h"),
     IN_USE := State("in-use", "in use", "is allocated, not computing now",
                     "are allocated, not computing now", "ok"),
     LEASED := State("leased", "leased", "is leased and not used yet", "are leased and not used yet",
-                    "ok"),
+                    "ok", letter="l"),
     DIVIDED := State("divided", "divided", "is divided into MIG instances",
                      "are divided into MIG instances", "ok"),
     NO_INSTANCES := State("mig-empty", "MIG empty",
                           "is in MIG mode without instances, where nothing can run",
-                          "are in MIG mode without instances, where nothing can run", "ok"),
+                          "are in MIG mode without instances, where nothing can run", "ok",
+                          letter="m"),
     FREE := State("free", "free", "is not used by anyone", "are not used by anyone", "ok",
                   is_free=True),
     UNKNOWN := State("unknown", "unknown", "does not report whether it is used",
-                     "do not report whether they are used", "unknown"),
+                     "do not report whether they are used", "unknown", letter="?"),
     RESTING := State("resting", "resting", "is left alone to fall asleep",
                      "are left alone to fall asleep", "unknown", is_unreadable=True,
-                     reason="left alone so that it can fall asleep"),
+                     reason="left alone so that it can fall asleep", letter="z"),
     ASLEEP := State("asleep", "asleep", "is asleep", "are asleep", "unknown", is_unreadable=True,
-                    reason="powered down, not woken to be read"),
+                    reason="powered down, not woken to be read", letter="z"),
 )
 # fmt: on
 """Every state, in the order in which the header counts them."""

@@ -11,24 +11,15 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, age_of, is_whole_and_free, ratio
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, HostState
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
 from gpudash.model.state import (
-    ASLEEP,
     BUSY,
     DIVIDED,
-    FAILED,
     FREE,
     HELD,
-    HOT,
     IN_USE,
     LEASED,
-    LOST,
-    NO_INSTANCES,
-    NOT_ANSWERING,
-    RESET_REQUIRED,
-    RESTING,
     UNKNOWN,
-    UNUSABLE,
     State,
     state_of,
 )
@@ -36,33 +27,6 @@ from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.theme import Theme
 
-_HOST_LETTERS: dict[HostState, str] = {
-    "stale": "S",
-    "lost-contact": "L",
-    "connecting": "C",
-    "down": "D",
-    "auth": "A",
-    "host-key": "K",
-    "no-access": "P",
-    "no-gpudash": "G",
-    "no-gpus": "E",
-    "garbled": "B",
-}
-_LETTERS: dict[State, str] = {
-    LOST: "X",
-    NOT_ANSWERING: "N",
-    RESET_REQUIRED: "R",
-    FAILED: "F",
-    UNUSABLE: "U",
-    HOT: "T",
-    HELD: "h",
-    LEASED: "l",
-    NO_INSTANCES: "m",
-    RESTING: "z",
-    ASLEEP: "z",
-    UNKNOWN: "?",
-}
-"""Of the states; those that compute are drawn by their value."""
 _OF_PARTS = (BUSY, IN_USE, HELD, LEASED, FREE)
 """What a divided GPU is painted as: the first of these that one of its instances does."""
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
@@ -70,7 +34,7 @@ _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
 _IN_USE = "u"
 """Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
-_LEGEND = "XNRFMDLAKBTPGSEh?·.lmzCu"
+_LEGEND = "XNRFMDLAKBUTPGSEh?·.lmzCu"
 """Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
@@ -227,7 +191,7 @@ class Painter:
         if state == "ok":
             return None
         words = HOST_STATES[state]
-        return self._letter(_HOST_LETTERS[state], words.word, self._theme.level(words.level))
+        return self._letter(words.letter, words.word, self._theme.level(words.level))
 
     def _of_instances(self, row: HostRow) -> Glyph | None:
         """Return how a host is painted of which a filter leaves MIG instances alone, else None."""
@@ -313,15 +277,14 @@ class Painter:
         if key == "utilization":
             if state is FREE:
                 return self._letter(self._free, state.word, self._theme.ok)
-            if state in _LETTERS:
+            if state.letter:
                 return self._state(state)
             if state in (IN_USE, BUSY) and device.gpu_utilization_percent is None:
                 return self._letter(_IN_USE, state.word, self._theme.base)
         return self._block(self._painting.of_device(row.host, device))
 
     def _state(self, state: State) -> Glyph:
-        letter = _LETTERS.get(state, "?")
-        return self._letter(letter, state.word, self._theme.level(state.level))
+        return self._letter(state.letter, state.word, self._theme.level(state.level))
 
     def _number(self, count: int) -> Glyph:
         if not count:

@@ -27,6 +27,7 @@ def letters(*statuses: str) -> set[str]:
 def test_states_that_need_a_person_have_letters_of_their_own() -> None:
     words = [state.id for state in STATES if state.is_problem]
     assert len(letters(*words)) == len(words)
+    assert all(map(str.isupper, letters(*words)))
     assert not letters(*words) & letters("busy", "free", "held-idle", "unknown")
 
 
