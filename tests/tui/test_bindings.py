@@ -7,7 +7,7 @@ from textual.keys import _character_to_key
 from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
-from gpudash.tui.fleet.page import page_class
+from gpudash.tui.fleet.page import FleetPage, page_class
 from gpudash.tui.host import view_class
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 from gpudash.tui.overview import Overview
@@ -46,6 +46,11 @@ def test_every_key_of_a_page_has_its_action(page: type, keys: tuple[Key, ...]) -
     for key in keys:
         of_app, _, name = key.action.partition("(")[0].rpartition(".")
         assert hasattr(GpudashApp if of_app else page, f"action_{name}"), key.id
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_of_many_hosts_draws_its_lines(path: str) -> None:
+    assert page_class(path).lines is not FleetPage.lines
 
 
 def test_a_remapped_key_is_shown_as_it_is_typed() -> None:

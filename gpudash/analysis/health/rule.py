@@ -103,6 +103,9 @@ class Registry(Generic[ContextT]):
         declared = Rule(rank, id, help, status, appears_after_seconds, goes_after_seconds)
         if id in self.rules:
             raise ValueError(f"two rules are called {id}")
+        for other in self.rules.values():
+            if other.rank == rank:
+                raise ValueError(f"{id} has the rank of {other.id}: {rank}")
         self.rules[id] = declared
         return declared
 

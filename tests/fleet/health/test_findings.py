@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from inspect import isgeneratorfunction
 
 import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.demo import DemoSource
-from gpudash.fleet.health import RULES
+from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
@@ -221,8 +222,14 @@ def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None
     assert sorted(each.held_seconds or 0 for each in found) == [60.0, 120.0]
 
 
-def test_no_two_rules_have_the_same_rank() -> None:
-    assert len({rule.rank for rule in RULES}) == len(RULES)
+def test_every_check_that_is_written_examines_the_hosts() -> None:
+    written = {
+        each
+        for family in FAMILIES
+        for name, each in vars(family).items()
+        if isgeneratorfunction(each) and not name.startswith("_")
+    }
+    assert written == set(checks())
 
 
 @pytest.mark.parametrize(
