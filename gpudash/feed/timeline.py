@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, Protocol
@@ -23,6 +24,8 @@ _STEP = timedelta(minutes=1)
 """How far apart instants are that are asked for."""
 _SAME_SECONDS = 1.0
 """How far from an instant that was asked for its sample may be."""
+_MAX_LATE = 64
+"""How many instants may have been asked for whose samples are on their way."""
 _ROUNDING_SECONDS = 0.001
 """What an instant may be off by once it was on another clock."""
 
@@ -80,6 +83,7 @@ class Timeline(Generic[D]):
         self.asked: datetime | None = None
         """The same where it is older than what is kept, and has to be asked for."""
         self._feed, self._kept, self._show, self._clock = feed, kept, show, clock
+        self._asked_lately: deque[datetime] = deque(maxlen=_MAX_LATE)
         self._is_paused = False
         self._is_waiting = False
         """Whether the sample of the instant was asked for, and has not arrived."""
@@ -144,11 +148,11 @@ class Timeline(Generic[D]):
             taken_at = each.snapshot.taken_at
             if self.asked is not None:
                 # What was on its way when another instant was asked for is not that.
-                if abs((taken_at - self.asked).total_seconds()) < _SAME_SECONDS:
+                if _is_same(taken_at, self.asked):
                     self.moment, self._is_waiting = self._instant(taken_at), False
                     self._show(each.snapshot)
-            elif not self.reaches_back or taken_at >= self._kept.latest.taken_at:
-                # One that is older was asked for, and comes late.
+            elif taken_at >= self._kept.latest.taken_at or not self._was_asked_for(taken_at):
+                # Any other that is older is the present of a clock that was set back.
                 self._kept.push(each.snapshot, each.line)
                 self._arrived_at, self._is_waiting = self._clock(), False
         if self.is_live and self._kept.latest is not before:
@@ -230,8 +234,14 @@ class Timeline(Generic[D]):
         """Stay at an instant, or follow the newest again if None."""
         self.moment, self.asked = moment, asked
         self._is_waiting, self._is_paused = asked is not None, is_paused
+        if asked is not None:
+            self._asked_lately.append(asked)
         if moment is not None:
             self._kept.freeze_last_row()
+
+    def _was_asked_for(self, taken_at: datetime) -> bool:
+        """Whether a sample is of an instant that is not wanted any more, and comes late."""
+        return any(_is_same(taken_at, each) for each in self._asked_lately)
 
     @property
     def _now(self) -> float:
@@ -246,6 +256,10 @@ class Timeline(Generic[D]):
     def _instant(self, moment: datetime) -> float:
         """Return an instant on that clock."""
         return self._kept.now + (moment - self._kept.latest.taken_at).total_seconds()
+
+
+def _is_same(taken_at: datetime, asked: datetime) -> bool:
+    return abs((taken_at - asked).total_seconds()) < _SAME_SECONDS
 
 
 def _nearest(seconds: float) -> str:

@@ -189,8 +189,9 @@ def test_the_present_goes_on_while_another_instant_is_shown() -> None:
     assert on.timeline.is_live
 
 
-def test_a_clock_that_is_set_back_does_not_stop_the_present() -> None:
-    on = of_fleet_without_past(0, 10)
+@pytest.mark.parametrize("kind", [of_fleet, of_fleet_without_past])
+def test_a_clock_that_is_set_back_does_not_stop_the_present(kind: Kind) -> None:
+    on = kind(0, 10)
     on.give(-3600, -3590)
     assert on.seen == [-3600, -3590]
     on.timeline.step(-1)
