@@ -172,11 +172,6 @@ class Child:
         self._errors = b""
 
     @property
-    def last_error(self) -> SafeText | None:
-        """The last line that it wrote to stderr, None if there is none."""
-        return self.errors[-1] if self.errors else None
-
-    @property
     def errors(self) -> list[SafeText]:
         """The last lines that it wrote to stderr, without empty ones."""
         lines = [line.strip() for line in self._errors.splitlines() if line.strip()]
