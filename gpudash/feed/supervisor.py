@@ -262,7 +262,7 @@ class Output(LineSupervisor):
 
     def _take(self, lines: Sequence[bytes]) -> None:
         self.lines += lines
-        self._size += sum(map(len, lines))
+        self._size += sum(map(len, lines)) + len(lines)
 
 
 class Supervisor(LineSupervisor, Generic[D]):
@@ -303,7 +303,7 @@ class Supervisor(LineSupervisor, Generic[D]):
         self._decode, self._encode = decode, encode
         self._request = b""
         self._handover: dict[str, str] = {}
-        self._began_at, self._hung_factor = clock(), 1
+        self._began_at, self._hung_factor = clock(), 1.0
 
     @property
     def age(self) -> float:
@@ -397,7 +397,7 @@ class Supervisor(LineSupervisor, Generic[D]):
         self.latest, self.latest_line = snapshot, line
         self.failure = self.exit_status = None
         self.is_restarting = False
-        self._hung_factor, self._attempts = 1, 0
+        self._hung_factor, self._attempts = 1.0, 0
         return Received(snapshot, line)
 
     def _bury(self, end: End) -> None:

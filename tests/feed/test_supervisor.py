@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.feed.supervisor import CollectorError, Limits, Output, Supervisor
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received, decode, encode
 from tests.factories import make_snapshot
@@ -96,6 +96,17 @@ def test_each_hung_collector_is_given_more_time(collectors: Collectors, clock: C
         assert "no answer for" in str(supervisor.failure)
 
 
+@pytest.mark.sweep
+def test_a_driver_that_hangs_for_days_is_asked_again_and_again(clock: Clock) -> None:
+    argv = ["/bin/sh", "-c", "read line; read line"]
+    with closing(Supervisor(argv, 1.0, decode, limits=LIMITS, clock=clock)) as it:
+        it.start()
+        for _ in range(1100):
+            clock.now += LIMITS.max_hung
+            it.advance()
+        assert it.hung_after == LIMITS.max_hung
+
+
 def test_a_sample_is_the_end_of_all_trouble(collectors: Collectors, clock: Clock) -> None:
     supervisor = collectors.start(
         "sys.stdin.readline(); print(LINE, flush=True); time.sleep(60)", clock
@@ -135,3 +146,13 @@ def test_a_brief_snapshot_gives_way_to_the_first_whole_one(
     assert [sample.snapshot.brief for sample in samples] == [False]
     assert supervisor.preview is None
     assert supervisor.latest is samples[-1].snapshot
+
+
+def test_empty_lines_are_output_too() -> None:
+    command = ["sh", "-c", "yes '' | head -c 70000"]
+    with closing(Output(command, 60.0, max_bytes=1 << 16)) as output:
+        output.start()
+        while output.is_running:
+            output.wait(60.0)
+            output.advance()
+        assert output.failure == "more than 0 MiB"
