@@ -87,6 +87,8 @@ class Timeline(Generic[D]):
         self._is_paused = False
         self._is_waiting = False
         """Whether the sample of the instant was asked for, and has not arrived."""
+        self._is_behind = False
+        """Whether another instant was asked for since the newest sample, and none came of now."""
         self._arrived_at = 0.0
         """When the newest sample was kept."""
 
@@ -120,7 +122,7 @@ class Timeline(Generic[D]):
     def mark(self) -> str:
         """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
         if self.moment is None:
-            return "ASKING FOR NOW" if self._is_waiting else ""
+            return "ASKING FOR NOW" if self._is_behind else ""
         past = self._now - self.moment
         if self._is_paused or past <= 0:
             return "PAUSED"
@@ -154,7 +156,7 @@ class Timeline(Generic[D]):
             elif taken_at >= self._kept.latest.taken_at or not self._was_asked_for(taken_at):
                 # Any other that is older is the present of a clock that was set back.
                 self._kept.push(each.snapshot, each.line)
-                self._arrived_at, self._is_waiting = self._clock(), False
+                self._arrived_at, self._is_behind = self._clock(), False
         if self.is_live and self._kept.latest is not before:
             self._show(self._kept.latest)
 
@@ -175,10 +177,7 @@ class Timeline(Generic[D]):
 
     def go_live(self) -> None:
         """Show the newest again, and each that arrives."""
-        # None came while another instant was asked for.
-        is_waiting = self.asked is not None
         self._stand(None)
-        self._is_waiting = is_waiting
         if self._kept.moments:
             self._show(self._kept.latest)
 
@@ -236,6 +235,7 @@ class Timeline(Generic[D]):
         self._is_waiting, self._is_paused = asked is not None, is_paused
         if asked is not None:
             self._asked_lately.append(asked)
+            self._is_behind = True
         if moment is not None:
             self._kept.freeze_last_row()
 
@@ -245,8 +245,8 @@ class Timeline(Generic[D]):
 
     @property
     def _now(self) -> float:
-        """The present: no sample comes that is of it while another instant is asked for."""
-        waited = 0.0 if self.asked is None else self._clock() - self._arrived_at
+        """The present, of which no sample comes while another instant is asked for."""
+        waited = self._clock() - self._arrived_at if self._is_behind else 0.0
         return self._kept.now + waited
 
     def _date(self, moment: float) -> datetime:

@@ -189,6 +189,19 @@ def test_the_present_goes_on_while_another_instant_is_shown() -> None:
     assert on.timeline.is_live
 
 
+def test_a_present_that_was_missed_is_marked_after_what_was_kept_too() -> None:
+    on = of_fleet(0, 10)
+    on.timeline.go_to(on.at(-3590))
+    on.give(-3590)
+    on.feed.clock += 600
+    on.timeline.go_to(on.at(10))
+    assert (on.timeline.mark, on.seen[-1]) == ("10m00s AGO", 10)
+    on.timeline.go_live()
+    assert (on.timeline.mark, on.seen[-1]) == ("ASKING FOR NOW", 10)
+    on.give(612)
+    assert (on.timeline.mark, on.seen[-1]) == ("", 612)
+
+
 @pytest.mark.parametrize("kind", [of_fleet, of_fleet_without_past])
 def test_a_clock_that_is_set_back_does_not_stop_the_present(kind: Kind) -> None:
     on = kind(0, 10)
