@@ -175,7 +175,7 @@ class Playback:
         self._submit(lambda: with_past(self.recording, self.recording.at(moment)), self._arrive)
 
     def step(self, count: int, since: datetime) -> None:
-        """Pause `count` samples after, or with a negative count before, the one of an instant."""
+        """Pause `count` samples after the one shown; if negative, before the one of `since`."""
         self.pause()
         if count > 0:
             self._submit(lambda: after(self.recording, self._head, count), self._continue)

@@ -120,7 +120,8 @@ class LineSupervisor:
     @property
     def silence(self) -> float:
         """Seconds since the last document of this child, or since its start."""
-        return self._clock() - max(self.received_at or -inf, self.started_at)
+        since = self.started_at
+        return self._clock() - (since if self.received_at is None else max(self.received_at, since))
 
     @property
     def stale_after(self) -> float:

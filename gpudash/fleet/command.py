@@ -22,7 +22,7 @@ from gpudash.model.text import SafeText, clean
 
 _INTERVAL, _DEADLINE = 60.0, 20.0
 _KEPT_INTERVALS = 3
-"""How long an answer stands while there is no other: jobs end and their GPUs are given on."""
+"""How long an answer stands while there is no other: jobs end, and their GPUs go to others."""
 
 
 class CommandSource(Source):

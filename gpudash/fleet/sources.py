@@ -24,9 +24,9 @@ class SourceKind(NamedTuple):
 
     module: str
     options: Options = _NONE
-    """Those that ask for it; without any it is opened beside the others, and decides itself."""
+    """Those that ask for it; a kind without any is opened with all others, and decides itself."""
     more: Options = _NONE
-    """Those that have an effect beside them."""
+    """Those that only have an effect together with them."""
     variable: str | None = None
     """By which a collector gets the values of its options, as they may be secret."""
     means_many: Callable[[Namespace], bool] = lambda _: True

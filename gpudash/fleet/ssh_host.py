@@ -110,7 +110,7 @@ class SshHost(LineSupervisor):
             self.due, self._attempts = self._clock(), 0
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do: stderr waits for no one."""
+        """Return after how many seconds to `advance`: stderr, too, is read then."""
         if self._ended_at is not None:
             return super().due_in()
         paused = self._paused_until - self._clock()

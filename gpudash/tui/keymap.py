@@ -326,7 +326,7 @@ def _is_of_lists(key: Key) -> bool:
 SCREEN_KEYS = tuple(k for k in OVERVIEW_KEYS if k.group == "Screen" and k.id != "screen.save")
 """Those that every page has."""
 HOST_KEYS = tuple(k for k in OVERVIEW_KEYS if k not in SCREEN_KEYS and not _is_of_lists(k))
-"""Those that every page of one host has beside them."""
+"""Those that every page of one host has besides them."""
 LIST_KEYS = tuple(k for k in OVERVIEW_KEYS if _is_of_lists(k))
 """Those of the overview alone: their effect would not be seen elsewhere."""
 
@@ -525,7 +525,7 @@ CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
 FLEET_PAGE_KEYS = tuple(
     key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS)
 )
-"""Those of every page of many hosts, beside those of all pages."""
+"""Those of every page of many hosts, besides those of all pages."""
 
 SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,

@@ -97,7 +97,7 @@ def _facts(
         yield Statement(describe_process(chosen[0], selection.snapshot, now))
     held = selection.processes(with_tree=with_tree)
     if living and signal.ends and len(held) > 1:
-        yield Statement(f"{describe_memory(held, selection.snapshot)} will be freed")
+        yield Statement(f"{held_memory(held, selection.snapshot)} will be freed")
     if refused:
         reason = next(iter(refused.values())) if len(refused) == 1 else ""
         meant = VERBS[signal.name][1] if signal.name in VERBS else f"sent SIG{signal.name}"
@@ -116,7 +116,7 @@ def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> I
     if selection.trees is None:
         yield Statement("looking for children")
     elif members:
-        held = describe_memory([member.process for member in members], selection.snapshot)
+        held = held_memory([member.process for member in members], selection.snapshot)
         text = f"{children(len(members))} ({held}) will"
         is_passed_on = signal.ends and signal.name != "KILL"
         rest = " if still running soon after" if is_passed_on else ""
@@ -142,7 +142,7 @@ def _processes(
         yield Statement(f"and {len(members) - _MAX_MEMBERS} more")
 
 
-def describe_memory(processes: Iterable[Process], snapshot: Snapshot) -> str:
+def held_memory(processes: Iterable[Process], snapshot: Snapshot) -> str:
     """Return what processes hold together: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
     shares = [share for each in processes for share in each.devices]
     labels = used_gpus(shares, snapshot.devices)
@@ -160,7 +160,7 @@ def describe_process(process: Process, snapshot: Snapshot, now: Snapshot) -> str
     age = age_seconds(process, now)
     started = None if age is None else f"started {duration(age)} ago"
     job = None if process.job is None else process.job.label
-    held = describe_memory((process,), snapshot)
+    held = held_memory((process,), snapshot)
     parts = f"PID {process.pid}", process.username, started, job, held
     return ", ".join(part for part in parts if part)
 

@@ -33,7 +33,9 @@ class KillSelection:
         self.snapshot = snapshot
         """Shows what they hold."""
         self.targets: tuple[Target, ...]
+        """Those that can be signalled."""
         self.refusals: tuple[Refusal, ...]
+        """Why the others cannot."""
         self.targets, self.refusals = pin_all(self.chosen, snapshot.host)
         self._warnings = {each.process.pid: warnings(each) for each in self.targets}
         self._dangers_below: dict[int, tuple[KillWarning, ...]] = {}

@@ -192,7 +192,10 @@ def _listed(heading: Line, entries: Sequence[Line], cells: int, theme: Theme) ->
 
 
 def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Line:
-    """Return what is known of the host under the cursor, the most important first."""
+    """Return what is known of the host under the cursor, the most important first.
+
+    `others` is how many more hosts its cell of the map stands for.
+    """
     if row is None:
         return []
     host = row.host

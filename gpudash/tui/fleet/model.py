@@ -152,7 +152,7 @@ class FleetModel:
     # What the collector is asked for
 
     def ask(self) -> bool:
-        """Ask the collector for what the screen needs beside the present; return if that is new."""
+        """Ask the collector for what is shown besides the present; return whether that is new."""
         request = FleetRequest(at=self.time.asked, charts=self.charts, retries=self.retries)
         if self.feed.collector is None or request == self._asked_last:
             return False

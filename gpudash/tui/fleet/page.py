@@ -41,7 +41,7 @@ class FleetPage(Wheel, Page):
     BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
     subject = "cluster"
     KEYS: ClassVar[tuple[Key, ...]] = ()
-    """The keys of this page beside those of all."""
+    """The keys of this page besides those of every page."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
