@@ -84,11 +84,6 @@ class Member(NamedTuple):
         """Its process ID."""
         return self.target.process.pid
 
-    @property
-    def username(self) -> str | None:
-        """Its owner, None if unknown."""
-        return self.target.process.username
-
 
 class Tree:
     """The process of `root` and its descendants, without gpudash itself and what it started."""

@@ -15,7 +15,7 @@ from gpudash.model.units import Unit
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
-from gpudash.tui.fleet.head import clock
+from gpudash.tui.fleet.head import local_time
 from gpudash.tui.fleet.model import SPANS, FleetModel
 from gpudash.tui.theme import Theme
 
@@ -72,7 +72,7 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
     is_percent = unit is Unit.PERCENT
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
     age = (model.snapshot.taken_at - found.end).total_seconds()
-    now = "now" if model.time.is_live and age <= 2 * found.step_seconds else clock(found.end)
+    now = "now" if model.time.is_live and age <= 2 * found.step_seconds else local_time(found.end)
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
         spread(left, keys, cells, theme.base),

@@ -32,7 +32,7 @@ def header(model: FleetModel, mark: str, cells: int) -> Line:
             cells,
             theme.header,
         )
-    now = clock(snapshot.taken_at, dated=model.time.is_recorded or not model.time.is_live)
+    now = local_time(snapshot.taken_at, dated=model.time.is_recorded or not model.time.is_live)
     right: Line = [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)] if mark else []
     right.append(Segment(now, theme.header))
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
@@ -63,7 +63,7 @@ def _named(text: str, theme: Theme) -> Line:
     return [Segment(name, theme.header_strong), Segment(text[len(name) :], theme.header)]
 
 
-def clock(moment: datetime, *, dated: bool = False) -> str:
+def local_time(moment: datetime, *, dated: bool = False) -> str:
     """Return an instant in local time, with its day if it may be another."""
     return moment.astimezone().strftime("%m-%d %H:%M:%S" if dated else "%H:%M:%S")
 

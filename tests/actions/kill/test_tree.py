@@ -48,7 +48,7 @@ def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:
         assert sorted(member.depth for member in members) == [1, 1, 1, 2]
         (grandchild,) = (member.process for member in members if member.depth == 2)
         assert grandchild.command_line == ("sleep", "600")
-        assert all(member.target.protected and member.username for member in members)
+        assert all(member.target.protected and member.process.username for member in members)
         for member in members:
             member.target.close()
 
