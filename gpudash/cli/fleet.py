@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 
 _ONCE_SECONDS = 30.0
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
-"""For so long after a start or a request, what arrives is printed at once, at most so often."""
+"""Seconds after a start or a request in which what arrives is printed at once, and the least
+between two lines then."""
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
 
 
 def interval(options: argparse.Namespace) -> float:
-    """Return the seconds between two snapshots: a Prometheus has nothing new so soon."""
+    """Return the seconds between two snapshots: more for a Prometheus, which scrapes rarely."""
     if options.interval is not None:
         return float(options.interval)
     return min(kind.interval for kind in SOURCES.values() if kind.is_asked(options))

@@ -88,7 +88,7 @@ class LineSupervisor:
         self.interval = interval
         """Seconds between two documents."""
         self.due = inf
-        """When the next child is to be started; infinity for never by itself."""
+        """When the next child is to be started; infinity if only the caller starts one."""
         self.started_at = clock()
         self.received_at: float | None = None
         """When the last document arrived."""
@@ -221,7 +221,7 @@ def wait(seconds: float, *descriptors: int | None) -> None:
 
 
 class Output(LineSupervisor):
-    """All that a command prints until it ends, in so many seconds and bytes at most."""
+    """All that a command prints until it ends; one that takes too long or prints too much fails."""
 
     def __init__(
         self,

@@ -212,7 +212,7 @@ class Timeline(Generic[D]):
         """Play faster (1) or slower (-1), where samples are played."""
 
     def _go_before(self, samples: int) -> None:
-        """Show the sample that is so many before the first that is kept, as far as there is one."""
+        """Show the sample `samples`, a negative number, from the first that is kept, or that."""
         first = self._kept.moments[0]
         if self.reaches_back:
             self.go_to(self._date(first) + samples * _STEP)
@@ -220,7 +220,7 @@ class Timeline(Generic[D]):
             self._show_kept(first)
 
     def _go_behind(self, samples: int) -> None:
-        """Show the sample that is so many behind the newest, as far as there is one."""
+        """Show the sample `samples` after the newest that is kept, or the newest."""
         self.go_live()
 
     def _show_kept(self, moment: float) -> None:

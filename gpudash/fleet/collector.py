@@ -69,7 +69,7 @@ class Collector:
         return [source.read() for source in self._sources]
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End all that the sources started; waits so long at most for all of them."""
+        """End all that the sources started; waits at most `wait_seconds` for all of them."""
         deadline = time.monotonic() + wait_seconds
         for source in self._sources:
             source.close(max(0.0, deadline - time.monotonic()))

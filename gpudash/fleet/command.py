@@ -41,7 +41,7 @@ class CommandSource(Source):
         deadline: float = _DEADLINE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Run the commands every so many seconds, each for `deadline` at most.
+        """Run the commands every `interval` seconds, each for `deadline` seconds at most.
 
         `parse` takes the lines that each of them printed, and raises WireError for what it does
         not know.
@@ -106,7 +106,7 @@ class CommandSource(Source):
         )
         if self._is_past or age is None or is_over:
             return Reading(report=report)
-        # No one knows whether they still run while the command does not say so.
+        # Whether they still run is unknown while the command fails.
         since = 0.0 if is_failing else age
         jobs = [
             replace(job, elapsed_seconds=job.elapsed_seconds + since)
@@ -118,7 +118,7 @@ class CommandSource(Source):
         return Reading(report=report, hosts=tuple(hosts), jobs=tuple(jobs))
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End what runs; waits so long at most for its death."""
+        """End what runs; waits at most `wait_seconds` for its death."""
         run, self._run = self._run, None
         self._due = inf
         if run is not None:

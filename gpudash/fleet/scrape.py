@@ -178,7 +178,7 @@ class ScrapeSource(Source):
         )
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End the threads; waits so long at most."""
+        """End the threads; waits at most `wait_seconds`."""
         self._workers.close(wait_seconds, [page.client for page in self._pages])
 
     def _apply(self) -> None:

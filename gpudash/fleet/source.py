@@ -52,4 +52,4 @@ class Source:
         raise NotImplementedError
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End all that it started; waits so long at most."""
+        """End all that it started; waits at most `wait_seconds`."""

@@ -186,7 +186,7 @@ class SshSource(Source):
         return Reading(report=report, hosts=hosts)
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """Kill every ssh; waits so long at most for their deaths."""
+        """Kill every ssh; waits at most `wait_seconds` for their deaths."""
         for each in (*self._running, *self._lookups.values()):
             each.close()
         self._running, self._waiting = [], []

@@ -154,7 +154,7 @@ class KillScreen(Dialog["Answer | None"]):
     @property
     def _may_answer(self) -> bool:
         """Whether all that is asked is in view, and about a process that runs."""
-        # Hidden as soon as there is no room, while the others may not be laid out anew yet.
+        # Hidden as soon as there is no room, while the others may not be laid out again yet.
         able = self._act.display and bool(self._selection.living)
         return able and all(
             map(self._is_in_view, (self._title, self._body, self._cancel, self._act))
