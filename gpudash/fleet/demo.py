@@ -150,13 +150,19 @@ class DemoSource(Source):
             charts=tuple(self._chart(request, now) for request in self._request.charts),
         )
 
+    def _events_until(self, host: int, now: float) -> list[Event]:
+        return [event for event in self._by_host.get(host, ()) if self._start + event.at <= now]
+
     # Who works on what
 
     def _jobs(self, now: float) -> tuple[FleetJob, ...]:
-        """Return the jobs with the GPUs that they have."""
+        """Return the jobs with the GPUs and MIG instances that they have, counted as Slurm does."""
         running: dict[str, tuple[_Task, list[SafeText]]] = {}
         for host, name in enumerate(self._names):
-            for task in self._tasks(host, now):
+            tasks = self._tasks(host, now)
+            if _is_divided(host, self._events_until(host, now)):
+                tasks = [tasks[0], *tasks]
+            for task in tasks:
                 if task.job is not None:
                     running.setdefault(task.job.id, (task, []))[1].append(name)
         return tuple(
@@ -179,7 +185,7 @@ class DemoSource(Source):
         block = host // _BLOCK
         phase = (block * 7919 % 97) / 97 * _SLOT
         slot = int((now + phase) // _SLOT)
-        live = sum(self._start + event.at <= now for event in self._by_host.get(host, ()))
+        live = len(self._events_until(host, now))
         return self._planned(host, slot, slot * _SLOT - phase, live)
 
     def _plan(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Task]:
@@ -233,7 +239,7 @@ class DemoSource(Source):
     # Numbers
 
     def _host(self, host: int, now: float) -> FleetHost:
-        events = [e for e in self._by_host.get(host, ()) if self._start + e.at <= now]
+        events = self._events_until(host, now)
         kinds = {event.kind: event for event in events}
         silent = kinds.get("down") or kinds.get("frozen")
         seen = now if silent is None else self._start + silent.at
@@ -260,7 +266,7 @@ class DemoSource(Source):
         for gpu, task in enumerate(tasks):
             flags = [event.kind for event in events if gpu in event.gpus] if events else ()
             devices.append(self._device(host, gpu, now, task, flags))
-        if host % 50 == 17 and not events:
+        if _is_divided(host, events):
             devices[:1] = self._divided(devices[0])
         return devices
 
@@ -384,6 +390,11 @@ class DemoSource(Source):
             return [None] * len(devices)
         values = [getattr(each, metric, None) for each in devices]
         return [value if isinstance(value, (int, float)) else None for value in values]
+
+
+def _is_divided(host: int, events: Sequence[Event]) -> bool:
+    """Whether the first GPU of a host is in two MIG instances."""
+    return host % 50 == 17 and not events
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -50,9 +50,11 @@ def test_calm_fleet_answers_in_full() -> None:
 
 
 @pytest.mark.parametrize("hosts", [24, 128])
-def test_jobs_have_the_gpus_that_name_them(hosts: int) -> None:
+def test_jobs_have_the_gpus_and_instances_that_name_them(hosts: int) -> None:
     reading = demo(hosts).read()
-    gpus = [(d, host.name) for host in reading.hosts for d in host.devices if not d.parent_uuid]
+    rows = [(device, host.name) for host in reading.hosts for device in host.devices]
+    divided = {device.parent_uuid for device, _ in rows}
+    gpus = [(device, host) for device, host in rows if device.uuid not in divided]
     off_the_bus = {host for device, host in gpus if device.state == "lost"}
     jobs = [job for job in reading.jobs if off_the_bus.isdisjoint(job.hosts)]
     assert jobs
