@@ -50,13 +50,14 @@ class AuditTrail:
         thread.start()
 
     def errors(self, timeout_seconds: float | None = None) -> tuple[str, ...]:
-        """Wait until all is recorded, without limit if None; return what failed, a line each."""
+        """Wait until all is recorded, without limit if None; return why not, each once."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         for thread in self._threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        errors = dict.fromkeys(self._errors)
         if any(thread.is_alive() for thread in self._threads):
-            return (*self._errors, f"{_NAME} is still being written")
-        return tuple(self._errors)
+            return (*errors, f"{_NAME} is still being written")
+        return tuple(errors)
 
     def _record(self, sendings: Sequence[Sending]) -> None:
         try:

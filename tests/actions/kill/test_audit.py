@@ -109,3 +109,13 @@ def test_a_home_that_hangs_holds_up_nothing(holders: Holders) -> None:
     assert trail.errors(0.01) == ("audit.jsonl is still being written",)
     is_back.set()
     assert trail.errors() == ()
+
+
+def test_one_reason_for_several_lines_is_one_error(holders: Holders, state: Path) -> None:
+    (job,) = holders(1)
+    state.write_text("no folder")
+    trail = AuditTrail()
+    with pinned(job.pid) as target:
+        for _ in range(2):
+            trail.record([Sending(target, TERM, None)])
+    assert trail.errors() == ("not recorded in audit.jsonl: Not a directory",)
