@@ -6,7 +6,8 @@ import asyncio
 import re
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pyte
@@ -16,11 +17,15 @@ from textual.geometry import Size
 
 from gpudash.feed.protocol import FeedState, OnSnapshots, RemoteHost
 from gpudash.feed.timeline import Timeline
+from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.fleet.map import MapPage
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.link import FrameLimiter, NonBlockingWriter
 from gpudash.tui.overview import Overview
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal import Terminal as TerminalDriver
 from tests.factories import (
     GIB,
@@ -30,6 +35,7 @@ from tests.factories import (
     make_snapshot,
     received,
 )
+from tests.fleet.many import HandFleetFeed
 from tests.waiting import LIMIT_SECONDS
 
 
@@ -94,6 +100,115 @@ class HandFeed:
 def host_app(feed: Any, **options: Any) -> GpudashApp:
     """The app whose first page is the overview of a host."""
     return GpudashApp(Overview(feed), **options)
+
+
+class OnScreen:
+    """An app on a screen, with a hand on its feed and its keys: each waits until all is drawn."""
+
+    def __init__(self, app: GpudashApp, pilot: Any, feed: Any, size: tuple[int, int]) -> None:
+        self.app, self.pilot, self.feed = app, pilot, feed
+        self.terminal = Terminal(*size)
+
+    @property
+    def lines(self) -> list[str]:
+        return screen_lines(self.app)
+
+    @property
+    def text(self) -> str:
+        return text_of(self.app)
+
+    @property
+    def dashboard(self) -> Any:
+        """What the host in front shows."""
+        return self.app.front.dashboard
+
+    @property
+    def listing(self) -> Any:
+        """The processes of the host in front."""
+        return self.dashboard.listing
+
+    @property
+    def selected(self) -> int:
+        """The PID under the cursor."""
+        return selected(self.app)
+
+    @property
+    def driver(self) -> CaptureDriver:
+        """What keeps the bytes, where they are captured."""
+        driver = self.app.terminal
+        assert isinstance(driver, CaptureDriver)
+        return driver
+
+    async def give(self, snapshot: Any) -> None:
+        self.feed.give(snapshot)
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def click(self, *widget: str, offset: tuple[int, int]) -> None:
+        await self.pilot.click(*widget, offset=offset)
+        await self.pilot.pause()
+
+    async def resize(self, *size: int) -> None:
+        await self.pilot.resize_terminal(*size)
+        await self.pilot.pause()
+
+    async def sent(self) -> str:
+        """Let the terminal show all that the app has to send, and return the bytes."""
+        for _ in range(4):
+            await self.pilot.pause()
+        sent = self.driver.take()
+        self.terminal.feed(sent)
+        return sent
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for a condition, and until all that was drawn with it is laid out."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        await self.pilot.pause()
+        while not condition():
+            assert time.monotonic() < deadline, self.text
+            await self.pilot.pause(0.02)
+            await self.pilot.pause()
+
+    async def shows(self, *texts: str) -> None:
+        """Wait until all of it is on the screen, whose parts are drawn one after another."""
+        await self.until(lambda: all(text in self.text for text in texts))
+
+
+@asynccontextmanager
+async def on_screen(
+    snapshot: Snapshot | FleetSnapshot | None = None,
+    *pressed: str,
+    size: tuple[int, int] = (80, 24),
+    feed: Any = None,
+    page: Any = None,
+    captured: bool = False,
+    guard_seconds: float | None = None,
+    preferences: Preferences | None = None,
+    no_color: bool = False,
+    **settings: Any,
+) -> AsyncIterator[OnScreen]:
+    """A snapshot of a host, or of many, on its first page, and where some keys lead."""
+    if isinstance(snapshot, FleetSnapshot):
+        feed = feed or HandFleetFeed()
+        page = page or MapPage(FleetModel(feed))
+    feed = feed or HandFeed()
+    app = GpudashApp(
+        page or Overview(feed),
+        preferences=preferences or Preferences(None, **settings),
+        driver_class=CaptureDriver if captured else None,
+        no_color=no_color,
+    )
+    if guard_seconds is not None:
+        app.guard_seconds = guard_seconds, guard_seconds
+    async with app.run_test(headless=not captured, size=size) as pilot:
+        on = OnScreen(app, pilot, feed, size)
+        if snapshot is not None:
+            feed.give(snapshot)
+        await on.press(*pressed)
+        yield on
 
 
 def listing_of(app: GpudashApp) -> Any:
