@@ -10,13 +10,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.text import clean
 from tests.factories import GIB, gpu_uuid, make_device, make_host, make_snapshot
-from tests.tui.stage import (
-    HandFeed,
-    busy_snapshot,
-    ended,
-    on_screen,
-    process_of,
-)
+from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen, process_of
 
 
 async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:

@@ -11,11 +11,7 @@ from gpudash.tui.keymap import KEYS
 from gpudash.tui.overview import Overview
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
-from tests.tui.stage import (
-    busy_snapshot,
-    on_screen,
-    process_of,
-)
+from tests.tui.stage import busy_snapshot, on_screen, process_of
 
 
 async def test_space_tags_and_goes_on() -> None:

@@ -30,7 +30,7 @@ from tests.factories import (
     make_process_device,
     make_snapshot,
 )
-from tests.tui.stage import HandFeed, host_app, screen_lines, text_of
+from tests.tui.stage import on_screen, screen_lines
 
 chart.load()
 
@@ -64,48 +64,33 @@ def place_of(app: GpudashApp, text: str) -> tuple[int, int]:
 
 
 async def test_shows_the_gpu_of_the_selected_process() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
     share = make_process_device(index=2)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied(processes=(make_process(devices=(share,)),)))
-        await pilot.press("d")
-        await pilot.pause()
-        lines = screen_lines(app)
+    async with on_screen(varied(processes=(make_process(devices=(share,)),)), "d") as on:
+        lines = on.lines
         assert "[2]" in lines[1]
         assert "H100 80GB HBM3" in lines[1]
         assert "GPU utilization  20 %" in lines[2]
         assert lines[3].startswith("100%")
-        assert "Utilization" in text_of(app)
-        assert "Memory used" in text_of(app)
+        assert "Utilization" in on.text
+        assert "Memory used" in on.text
         assert "back" in lines[-1]
 
 
 async def test_lines_in_view_are_shown_also_where_the_keys_fill_the_footer() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d")
-        await pilot.pause()
-        lines = screen_lines(app)
+    async with on_screen(varied(), "d") as on:
+        lines = on.lines
         assert "x explain" in lines[-1]
         assert len(re.findall(r"1-\d+ of \d+ *$", "\n".join(lines[:-1]), re.MULTILINE)) == 1
 
 
 async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
     many = tuple(make_process(pid=number) for number in range(1, 40))
-    async with app.run_test(size=(140, 40)) as pilot:
-        feed.give(varied(processes=many))
-        await pilot.press("d", "x")
+    async with on_screen(varied(processes=many), "d", "x", size=(140, 40)) as on:
         seen = ""
         for _page in range(14):
-            seen += text_of(app)
-            await pilot.press("pagedown")
-            await pilot.pause()
-        seen += text_of(app)
+            seen += on.text
+            await on.press("pagedown")
+        seen += on.text
         for field in device_fields().values():
             if field.name not in ("fault", "last_read", "parent_uuid"):
                 assert field.label[:24] in seen
@@ -113,80 +98,51 @@ async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
 
 
 async def test_keys_turn_to_other_gpus_and_around() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied(3))
-        await pilot.press("d", "right")
-        assert "[1]" in screen_lines(app)[1]
-        await pilot.press("n", "n")
-        assert "[0]" in screen_lines(app)[1]
-        await pilot.press("left")
-        assert "[2]" in screen_lines(app)[1]
-        assert "GPU utilization  20 %" in title(app)
+    async with on_screen(varied(3), "d", "right") as on:
+        assert "[1]" in on.lines[1]
+        await on.press("n", "n")
+        assert "[0]" in on.lines[1]
+        await on.press("left")
+        assert "[2]" in on.lines[1]
+        assert "GPU utilization  20 %" in title(on.app)
 
 
 async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(varied())
-        await pilot.press("d")
-        await pilot.pause()
-        await pilot.click(offset=place_of(app, " 5 "))
-        await pilot.pause()
-        assert "[5]" in screen_lines(app)[1]
-        await pilot.click(offset=place_of(app, "Power usage"))
-        await pilot.pause()
-        assert "Power usage  412.3 W" in title(app)
-        await pilot.click(offset=place_of(app, "Enforced power limit"))
-        await pilot.pause()
-        assert "Power usage" in title(app)
+    async with on_screen(varied(), "d", size=(120, 40)) as on:
+        await on.click(offset=place_of(on.app, " 5 "))
+        assert "[5]" in on.lines[1]
+        await on.click(offset=place_of(on.app, "Power usage"))
+        assert "Power usage  412.3 W" in title(on.app)
+        await on.click(offset=place_of(on.app, "Enforced power limit"))
+        assert "Power usage" in title(on.app)
 
 
 async def test_click_finds_the_metric_also_when_scrolled() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "j", "j", "j", "j", "j")
-        await pilot.pause()
-        await pilot.click(offset=place_of(app, "SM clock"))
-        await pilot.pause()
-        assert "SM clock  1755 MHz" in title(app)
+    async with on_screen(varied(), "d", "j", "j", "j", "j", "j") as on:
+        await on.click(offset=place_of(on.app, "SM clock"))
+        assert "SM clock  1755 MHz" in title(on.app)
 
 
 @pytest.mark.parametrize(
     ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: powered down")]
 )
 async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
     fault = Fault(source="nvml", message=clean("fell off the bus"))
     gone = make_device(state=state, fault=fault if state == "lost" else None)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(make_snapshot(1, devices=(gone,), processes=()))
-        await pilot.press("d")
-        await pilot.pause()
-        assert said in screen_lines(app)[2]
+    async with on_screen(make_snapshot(1, devices=(gone,), processes=()), "d") as on:
+        assert said in on.lines[2]
 
 
 async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = varied(3)
-        feed.give(first)
-        await pilot.press("d", "left")
-        feed.give(later(first, 1, devices=first.devices[:2]))
-        await pilot.pause()
-        assert "[1]" in screen_lines(app)[1]
-        feed.give(later(first, 2, devices=(), processes=()))
-        await pilot.pause()
-        assert "There is no GPU" in text_of(app)
-        await pilot.press("right", "tab", "l", "a", "0", "z", "x", "r")
-        await pilot.click(offset=(10, 5))
-        assert "There is no GPU" in text_of(app)
+    first = varied(3)
+    async with on_screen(first, "d", "left") as on:
+        await on.give(later(first, 1, devices=first.devices[:2]))
+        assert "[1]" in on.lines[1]
+        await on.give(later(first, 2, devices=(), processes=()))
+        assert "There is no GPU" in on.text
+        await on.press("right", "tab", "l", "a", "0", "z", "x", "r")
+        await on.pilot.click(offset=(10, 5))
+        assert "There is no GPU" in on.text
 
 
 async def test_mig_instance_is_a_device_of_its_own() -> None:
@@ -207,80 +163,58 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
         memory_used_bytes=5 * GIB,
     )
     holder = make_process(devices=(make_process_device(uuid="MIG-1"),))
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 40)) as pilot:
-        feed.give(make_snapshot(1, devices=(parent, part), processes=(holder,)))
-        await pilot.press("d")
-        await pilot.pause()
-        assert "Memory used" in title(app)
-        await pilot.press("right")
-        await pilot.pause()
-        assert "[0:1]" in screen_lines(app)[1]
-        assert "MIG 3g.40gb" in screen_lines(app)[1]
-        assert "Memory used  5.0 GiB" in title(app)
-        assert "train.py" in text_of(app)
+    async with on_screen(
+        make_snapshot(1, devices=(parent, part), processes=(holder,)), size=(100, 40)
+    ) as on:
+        await on.press("d")
+        assert "Memory used" in title(on.app)
+        await on.press("right")
+        assert "[0:1]" in on.lines[1]
+        assert "MIG 3g.40gb" in on.lines[1]
+        assert "Memory used  5.0 GiB" in title(on.app)
+        assert "train.py" in on.text
 
 
 async def test_a_rate_that_is_not_read_is_not_missing_on_the_device() -> None:
     known = make_device(pcie_link_width=16, pcie_tx_bytes_per_second=None)
     for device, word in ((known, "unread"), (replace(known, state="lost"), "")):
-        feed = HandFeed()
-        app = host_app(feed)
-        async with app.run_test(size=(200, 60)) as pilot:
-            feed.give(make_snapshot(1, devices=(device,)))
-            await pilot.press("d")
-            await pilot.pause()
-            found = re.findall(r"PCIe TX +(\S+)", text_of(app))
+        async with on_screen(make_snapshot(1, devices=(device,)), "d", size=(200, 60)) as on:
+            found = re.findall(r"PCIe TX +(\S+)", on.text)
             assert found == ([word] if word else [])
 
 
 async def test_hostile_names_are_harmless() -> None:
     hostile = clean("\x1b]0;owned\x07[/x]\u202e")
-    feed = HandFeed()
-    app = host_app(feed)
     process = make_process(command_line=(hostile,), username=hostile)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(make_snapshot(1, devices=(make_device(name=hostile),), processes=(process,)))
-        await pilot.press("d", "l", "escape")
-        await pilot.pause()
-        assert "\\x1b]0;owned" in text_of(app)
-        assert not {"\x1b", "\x07", "\u202e"} & set(text_of(app))
+    async with on_screen(
+        make_snapshot(1, devices=(make_device(name=hostile),), processes=(process,)), size=(120, 40)
+    ) as on:
+        await on.press("d", "l", "escape")
+        assert "\\x1b]0;owned" in on.text
+        assert not {"\x1b", "\x07", "\u202e"} & set(on.text)
 
 
 @pytest.mark.parametrize("keys", [(), ("a", "z", "x")])
 async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(200, 60)) as pilot:
-        feed.give(varied(64))
-        await pilot.press("d", *keys)
+    async with on_screen(varied(64), "d", *keys, size=(200, 60)) as on:
         for size in ((40, 10), (10, 3), (1, 1), (300, 100), (80, 24), (200, 60)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            assert isinstance(app.screen, DeviceView)
-            assert {len(line) for line in screen_lines(app)} == {size[0]}
-        assert "[0]" in text_of(app)
+            await on.resize(*size)
+            assert isinstance(on.app.screen, DeviceView)
+            assert {len(line) for line in on.lines} == {size[0]}
+        assert "[0]" in on.text
         if not keys:
-            await pilot.press(*["right"] * 40)
-            await pilot.pause()
-            assert "[40]" in screen_lines(app)[1]
+            await on.press(*["right"] * 40)
+            assert "[40]" in on.lines[1]
 
 
 async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = varied()
-        feed.give(first)
-        await pilot.press("d")
-        feed.give(later(first, 60))
-        feed.give(later(first, 120))
-        await pilot.pause()
-        before = screen_lines(app)
-        feed.give(later(first, 121))
-        await pilot.pause()
-        assert screen_lines(app)[12:] == before[12:]
+    first = varied()
+    async with on_screen(first, "d") as on:
+        on.feed.give(later(first, 60))
+        await on.give(later(first, 120))
+        before = on.lines
+        await on.give(later(first, 121))
+        assert on.lines[12:] == before[12:]
 
 
 @pytest.mark.parametrize("cells", [1, 20, 38, 80, 120, 200])
@@ -311,122 +245,88 @@ def test_each_group_that_a_device_has_is_named() -> None:
 
 
 async def test_metric_is_cycled_and_chosen_by_name() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "tab")
-        assert "Memory utilization" in title(app)
-        await pilot.press("shift+tab", "shift+tab")
-        assert "PCIe link generation" in title(app)
-        await pilot.press("l", *"mem temp", "enter")
-        await pilot.pause()
-        assert "Memory temperature  70 °C" in title(app)
+    async with on_screen(varied(), "d", "tab") as on:
+        assert "Memory utilization" in title(on.app)
+        await on.press("shift+tab", "shift+tab")
+        assert "PCIe link generation" in title(on.app)
+        await on.press("l", *"mem temp", "enter")
+        assert "Memory temperature  70 °C" in title(on.app)
 
 
 async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),)))
-        await pilot.press("d", "l", *"power", "enter")
-        await pilot.pause()
-        assert "Power usage" in title(app)
+    async with on_screen(
+        make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),))
+    ) as on:
+        await on.press("d", "l", *"power", "enter")
+        assert "Power usage" in title(on.app)
 
 
 async def test_range_and_zoom() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d")
+    async with on_screen(varied(), "d") as on:
         ranges = []
         for key in ("r", "r", "r", "plus", "plus", "plus", "minus"):
-            ranges.append(title(app).split()[-1])
-            await pilot.press(key)
+            ranges.append(title(on.app).split()[-1])
+            await on.press(key)
         assert ranges == ["1m", "5m", "30m", "1m", "30s", "15s", "15s"]
-        assert title(app).split()[-1] == "30s"
-        assert "-30s" in text_of(app)
+        assert title(on.app).split()[-1] == "30s"
+        assert "-30s" in on.text
 
 
 async def test_numbers_tell_the_past_of_the_chart() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = make_snapshot(1, devices=(make_device(gpu_utilization_percent=20),))
-        feed.give(first)
+    first = make_snapshot(1, devices=(make_device(gpu_utilization_percent=20),))
+    async with on_screen(first) as on:
         busy = (make_device(gpu_utilization_percent=90),)
-        feed.give(later(first, 10, devices=busy))
-        await pilot.press("d")
-        await pilot.pause()
-        assert "90 %   min 20%   mean" in title(app)
-        assert "max 90%" in title(app)
+        on.feed.give(later(first, 10, devices=busy))
+        await on.press("d")
+        assert "90 %   min 20%   mean" in title(on.app)
+        assert "max 90%" in title(on.app)
 
 
 async def test_pause_keeps_the_chart_where_it_was() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = varied(1)
-        feed.give(first)
-        feed.give(later(first, 5))
-        await pilot.press("d", "p")
-        await pilot.pause()
-        before = screen_lines(app)[2:]
-        assert "now" not in text_of(app)
-        feed.give(later(first, 30, devices=(make_device(gpu_utilization_percent=99),)))
-        await pilot.press("x", "x")
-        await pilot.pause()
-        assert screen_lines(app)[2:] == before
+    first = varied(1)
+    async with on_screen(first) as on:
+        on.feed.give(later(first, 5))
+        await on.press("d", "p")
+        before = on.lines[2:]
+        assert "now" not in on.text
+        on.feed.give(later(first, 30, devices=(make_device(gpu_utilization_percent=99),)))
+        await on.press("x", "x")
+        assert on.lines[2:] == before
 
 
 async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
-    feed = HandFeed()
-    app = host_app(feed, no_color=True)
     shares = (make_process_device(index=0), make_process_device(index=3))
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
-        await pilot.press("d", "5")
-        await pilot.pause()
-        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+    async with on_screen(
+        varied(processes=(make_process(devices=shares),), topology=None),
+        no_color=True,
+        size=(100, 30),
+    ) as on:
+        await on.press("d", "5")
+        legend = next(line for line in on.lines[3:] if line.startswith(" GPU "))
         assert legend.split() == ["GPU", "0", "0%", "5", "50%"]
-        await pilot.press("3", "5")
-        await pilot.pause()
-        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+        await on.press("3", "5")
+        legend = next(line for line in on.lines[3:] if line.startswith(" GPU "))
         assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
-        assert any(line.rstrip().endswith("3") for line in screen_lines(app)[3:14])
-        await pilot.press("a")
-        await pilot.pause()
-        assert "7 70%" in text_of(app)
-        await pilot.press("a")
-        await pilot.pause()
-        assert not any(line.startswith(" GPU ") for line in screen_lines(app)[3:])
+        assert any(line.rstrip().endswith("3") for line in on.lines[3:14])
+        await on.press("a")
+        assert "7 70%" in on.text
+        await on.press("a")
+        assert not any(line.startswith(" GPU ") for line in on.lines[3:])
 
 
 async def test_large_chart_takes_the_screen() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "z")
-        await pilot.pause()
-        lines = screen_lines(app)
-        assert "Memory used" not in text_of(app)
+    async with on_screen(varied(), "d", "z") as on:
+        lines = on.lines
+        assert "Memory used" not in on.text
         assert lines[-2].split()[0] == "-1m"
-        await pilot.press("z")
-        await pilot.pause()
-        assert "Memory used" in text_of(app)
+        await on.press("z")
+        assert "Memory used" in on.text
 
 
 async def test_of_many_gpus_the_highest_are_compared() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
     devices = tuple(make_device(index=n, gpu_utilization_percent=n) for n in range(64))
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(make_snapshot(64, devices=devices, topology=None))
-        await pilot.press("d", "a")
-        await pilot.pause()
-        lines = screen_lines(app)
+    async with on_screen(make_snapshot(64, devices=devices, topology=None), "d", "a") as on:
+        lines = on.lines
         place = next(n for n, line in enumerate(lines) if n > 2 and line.startswith(" GPU "))
         told = f"{lines[place]} {lines[place + 1]}".split()
         shown = [0, *range(57, 64)]
@@ -481,13 +381,9 @@ async def test_charts_are_drawn_once_plotext_is_loaded(
     monkeypatch.setattr(chart, "_failure", "")
     if missing:
         monkeypatch.setitem(sys.modules, "plotext", None)
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d")
+    async with on_screen(varied(), "d") as on:
         awaited = "no charts: import of plotext halted" if missing else "100%┼"
         deadline = time.monotonic() + 60
-        while awaited not in text_of(app):
-            assert time.monotonic() < deadline, text_of(app)
-            await pilot.pause()
+        while awaited not in on.text:
+            assert time.monotonic() < deadline, on.text
+            await on.pilot.pause()
