@@ -11,8 +11,7 @@ from gpudash.tui.fleet.page import FleetPage, page_class
 from gpudash.tui.host import view_class
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 from gpudash.tui.overview import Overview
-from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, text_of
+from tests.tui.stage import busy_snapshot, on_screen
 
 
 def by_id(**remapped: list[str]) -> dict[str, list[str]]:
@@ -103,33 +102,20 @@ def test_characters_are_named_as_textual_names_them(character: str) -> None:
 async def test_a_key_that_is_given_to_an_action_is_its_own_on_every_page(
     remapped: dict[str, list[str]], pressed: str, screen: str
 ) -> None:
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(None, keys=remapped))
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("d", pressed)
-        await pilot.pause()
-        assert type(app.screen).__name__ == screen
+    async with on_screen(busy_snapshot(), "d", pressed, keys=remapped, size=(100, 30)) as on:
+        assert type(on.app.screen).__name__ == screen
     assert clashes(remapped)
 
 
 async def test_the_palette_lists_what_works_alone() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 60)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("m", "colon", *"kill the proc")
-        assert "no matches" in text_of(app)
-        await pilot.press("escape", "q", "colon", *"kill the proc")
-        assert "Kill the process" in text_of(app)
+    async with on_screen(busy_snapshot(), "m", "colon", *"kill the proc", size=(100, 60)) as on:
+        assert "no matches" in on.text
+        await on.press("escape", "q", "colon", *"kill the proc")
+        assert "Kill the process" in on.text
 
 
 async def test_a_signal_releases_the_gpus_whatever_is_open() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("h")
+    async with on_screen(busy_snapshot(), "h", size=(100, 30)) as on:
         os.kill(os.getpid(), signal.SIGUSR1)
-        await pilot.pause()
-        assert feed.state is FeedState.RELEASED
+        await on.pilot.pause()
+        assert on.feed.state is FeedState.RELEASED

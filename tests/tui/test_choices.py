@@ -5,14 +5,7 @@ from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ranked
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.views.view import View
-from tests.tui.stage import (
-    HandFeed,
-    busy_snapshot,
-    host_app,
-    listing_of,
-    screen_lines,
-    text_of,
-)
+from tests.tui.stage import busy_snapshot, on_screen
 
 
 @pytest.mark.parametrize(
@@ -39,69 +32,46 @@ def test_actions_are_found_by_the_words_people_know_them_by(typed: str, first: s
 
 
 async def test_the_palette_calls_any_action() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("colon", *"freeze", "enter")
-        await pilot.pause()
-        assert not app.front.dashboard.time.is_live
-        await pilot.press("ctrl+p", *"zzzz")
-        await pilot.pause()
-        assert "no matches" in text_of(app)
-        await pilot.press("enter", "escape")
-        assert not app.front.dashboard.time.is_live
+    async with on_screen(busy_snapshot(), "colon", *"freeze", "enter", size=(100, 30)) as on:
+        assert not on.dashboard.time.is_live
+        await on.press("ctrl+p", *"zzzz")
+        assert "no matches" in on.text
+        await on.press("enter", "escape")
+        assert not on.dashboard.time.is_live
 
 
 async def test_the_palette_lists_every_action_of_the_overview() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 70)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("colon")
+    async with on_screen(busy_snapshot(), "colon", size=(100, 70)) as on:
         seen = ""
         for _page in range(8):
-            await pilot.pause()
-            seen += text_of(app)
-            await pilot.press("pagedown")
+            await on.pilot.pause()
+            seen += on.text
+            await on.press("pagedown")
         wanted = [entry.choice.text for entry in palette_entries(live_keys(OVERVIEW_KEYS)).values()]
         assert [text for text in wanted if text not in seen] == []
 
 
 async def test_the_palette_of_a_view_has_its_actions() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("m")
-        await pilot.pause()
-        assert isinstance(app.screen, View)
-        await pilot.press("colon", *"overview", "enter")
-        await pilot.pause()
-        assert not isinstance(app.screen, View)
+    async with on_screen(busy_snapshot(), "m", size=(100, 30)) as on:
+        assert isinstance(on.app.screen, View)
+        await on.press("colon", *"overview", "enter")
+        assert not isinstance(on.app.screen, View)
 
 
 async def test_a_letter_twice_orders_a_tree_as_once() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
+    async with on_screen(busy_snapshot(), size=(100, 30)) as on:
         for letter, descending in (("f", True), ("f", True), ("F", False), ("F", False)):
-            await pilot.press("o", letter)
-            await pilot.pause()
-            assert listing_of(app).sort_key == "tree"
-            assert listing_of(app).leading == ("gpu_memory", descending)
+            await on.press("o", letter)
+            assert on.listing.sort_key == "tree"
+            assert on.listing.leading == ("gpu_memory", descending)
 
 
 async def test_marks_on_gpus_count_behind_the_list() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(140, 30)) as pilot:
-        feed.give(busy_snapshot(devices=64))
-        await pilot.press("tab", "end", "g", "home", "down")
+    async with on_screen(busy_snapshot(devices=64), size=(140, 30)) as on:
+        await on.press("tab", "end", "g", "home", "down")
         for _index in range(20):
-            await pilot.press("space", "down")
-        await pilot.pause()
-        assert app.screen.is_modal
-        assert any(line.startswith("  20 ") for line in screen_lines(app))
-        assert "No process matches the filter" in text_of(app)
+            await on.press("space", "down")
+        await on.pilot.pause()
+        assert on.app.screen.is_modal
+        assert any(line.startswith("  20 ") for line in on.lines)
+        assert "No process matches the filter" in on.text
