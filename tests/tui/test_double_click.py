@@ -10,7 +10,7 @@ from textual.events import Click
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from tests.tui.kill_stage import process_for, stage
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
+from tests.tui.stage import busy_snapshot, on_screen, screen_lines
 from tests.waiting import LIMIT_SECONDS
 
 _BESIDE = (1, 38)
@@ -48,16 +48,11 @@ async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("key", ["s", "h", "g", "colon"])
 async def test_beside_a_list_closes_the_list_alone(key: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot(6))
-        await pilot.press(key)
-        await pilot.pause()
-        assert app.screen.is_modal
-        await _click_twice(app, pilot, _BESIDE)
-        assert app.is_running
-        assert app.screen is app.screen_stack[0]
+    async with on_screen(busy_snapshot(6), key, size=(120, 40)) as on:
+        assert on.app.screen.is_modal
+        await _click_twice(on.app, on.pilot, _BESIDE)
+        assert on.app.is_running
+        assert on.app.screen is on.app.screen_stack[0]
 
 
 @pytest.mark.parametrize(("button", "status"), [("Kill  y", -9), ("Cancel", None)])
@@ -75,23 +70,14 @@ async def test_on_a_button_answers_once(victim: Any, button: str, status: int | 
 
 @pytest.mark.parametrize("key", ["h help", "s sort", "K kill"])
 async def test_on_a_key_of_the_footer_opens_one_dialog(key: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot(6))
-        await pilot.pause()
-        await _click_twice(app, pilot, _place(app, key))
-        assert len(app.screen_stack) == 2
+    async with on_screen(busy_snapshot(6), size=(120, 40)) as on:
+        await _click_twice(on.app, on.pilot, _place(on.app, key))
+        assert len(on.app.screen_stack) == 2
 
 
 async def test_on_a_chart_opens_one_list() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot(6))
-        await pilot.press("d")
-        await pilot.pause()
-        view = app.screen
-        await _click_twice(app, pilot, (60, 10))
-        assert app.screen_stack[-2] is view
-        assert isinstance(app.screen, ChooseScreen)
+    async with on_screen(busy_snapshot(6), "d", size=(120, 40)) as on:
+        view = on.app.screen
+        await _click_twice(on.app, on.pilot, (60, 10))
+        assert on.app.screen_stack[-2] is view
+        assert isinstance(on.app.screen, ChooseScreen)
