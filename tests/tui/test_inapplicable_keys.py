@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.factories import make_device, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 
 
 class WokenFeed(HandFeed):
@@ -28,36 +28,24 @@ class WokenFeed(HandFeed):
 )
 async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> None:
     feed = WokenFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press(*filter(None, [view]), key)
-        await pilot.pause()
-        assert why in screen_lines(app)[-1]
+    async with on_screen(busy_snapshot(), *filter(None, [view]), key, feed=feed) as on:
+        assert why in on.lines[-1]
         assert feed.resumed == 0
-        await pilot.press("escape")
-        await pilot.pause()
+        await on.press("escape")
 
 
 @pytest.mark.parametrize("state", ["resting", "asleep"])
 async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
     feed = WokenFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(make_snapshot(1, devices=(make_device(state=state),)))
-        await pilot.press("W")
-        await pilot.pause()
+    async with on_screen(make_snapshot(1, devices=(make_device(state=state),)), feed=feed) as on:
+        await on.press("W")
         assert feed.resumed == 1
-        assert "left alone on battery" not in screen_lines(app)[-1]
+        assert "left alone on battery" not in on.lines[-1]
 
 
 async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("z", "H", "c", "v", "M")
-        assert app.front.dashboard.hidden == frozenset()
-        assert not app.screen.is_modal
-        await pilot.press("z", "H")
-        assert app.front.dashboard.hidden == {"host"}
+    async with on_screen(busy_snapshot(), "z", "H", "c", "v", "M") as on:
+        assert on.dashboard.hidden == frozenset()
+        assert not on.app.screen.is_modal
+        await on.press("z", "H")
+        assert on.dashboard.hidden == {"host"}

@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
+from tests.tui.stage import busy_snapshot, on_screen
 
 SCRIPT = """
 import asyncio, sys
@@ -36,33 +35,22 @@ def test_a_read_only_screen_never_loads_what_can_signal() -> None:
 
 @pytest.mark.parametrize("key", ["K", "T", "I", "f9"])
 async def test_a_key_that_would_signal_says_why_it_does_not(key: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(read_only=True))
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press(key)
-        await pilot.pause()
-        assert "read-only: nothing is sent" in screen_lines(app)[-1]
-        await pilot.press("enter", key)
-        await pilot.pause()
-        assert "read-only: nothing is sent" in screen_lines(app)[-1]
+    async with on_screen(busy_snapshot(), key, read_only=True) as on:
+        assert "read-only: nothing is sent" in on.lines[-1]
+        await on.press("enter", key)
+        assert "read-only: nothing is sent" in on.lines[-1]
 
 
 async def test_no_key_that_signals_is_offered() -> None:
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(read_only=True))
-    async with app.run_test(size=(140, 60)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("K", "T", "I", "f9")
-        await pilot.pause()
-        assert len(app.screen_stack) == 1
-        await pilot.press("down")
-        assert "kill" not in screen_lines(app)[-1]
-        assert "READ-ONLY" in screen_lines(app)[0]
+    async with on_screen(busy_snapshot(), read_only=True, size=(140, 60)) as on:
+        await on.press("K", "T", "I", "f9")
+        assert len(on.app.screen_stack) == 1
+        await on.press("down")
+        assert "kill" not in on.lines[-1]
+        assert "READ-ONLY" in on.lines[0]
         for opening in ("h", "colon"):
-            await pilot.press(opening)
-            await pilot.pause()
-            text = "\n".join(screen_lines(app))
+            await on.press(opening)
+            text = on.text
             assert "kill it" not in text
             assert "send the signal" not in text
-            await pilot.press("escape")
+            await on.press("escape")
