@@ -13,7 +13,7 @@ from gpudash.tui import status
 from gpudash.tui.bindings import keys_in_force
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.status import StatusMessage
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
 
@@ -29,37 +29,29 @@ async def until(pilot: Any, condition: Callable[[], object]) -> None:
 async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
     monkeypatch: pytest.MonkeyPatch, paused: bool
 ) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot(6))
+    async with on_screen(busy_snapshot(6), size=(100, 30)) as on:
         if paused:
-            await pilot.press("p")
-        await pilot.pause()
-        keys = screen_lines(app)[-1]
+            await on.press("p")
+        await on.pilot.pause()
+        keys = on.lines[-1]
         monkeypatch.setattr(status, "SECONDS", 3600.0)
-        await pilot.press("+")
-        await until(pilot, lambda: SLOWER in screen_lines(app)[-1])
+        await on.press("+")
+        await until(on.pilot, lambda: SLOWER in on.lines[-1])
         monkeypatch.setattr(status, "SECONDS", 0.05)
-        await pilot.press("+")
-        await until(pilot, lambda: screen_lines(app)[-1] == keys)
-        assert app.front.feed.interval == 5.0
+        await on.press("+")
+        await until(on.pilot, lambda: on.lines[-1] == keys)
+        assert on.app.front.feed.interval == 5.0
 
 
 async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot(6))
-        await pilot.press("d")
-        await pilot.pause()
-        keys = screen_lines(app)[-1]
+    async with on_screen(busy_snapshot(6), "d", size=(100, 30)) as on:
+        keys = on.lines[-1]
         monkeypatch.setattr(status, "SECONDS", 3600.0)
-        await pilot.press("9")
-        await until(pilot, lambda: NO_SUCH in screen_lines(app)[-1])
+        await on.press("9")
+        await until(on.pilot, lambda: NO_SUCH in on.lines[-1])
         monkeypatch.setattr(status, "SECONDS", 0.05)
-        await pilot.press("9")
-        await until(pilot, lambda: screen_lines(app)[-1] == keys)
+        await on.press("9")
+        await until(on.pilot, lambda: on.lines[-1] == keys)
 
 
 def test_what_stays_is_reported_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
