@@ -7,16 +7,7 @@ from textual.events import Click, Resize
 from textual.message import Message
 
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import (
-    CaptureDriver,
-    HandFeed,
-    Terminal,
-    busy_snapshot,
-    host_app,
-    screen_lines,
-    text_of,
-    updated,
-)
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, on_screen, screen_lines, text_of
 
 DIALOGS = ("colon", "f2", "g", "h", "K")
 
@@ -50,20 +41,13 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
 
 @pytest.mark.parametrize("key", DIALOGS)
 async def test_dialogs_fit_terminals_of_every_size(key: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    app.guard_seconds = 0.0, 0.0
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press(key)
+    async with on_screen(busy_snapshot(), key, guard_seconds=0.0, size=(120, 40)) as on:
         for size in ((40, 12), (23, 7), (10, 3), (1, 1)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            (box,) = app.screen.children
-            assert app.screen.region.contains_region(box.region)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert not app.screen.is_modal
+            await on.resize(*size)
+            (box,) = on.app.screen.children
+            assert on.app.screen.region.contains_region(box.region)
+        await on.press("escape")
+        assert not on.app.screen.is_modal
 
 
 @pytest.mark.parametrize("key", DIALOGS)
@@ -71,28 +55,19 @@ async def test_dialogs_fit_terminals_of_every_size(key: str) -> None:
 async def test_a_smaller_terminal_shows_nothing_of_the_larger_one(
     key: str, size: tuple[int, int]
 ) -> None:
-    feed, terminal = HandFeed(), Terminal(80, 24)
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press(key)
-        await updated(app, pilot, terminal)
+    async with on_screen(busy_snapshot(), key, captured=True) as on:
+        await on.sent()
         columns, rows = size
-        terminal.screen.resize(rows, columns)
-        await pilot.resize_terminal(columns, rows)
-        await updated(app, pilot, terminal)
-        assert terminal.lines == screen_lines(app)
+        on.terminal.screen.resize(rows, columns)
+        await on.pilot.resize_terminal(columns, rows)
+        await on.sent()
+        assert on.terminal.lines == on.lines
 
 
 @pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])
 async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[str, ...]) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("colon", *keys)
-        await pilot.pause()
-        assert not app.front.dashboard.time.is_live
+    async with on_screen(busy_snapshot(), "colon", *keys) as on:
+        assert not on.dashboard.time.is_live
 
 
 @pytest.mark.parametrize("key", DIALOGS)
@@ -116,15 +91,9 @@ async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
 
 @pytest.mark.parametrize("key", DIALOGS)
 async def test_a_click_that_meets_a_resize_ends_nothing(key: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    app.guard_seconds = 0.0, 0.0
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press(key)
-        await pilot.pause()
-        await pilot.resize_terminal(40, 12)
+    async with on_screen(busy_snapshot(), key, guard_seconds=0.0, size=(120, 40)) as on:
+        await on.pilot.resize_terminal(40, 12)
         # On its way through the widgets of the dialog while the terminal became smaller.
-        app.screen.post_message(Click(None, 110, 35, 0, 0, 1, False, False, False))
-        await pilot.pause()
-        assert not app.screen.is_modal
+        on.app.screen.post_message(Click(None, 110, 35, 0, 0, 1, False, False, False))
+        await on.pilot.pause()
+        assert not on.app.screen.is_modal
