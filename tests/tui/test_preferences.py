@@ -10,7 +10,7 @@ from gpudash.config.settings import Settings
 from gpudash.tui import status
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
 from tests.tui.kill_stage import Stage
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, listing_of, screen_lines
+from tests.tui.stage import HandFeed, busy_snapshot, host_app, on_screen, screen_lines
 
 WIDE = (140, 40)
 
@@ -28,29 +28,21 @@ def test_the_defaults_are_valid_choices() -> None:
 
 async def test_the_file_arranges_the_screen(path: Path) -> None:
     path.write_text('sort = "pid"\nreverse = true\nhidden_panels = ["host"]\n')
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(str(path)))
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.pause()
-        assert [row.process.pid for row in listing_of(app).rows] == [
+    async with on_screen(busy_snapshot(4), preferences=Preferences(str(path)), size=WIDE) as on:
+        assert [row.process.pid for row in on.listing.rows] == [
             1000,
             1001,
             1002,
             1003,
         ]
-        assert not any("LOAD" in line for line in screen_lines(app))
+        assert not any("LOAD" in line for line in on.lines)
 
 
 async def test_columns_stand_in_the_order_of_the_file(path: Path) -> None:
     path.write_text('columns = ["command", "pid"]\nsort = "user"\n')
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(str(path)))
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.pause()
-        await pilot.press("greater_than_sign", "dollar_sign")
-        heading = next(line for line in screen_lines(app) if "PID" in line)
+    async with on_screen(busy_snapshot(4), preferences=Preferences(str(path)), size=WIDE) as on:
+        await on.press("greater_than_sign", "dollar_sign")
+        heading = next(line for line in on.lines if "PID" in line)
         assert heading.index("COMMAND") < heading.index("PID")
         assert "GPU-MEM" not in heading
 
@@ -59,22 +51,16 @@ async def test_mistakes_are_shown_and_the_rest_counts(path: Path) -> None:
     path.write_text('sort = "pid"\ntheme = "drak"\nintervall = 3\n')
     preferences = Preferences(str(path))
     assert len(preferences.mistakes) == 2
-    app = host_app(HandFeed(), preferences=preferences)
-    async with app.run_test(size=(250, 40)) as pilot:
-        await pilot.pause()
-        assert "2 mistakes in the settings" in screen_lines(app)[-1]
-        assert listing_of(app).sort_key == "pid"
+    async with on_screen(preferences=preferences, size=(250, 40)) as on:
+        assert "2 mistakes in the settings" in on.lines[-1]
+        assert on.listing.sort_key == "pid"
 
 
 async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) -> None:
     path.write_text('# mine\ntheme = "dark"\n')
-    feed = HandFeed()
     preferences = Preferences(str(path), interval=5.0, read_only=True)
-    app = host_app(feed, preferences=preferences)
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.press("s", "home", "enter", "H", "r")
-        await pilot.pause()
+    async with on_screen(busy_snapshot(4), preferences=preferences, size=WIDE) as on:
+        await on.press("s", "home", "enter", "H", "r")
     preferences.finish()
     text = path.read_text()
     assert text.startswith("# mine\n")
@@ -86,17 +72,13 @@ async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) 
 
 
 async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> None:
-    feed = HandFeed()
     preferences = Preferences(str(path))
-    app = host_app(feed, preferences=preferences)
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.press("r", "H", "full_stop", "plus", "minus", "plus")
-        await pilot.pause()
+    async with on_screen(busy_snapshot(4), preferences=preferences, size=WIDE) as on:
+        await on.press("r", "H", "full_stop", "plus", "minus", "plus")
         assert preferences.is_saved
-        await pilot.press("f12")
-        while "saved: the order, the panels and the interval" not in screen_lines(app)[-1]:
-            await pilot.pause(0.02)
+        await on.press("f12")
+        while "saved: the order, the panels and the interval" not in on.lines[-1]:
+            await on.pilot.pause(0.02)
         wanted = preferences.current
     assert preferences.is_saved
     assert load(str(path), choices())[0] == wanted
@@ -120,16 +102,13 @@ async def test_what_was_saved_is_shown_for_a_while(
 async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -> None:
     preferences = Preferences(str(path))
     path.write_text("theme = \n")
-    app = host_app(HandFeed(), preferences=preferences)
-    async with app.run_test(size=(200, 40)) as pilot:
-        await pilot.press("f12")
-        await pilot.pause()
-        assert "nothing to save" in screen_lines(app)[-1]
-        await pilot.press("r", "f12")
+    async with on_screen(None, "f12", preferences=preferences, size=(200, 40)) as on:
+        assert "nothing to save" in on.lines[-1]
+        await on.press("r", "f12")
         seen = ""
         while "settings not saved to" not in seen:
-            await pilot.pause(0.02)
-            seen = screen_lines(app)[-1]
+            await on.pilot.pause(0.02)
+            seen = on.lines[-1]
             assert "saved: " not in seen
     assert path.read_text() == "theme = \n"
 
@@ -158,21 +137,15 @@ def test_who_asked_for_a_save_is_told_when_it_is_written(path: Path) -> None:
 
 
 async def test_without_a_file_there_is_nothing_to_save_to() -> None:
-    app = host_app(HandFeed())
-    async with app.run_test(size=WIDE) as pilot:
-        await pilot.press("f12")
-        await pilot.pause()
-        assert "no settings file" in screen_lines(app)[-1]
+    async with on_screen(None, "f12", size=WIDE) as on:
+        assert "no settings file" in on.lines[-1]
 
 
 async def test_changes_are_saved_while_the_screen_is_open(path: Path) -> None:
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(str(path)))
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.press("r", "f12")
+    async with on_screen(busy_snapshot(4), preferences=Preferences(str(path)), size=WIDE) as on:
+        await on.press("r", "f12")
         while not path.exists():
-            await pilot.pause(0.02)
+            await on.pilot.pause(0.02)
         assert "reverse = true" in path.read_text()
 
 
@@ -262,16 +235,15 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
     raised: list[object] = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     preferences = Preferences(str(path))
-    app = host_app(HandFeed(), preferences=preferences)
     path.mkdir()
-    async with app.run_test():
-        app.prefer(sort="pid")
+    async with on_screen(preferences=preferences) as on:
+        on.app.prefer(sort="pid")
 
     def leave() -> None:
         loop = asyncio.new_event_loop()
 
         async def save() -> None:
-            app.save_changes()
+            on.app.save_changes()
 
         loop.run_until_complete(save())
         loop.close()
@@ -286,13 +258,10 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
 async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
     path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"view.links" = ["K"]\n')
     preferences = Preferences(str(path))
-    app = host_app(HandFeed(), preferences=preferences)
-    async with app.run_test(size=(80, 30)) as pilot:
-        await pilot.pause()
-        assert "3 mistakes in the settings: ! lists them" in screen_lines(app)[-1]
-        await pilot.press("exclamation_mark")
-        await pilot.pause()
-        text = " ".join(" ".join(screen_lines(app)).replace("│", "").split())
+    async with on_screen(preferences=preferences, size=(80, 30)) as on:
+        assert "3 mistakes in the settings: ! lists them" in on.lines[-1]
+        await on.press("exclamation_mark")
+        text = " ".join(" ".join(on.lines).replace("│", "").split())
         assert "3 mistakes in the settings" in text
         assert "view.links takes the key K from process.kill" in text
         for mistake in preferences.mistakes:
@@ -301,10 +270,8 @@ async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
 
 async def test_the_key_that_lists_mistakes_is_the_one_in_force(path: Path) -> None:
     path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"screen.mistakes" = ["f7"]\n')
-    app = host_app(HandFeed(), preferences=Preferences(str(path)))
-    async with app.run_test(size=(80, 30)) as pilot:
-        await pilot.pause()
-        assert "2 mistakes in the settings: F7 lists them" in screen_lines(app)[-1]
+    async with on_screen(preferences=Preferences(str(path)), size=(80, 30)) as on:
+        assert "2 mistakes in the settings: F7 lists them" in on.lines[-1]
 
 
 def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:
@@ -319,31 +286,27 @@ def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:
 
 async def test_keys_are_remapped_throughout(path: Path) -> None:
     path.write_text('[keys]\n"time.pause" = ["f7"]\n"sort.reverse" = ["p"]\n')
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(str(path)))
-    async with app.run_test(size=(200, 40)) as pilot:
-        feed.give(busy_snapshot(4))
-        await pilot.press("p")
-        assert app.front.dashboard.time.is_live
-        assert not listing_of(app).descending
-        await pilot.press("r")
-        assert not listing_of(app).descending
-        assert "F7 pause" in screen_lines(app)[-1]
-        await pilot.press("f7")
-        await pilot.pause()
-        assert not app.front.dashboard.time.is_live
-        assert "F7 live" in screen_lines(app)[-1]
+    async with on_screen(
+        busy_snapshot(4), preferences=Preferences(str(path)), size=(200, 40)
+    ) as on:
+        await on.press("p")
+        assert on.dashboard.time.is_live
+        assert not on.listing.descending
+        await on.press("r")
+        assert not on.listing.descending
+        assert "F7 pause" in on.lines[-1]
+        await on.press("f7")
+        assert not on.dashboard.time.is_live
+        assert "F7 live" in on.lines[-1]
 
 
 async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     path.write_text('[keys]\n"screen.quit" = ["ctrl+x"]\n"time.pause" = []\n')
-    app = host_app(HandFeed(), preferences=Preferences(str(path)))
-    async with app.run_test(size=WIDE) as pilot:
-        await pilot.press("p", "q")
-        assert app.front.dashboard.time.is_live
-        assert app.is_running
-        await pilot.press("ctrl+x")
-    assert app.return_code == 0
+    async with on_screen(None, "p", "q", preferences=Preferences(str(path)), size=WIDE) as on:
+        assert on.dashboard.time.is_live
+        assert on.app.is_running
+        await on.press("ctrl+x")
+    assert on.app.return_code == 0
 
 
 @pytest.mark.parametrize(
@@ -357,12 +320,10 @@ async def test_ctrl_c_quits_where_no_other_key_would(path: Path, keys: str) -> N
     path.write_text(f"[keys]\n{keys}\n")
     preferences = Preferences(str(path))
     assert f"{path}: keys.screen.quit: no key would quit: Ctrl-C still does" in preferences.mistakes
-    app = host_app(HandFeed(), preferences=preferences)
-    async with app.run_test(size=WIDE) as pilot:
-        await pilot.press("q")
-        assert app.is_running
-        await pilot.press("ctrl+c")
-    assert app.return_code == 0
+    async with on_screen(None, "q", preferences=preferences, size=WIDE) as on:
+        assert on.app.is_running
+        await on.press("ctrl+c")
+    assert on.app.return_code == 0
     assert preferences.is_saved
 
 
