@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -18,13 +15,6 @@ from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
 
 
-async def until(pilot: Any, condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        await pilot.pause(0.02)
-
-
 @pytest.mark.parametrize("paused", [False, True])
 async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
     monkeypatch: pytest.MonkeyPatch, paused: bool
@@ -36,10 +26,10 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
         keys = on.lines[-1]
         monkeypatch.setattr(status, "SECONDS", 3600.0)
         await on.press("+")
-        await until(on.pilot, lambda: SLOWER in on.lines[-1])
+        await on.until(lambda: SLOWER in on.lines[-1])
         monkeypatch.setattr(status, "SECONDS", 0.05)
         await on.press("+")
-        await until(on.pilot, lambda: on.lines[-1] == keys)
+        await on.until(lambda: on.lines[-1] == keys)
         assert on.app.front.feed.interval == 5.0
 
 
@@ -48,10 +38,10 @@ async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPat
         keys = on.lines[-1]
         monkeypatch.setattr(status, "SECONDS", 3600.0)
         await on.press("9")
-        await until(on.pilot, lambda: NO_SUCH in on.lines[-1])
+        await on.until(lambda: NO_SUCH in on.lines[-1])
         monkeypatch.setattr(status, "SECONDS", 0.05)
         await on.press("9")
-        await until(on.pilot, lambda: on.lines[-1] == keys)
+        await on.until(lambda: on.lines[-1] == keys)
 
 
 def test_what_stays_is_reported_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.moment import times
 from tests.feed.recording.lines import START, line, second, write
 from tests.tui.dashboards import give, make_dashboard
-from tests.tui.kill_stage import Stage
 from tests.tui.past import sample
-from tests.tui.stage import HandFeed, host_app, process_of, text_of
+from tests.tui.stage import OnScreen, on_screen, process_of
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +23,15 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def replayed(path: Path) -> AsyncIterator[tuple[GpudashApp, Pilot[int], Stage]]:
+async def replayed(path: Path) -> AsyncIterator[OnScreen]:
     """The screen of a recording, which stands at its start."""
     recording = Recording(str(path))
     playback = Playback(recording, recording.first)
     playback.start()
     playback.pause()
-    app = host_app(playback)
-    async with app.run_test(size=(100, 30)) as pilot:
-        stage = Stage(app, pilot, HandFeed())
-        await stage.until(lambda: "PAUSED" in text_of(app))
-        yield app, pilot, stage
+    async with on_screen(feed=playback, size=(100, 30)) as on:
+        await on.shows("PAUSED")
+        yield on
     playback.stop()
 
 
@@ -50,62 +45,60 @@ TYPED = (
 
 
 async def test_a_typed_time_is_gone_to_though_no_list_has_it(path: Path) -> None:
-    async with replayed(path) as (app, pilot, stage):
+    async with replayed(path) as on:
         for typed, second in TYPED:
             wanted = START + timedelta(seconds=second)
-            await pilot.press("at", *typed)
-            assert f"{wanted.astimezone():%H:%M:%S}" in text_of(app)
-            await pilot.press("enter")
-            await stage.until(lambda at=wanted: app.front.dashboard.snapshot.taken_at == at)
+            await on.press("at", *typed)
+            assert f"{wanted.astimezone():%H:%M:%S}" in on.text
+            await on.press("enter")
+            await on.until(lambda at=wanted: on.dashboard.snapshot.taken_at == at)
 
 
 async def test_a_typed_time_that_the_list_has_is_there_once(path: Path) -> None:
-    async with replayed(path) as (app, pilot, _):
+    async with replayed(path) as on:
         moment = START.astimezone() + timedelta(seconds=3600)
-        await pilot.press("at", *f"{moment:%H:%M}")
-        assert text_of(app).count(f"{moment:%H:%M}:00") == 1
+        await on.press("at", *f"{moment:%H:%M}")
+        assert on.text.count(f"{moment:%H:%M}:00") == 1
 
 
 async def test_what_is_no_time_of_the_recording_finds_nothing(path: Path) -> None:
-    async with replayed(path) as (app, pilot, _):
-        await pilot.press("at", *"+9h")
+    async with replayed(path) as on:
+        await on.press("at", *"+9h")
         first, last = START.astimezone(), START.astimezone() + timedelta(hours=3)
-        assert f"{first:%F %T} to" in text_of(app)
-        assert f"{last:%T}" in text_of(app)
+        assert f"{first:%F %T} to" in on.text
+        assert f"{last:%T}" in on.text
 
 
 async def test_the_live_past_is_gone_to_by_the_same_key() -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with on_screen(size=(100, 30)) as on:
         for number in range(5):
-            feed.give(second(10 * number))
-        await pilot.press("at", *"-20s", "enter")
-        assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=20)
-        assert "20s AGO" in text_of(app)
-        await pilot.press("escape")
-        assert app.front.dashboard.snapshot.taken_at == START + timedelta(seconds=40)
+            on.feed.give(second(10 * number))
+        await on.press("at", *"-20s", "enter")
+        assert on.dashboard.snapshot.taken_at == START + timedelta(seconds=20)
+        assert "20s AGO" in on.text
+        await on.press("escape")
+        assert on.dashboard.snapshot.taken_at == START + timedelta(seconds=40)
 
 
 async def test_steps_in_a_recording_start_at_the_sample_that_is_shown(path: Path) -> None:
-    async with replayed(path) as (app, pilot, stage):
+    async with replayed(path) as on:
 
         async def shows(second: int) -> None:
             wanted = START + timedelta(seconds=second)
-            await stage.until(lambda: app.front.dashboard.snapshot.taken_at == wanted)
+            await on.until(lambda: on.dashboard.snapshot.taken_at == wanted)
 
-        await pilot.press("at", *"+1h", "enter")
+        await on.press("at", *"+1h", "enter")
         await shows(3600)
-        await pilot.press(*["left_square_bracket"] * 3)
+        await on.press(*["left_square_bracket"] * 3)
         await shows(3594)
-        await pilot.press("right_curly_bracket")
+        await on.press("right_curly_bracket")
         await shows(3624)
-        await pilot.press("left_curly_bracket", "right_square_bracket")
+        await on.press("left_curly_bracket", "right_square_bracket")
         await shows(3596)
         # Behind the end it is the last.
-        await pilot.press("at", *"-8s", "enter")
+        await on.press("at", *"-8s", "enter")
         await shows(10792)
-        await pilot.press("left_square_bracket", "right_curly_bracket")
+        await on.press("left_square_bracket", "right_curly_bracket")
         await shows(10800)
 
 
