@@ -13,14 +13,12 @@ from msgspec.structs import replace
 from gpudash.actions.kill.run import Timeouts
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
 from gpudash.tui.kill import ask
 from gpudash.tui.overview import Overview
-from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
-from tests.tui.stage import HandFeed, screen_lines
+from tests.tui.stage import HandFeed, OnScreen, on_screen
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -35,46 +33,21 @@ def host_of(*processes: Process, **overrides: Any) -> Snapshot:
     return make_snapshot(2, **{"host": HERE, "processes": processes, **overrides})
 
 
-class Stage:
-    """The app with a hand on its feed."""
-
-    def __init__(self, app: GpudashApp, pilot: Any, feed: HandFeed) -> None:
-        self.app, self.pilot, self.feed = app, pilot, feed
-
-    @property
-    def text(self) -> str:
-        return "\n".join(screen_lines(self.app))
-
-    @property
-    def footer(self) -> str:
-        """Its last two lines: a long notice takes both."""
-        return " ".join(" ".join(screen_lines(self.app)[-2:]).split())
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition, and until all that was drawn with it is laid out."""
-        deadline = time.monotonic() + waiting.LIMIT_SECONDS
-        await self.pilot.pause()
-        while not condition():
-            assert time.monotonic() < deadline, self.text
-            await self.pilot.pause(0.02)
-            await self.pilot.pause()
-
-    async def shows(self, *texts: str) -> None:
-        """Wait until all of it is on the screen, whose parts are drawn one after another."""
-        await self.until(lambda: all(text in self.text for text in texts))
+class Stage(OnScreen):
+    """The app with a hand on its feed, of which processes are killed."""
 
     async def reports(self, text: str) -> None:
         """Wait for an outcome, of which the footer shows what there is room for."""
-        await self.until(lambda: text in self.app.front.dashboard.message)
-        await self.until(lambda: self.app.front.dashboard.message[:30] in self.footer)
+        await self.until(lambda: text in self.dashboard.message)
+        await self.until(lambda: self.dashboard.message[:30] in self.footer)
 
     async def repeats(self, snapshot: Snapshot, until: str) -> None:
         """Give one that shows the same until an outcome is reported: it takes some samples."""
 
         def is_reported() -> bool:
-            if until not in self.app.front.dashboard.message:
+            if until not in self.dashboard.message:
                 self.feed.give(replace(snapshot))
-            return until in self.app.front.dashboard.message
+            return until in self.dashboard.message
 
         await self.until(is_reported)
         await self.reports(until)
@@ -100,8 +73,8 @@ class Stage:
     async def closed(self) -> None:
         await self.until(lambda: not self.app.screen.is_modal)
 
-    async def click(self, text: str) -> None:
-        lines = screen_lines(self.app)
+    async def click_on(self, text: str) -> None:
+        lines = self.lines
         y = next(number for number, line in enumerate(lines) if text in line)
         await self.pilot.click(offset=(lines[y].index(text) + 1, y))
 
@@ -122,10 +95,11 @@ async def stage(
     size: tuple[int, int] = (120, 36),
     timeouts: Timeouts | None = None,
     guard_seconds: float = 0.0,
+    captured: bool = False,
 ) -> Any:
     feed = HandFeed()
     page = Overview(feed) if timeouts is None else ImpatientOverview(feed, timeouts)
-    app = GpudashApp(page)
-    app.guard_seconds = guard_seconds, guard_seconds
-    async with app.run_test(size=size) as pilot:
-        yield Stage(app, pilot, feed)
+    async with on_screen(
+        page=page, size=size, guard_seconds=guard_seconds, captured=captured
+    ) as on:
+        yield Stage(on.app, on.pilot, feed, size)

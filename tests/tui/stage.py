@@ -97,11 +97,6 @@ class HandFeed:
         self._on_change()
 
 
-def host_app(feed: Any, **options: Any) -> GpudashApp:
-    """The app whose first page is the overview of a host."""
-    return GpudashApp(Overview(feed), **options)
-
-
 class OnScreen:
     """An app on a screen, with a hand on its feed and its keys: each waits until all is drawn."""
 
@@ -111,11 +106,17 @@ class OnScreen:
 
     @property
     def lines(self) -> list[str]:
-        return screen_lines(self.app)
+        with self.app._context():
+            return [strip.text for strip in self.app.screen._compositor.render_strips()]
 
     @property
     def text(self) -> str:
-        return text_of(self.app)
+        return "\n".join(self.lines)
+
+    @property
+    def footer(self) -> str:
+        """Its last two lines: a long notice takes both."""
+        return " ".join(" ".join(self.lines[-2:]).split())
 
     @property
     def dashboard(self) -> Any:
@@ -128,9 +129,14 @@ class OnScreen:
         return self.dashboard.listing
 
     @property
+    def model(self) -> Any:
+        """What the page of many hosts in front shows."""
+        return self.app.front.model
+
+    @property
     def selected(self) -> int:
         """The PID under the cursor."""
-        return selected(self.app)
+        return self.listing.selected.process.pid
 
     @property
     def driver(self) -> CaptureDriver:
@@ -172,9 +178,10 @@ class OnScreen:
             await self.pilot.pause(0.02)
             await self.pilot.pause()
 
-    async def shows(self, *texts: str) -> None:
-        """Wait until all of it is on the screen, whose parts are drawn one after another."""
+    async def shows(self, *texts: str) -> str:
+        """The screen once it shows all of it: its parts are drawn one after another."""
         await self.until(lambda: all(text in self.text for text in texts))
+        return self.text
 
 
 @asynccontextmanager
@@ -191,12 +198,11 @@ async def on_screen(
     **settings: Any,
 ) -> AsyncIterator[OnScreen]:
     """A snapshot of a host, or of many, on its first page, and where some keys lead."""
-    if isinstance(snapshot, FleetSnapshot):
-        feed = feed or HandFleetFeed()
-        page = page or MapPage(FleetModel(feed))
-    feed = feed or HandFeed()
+    if page is None and isinstance(snapshot, FleetSnapshot):
+        page = MapPage(FleetModel(HandFleetFeed()))
+    page = page or Overview(feed or HandFeed())
     app = GpudashApp(
-        page or Overview(feed),
+        page,
         preferences=preferences or Preferences(None, **settings),
         driver_class=CaptureDriver if captured else None,
         no_color=no_color,
@@ -204,16 +210,11 @@ async def on_screen(
     if guard_seconds is not None:
         app.guard_seconds = guard_seconds, guard_seconds
     async with app.run_test(headless=not captured, size=size) as pilot:
-        on = OnScreen(app, pilot, feed, size)
+        on = OnScreen(app, pilot, page.feed, size)
         if snapshot is not None:
-            feed.give(snapshot)
+            on.feed.give(snapshot)
         await on.press(*pressed)
         yield on
-
-
-def listing_of(app: GpudashApp) -> Any:
-    """The processes of the host in front."""
-    return app.front.dashboard.listing
 
 
 class CaptureDriver(TerminalDriver):
@@ -276,6 +277,24 @@ def busy_snapshot(processes: int = 20, devices: int = 8, **overrides: Any) -> Sn
     return make_snapshot(devices, processes=listed, **overrides)
 
 
+async def ended(app: App[Any]) -> None:
+    """Wait for the end of an app: a pilot would wait for a screen that has gone by then."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while app.return_code is None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def host_app(feed: Any, **options: Any) -> GpudashApp:
+    """The app whose first page is the overview of a host."""
+    return GpudashApp(Overview(feed), **options)
+
+
+def listing_of(app: GpudashApp) -> Any:
+    """The processes of the host in front."""
+    return app.front.dashboard.listing
+
+
 def screen_lines(app: GpudashApp) -> list[str]:
     """What the screen shows, as text."""
     with app._context():
@@ -292,14 +311,6 @@ def selected(app: GpudashApp) -> int:
     row = listing_of(app).selected
     assert row is not None
     return row.process.pid
-
-
-async def ended(app: App[Any]) -> None:
-    """Wait for the end of an app: a pilot would wait for a screen that has gone by then."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while app.return_code is None:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def updated(app: GpudashApp, pilot: Any, terminal: Terminal) -> str:
@@ -327,6 +338,10 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         return list(self.screen.display)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
 
     @property
     def cells(self) -> list[list[tuple[str, str, str, bool]]]:

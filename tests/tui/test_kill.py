@@ -19,7 +19,7 @@ from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
 from tests.tui.kill_stage import Start, host_of, process_for, stage
-from tests.tui.stage import listing_of, process_of
+from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS
 
 DEAF = (
@@ -31,7 +31,7 @@ async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(vic
     async with stage() as on:
         process = process_for(victim.pid)
         await on.ask(process)
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {victim.pid} (alice)")
         assert "freed" not in on.footer
         on.feed.give(host_of(process))
@@ -44,7 +44,7 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(victim: A
     async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(victim.pid)
         await on.ask(process)
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {victim.pid}")
         await on.repeats(host_of(process), "the driver still counts 2.0 GiB on GPU 0-1")
         on.feed.give(host_of())
@@ -55,10 +55,10 @@ async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(vi
     ended = f"killed {victim.pid} (alice)"
     async with stage(timeouts=TIMEOUTS._replace(reap=0.1)) as on:
         await on.ask(process_for(victim.pid, devices=()))
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(LIMIT_SECONDS)
-        await on.until(lambda: on.app.front.dashboard.message == ended)
+        await on.until(lambda: on.dashboard.message == ended)
 
 
 async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_before(
@@ -67,13 +67,13 @@ async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_
     async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(victim.pid)
         await on.ask(process)
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {victim.pid}")
         await on.repeats(host_of(process), "the driver still counts 2.0 GiB on GPU 0-1")
         on.app.show_message("")
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
-        assert on.app.front.dashboard.message == ""
+        assert on.dashboard.message == ""
 
 
 async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
@@ -83,11 +83,11 @@ async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
     async with stage() as on:
         process = process_for(victim.pid)
         await on.ask(process)
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {victim.pid} (alice); waiting")
         on.feed.give(host_of(process))
         on.feed.give(host_of())
-        await on.until(lambda: not on.app.front.dashboard.message)
+        await on.until(lambda: not on.dashboard.message)
 
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) -> None:
@@ -96,16 +96,16 @@ async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) ->
     deaf.stdout.readline()
     async with stage(timeouts=TIMEOUTS._replace(end=0.3)) as on:
         await on.ask(process_for(deaf.pid), key="T")
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"SIGTERM sent to {deaf.pid}")
         meant_for_the_list = Key("y", "y")
         await on.shows(f"PID {deaf.pid} ignored SIGTERM for 0 s. Kill it?")
         screen = on.app.screen
         on.app.post_message(meant_for_the_list)
-        await on.pilot.press("pagedown")
+        await on.press("pagedown")
         assert on.app.screen is screen, "a key that was meant for the list must not answer"
         await on.asked()
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {deaf.pid}")
         assert deaf.wait(LIMIT_SECONDS) == -9
 
@@ -128,16 +128,16 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(start: St
     timeouts = HeldTimeouts()
     async with stage(timeouts=timeouts) as on:
         await on.ask(process_for(deaf.pid), key="T")
-        await on.pilot.press("y")
-        await on.pilot.press("h")
+        await on.press("y")
+        await on.press("h")
         await on.until(lambda: on.app.screen.is_modal and type(on.app.screen) is not KillScreen)
         timeouts.is_released.set()
-        await on.until(lambda: "ignored SIGTERM" in on.app.front.dashboard.message)
+        await on.until(lambda: "ignored SIGTERM" in on.dashboard.message)
         await on.pilot.pause(0.3)
         assert not isinstance(on.app.screen, KillScreen)
-        await on.pilot.press("escape")
+        await on.press("escape")
         await on.asked()
-        await on.pilot.press("n")
+        await on.press("n")
         await on.reports("ignored SIGTERM for 0 s")
         assert "?" not in on.footer.split("ignored")[1]
         assert deaf.poll() is None
@@ -152,7 +152,7 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
         process = process_for(job.pid)
         await on.ask(process)
         await on.shows("1 child (no GPU memory) will keep running")
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {job.pid}")
 
         def is_asked() -> bool:
@@ -164,7 +164,7 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
         await on.asked()
         await on.shows(f"PID {child} still runs and has a GPU open. Kill it?")
         assert "on GPU -" not in on.text
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {child}")
         assert waiting.has_ended(child)
 
@@ -172,7 +172,7 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
 async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) -> None:
     async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"killed {victim.pid}")
         lost = (make_device(index=0), make_device(index=1, state="lost"))
         freed = "1.0 GiB freed on GPU 0; unknown whether memory was freed on GPU 1"
@@ -183,7 +183,7 @@ async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
     file = state / "gpudash" / "audit.jsonl"
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("y")
+        await on.press("y")
         await on.until(lambda: file.exists() and str(victim.pid) in file.read_text())
 
 
@@ -191,7 +191,7 @@ async def test_a_record_that_cannot_be_kept_is_reported(victim: Any, state: Path
     state.write_text("no folder")
     async with stage() as on:
         await on.ask(process_for(victim.pid, devices=()))
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports("not recorded in audit.jsonl: Not a directory")
 
 
@@ -200,11 +200,11 @@ async def test_tagged_processes_are_one_question(start: Start) -> None:
     async with stage() as on:
         processes = [process_for(each.pid) for each in (one, two, spared)]
         on.feed.give(host_of(*processes))
-        listing_of(on.app).tagged = {each.key for each in processes[:2]}
-        await on.pilot.press("K")
+        on.listing.tagged = {each.key for each in processes[:2]}
+        await on.press("K")
         await on.asked()
         await on.shows("Kill these 2 processes?", "4.0 GiB on GPU 0-1 will be freed")
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports("2 of 2 processes ended after SIGKILL")
         on.feed.give(host_of(processes[2]))
         await on.reports("ended after SIGKILL: 4.0 GiB freed on GPU 0-1")
@@ -217,11 +217,11 @@ async def test_one_refused_of_several_is_named_and_spares_no_other(start: Start)
     async with stage() as on:
         init = process_of(1, pid=1)
         on.feed.give(host_of(process_for(one.pid), init))
-        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
-        await on.pilot.press("K")
+        on.listing.tagged = {row.process.key for row in on.listing.rows}
+        await on.press("K")
         await on.asked()
         await on.shows("PID 1 is init; killing it would stop the host or container; 1 of 2")
-        await on.pilot.press("y")
+        await on.press("y")
         assert one.wait(LIMIT_SECONDS) == -9
 
 
@@ -229,15 +229,15 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid)))
-        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
-        await on.pilot.press("K")
+        on.listing.tagged = {row.process.key for row in on.listing.rows}
+        await on.press("K")
         await on.asked()
         one.kill()
         one.wait()
         await on.shows(
             f"PID {one.pid} has already exited; 1 of 2 will be killed", f"Kill PID {two.pid}?"
         )
-        await on.pilot.press("y")
+        await on.press("y")
         assert two.wait(LIMIT_SECONDS) == -9
 
 
@@ -245,8 +245,8 @@ async def test_of_several_that_ended_or_are_refused_each_has_its_reason(start: S
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
-        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
-        await on.pilot.press("K")
+        on.listing.tagged = {row.process.key for row in on.listing.rows}
+        await on.press("K")
         await on.asked()
         one.kill()
         one.wait()
@@ -259,8 +259,8 @@ async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
-        listing_of(on.app).tagged = {row.process.key for row in listing_of(on.app).rows}
-        await on.pilot.press("K")
+        on.listing.tagged = {row.process.key for row in on.listing.rows}
+        await on.press("K")
         await on.asked()
         assert "on GPU -" not in on.text
 
@@ -273,11 +273,11 @@ async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
             await on.ask(process_for(family.pid))
             await on.shows("1 child (no GPU memory) will keep running")
             assert f"+ {worker}" not in on.text
-            await on.pilot.press("t")
+            await on.press("t")
             await on.shows(f"+ {worker}", "[x] with the children")
-            await on.click("[x] with")
+            await on.click_on("[x] with")
             await on.shows("[ ] with the children")
-            await on.pilot.press("t", "y")
+            await on.press("t", "y")
             await on.reports("1 child ended too")
             assert f"killed {family.pid} (alice)" in on.footer
             assert family.alive() == set()
@@ -291,12 +291,12 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
             on.feed.give(
                 host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
             )
-            await on.pilot.press("home")
-            assert listing_of(on.app).select(shown(family.pid).key)
-            await on.pilot.press("K")
+            await on.press("home")
+            assert on.listing.select(shown(family.pid).key)
+            await on.press("K")
             await on.asked()
             await on.shows("1 child (3.0 GiB on GPU 1) will keep running")
-            await on.pilot.press("t")
+            await on.press("t")
             await on.shows("5.0 GiB on GPU 0-1 will be freed")
 
 
@@ -306,7 +306,7 @@ async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
         async with stage(timeouts=TIMEOUTS._replace(root_first=1.0)) as on:
             await on.ask(process_for(family.pid), key="T")
             await on.shows("1 child (")
-            await on.pilot.press("t", "y")
+            await on.press("t", "y")
             await on.reports("1 child ended too")
             assert f"terminated {family.pid} (alice)" in on.footer
             assert family.alive() == set()
@@ -318,15 +318,15 @@ async def test_a_tree_that_ignores_the_signal_is_offered_whole() -> None:
         async with stage(timeouts=TIMEOUTS._replace(root_first=0.2, end=0.5)) as on:
             await on.ask(process_for(family.pid), key="T")
             await on.shows("2 children (")
-            await on.pilot.press("t")
+            await on.press("t")
             await on.shows("will get SIGTERM too if still running soon after")
-            await on.pilot.press("y")
+            await on.press("y")
             await on.reports(f"{family.pid} (alice) ignored SIGTERM")
             (deaf,) = family.until(lambda left: len(left) == 2) - {family.pid}
             assert deaf in alive
             await on.asked()
             await on.shows("Kill it and its child?", "[x] with the children", f"+ {deaf}")
-            await on.pilot.press("y")
+            await on.press("y")
             await on.reports(f"killed {family.pid} (alice)")
             assert family.alive() == set()
 
@@ -338,5 +338,5 @@ async def test_gpudash_counts_among_the_children_of_what_it_runs_below() -> None
         await on.ask(process_for(os.getppid()))
         await on.shows("gpudash runs below it")
         assert "no children" not in on.text
-        await on.pilot.press("n")
+        await on.press("n")
         await on.closed()

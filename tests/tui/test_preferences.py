@@ -9,8 +9,7 @@ from gpudash.config.file import load
 from gpudash.config.settings import Settings
 from gpudash.tui import status
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
-from tests.tui.kill_stage import Stage
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, on_screen, screen_lines
+from tests.tui.stage import busy_snapshot, on_screen
 
 WIDE = (140, 40)
 
@@ -89,14 +88,10 @@ async def test_what_was_saved_is_shown_for_a_while(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status, "SECONDS", 0.3)
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(str(path)))
-    async with app.run_test(size=WIDE) as pilot:
-        feed.give(busy_snapshot(4))
-        on = Stage(app, pilot, feed)
-        await pilot.press("r", "f12")
+    preferences = Preferences(str(path))
+    async with on_screen(busy_snapshot(4), "r", "f12", preferences=preferences, size=WIDE) as on:
         await on.until(path.exists)
-        await on.until(lambda: "q quit" in screen_lines(app)[-1])
+        await on.until(lambda: "q quit" in on.lines[-1])
 
 
 async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -> None:

@@ -9,14 +9,12 @@ from xml.etree import ElementTree
 import pytest
 
 from gpudash.tui import status
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.screenshot import save
 from tests.factories import make_host
 from tests.fleet.many import HandFleetFeed
-from tests.tui.kill_stage import Stage
-from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot, host_app, screen_lines
+from tests.tui.stage import busy_snapshot, on_screen
 
 
 def text_in(path: Path) -> str:
@@ -26,18 +24,16 @@ def text_in(path: Path) -> str:
 
 async def test_a_key_saves_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(100, 30)) as pilot:
-        feed.give(busy_snapshot(processes=1, host=make_host(hostname="../h\u00f6st")))
-        await pilot.pause()
-        feed.give(busy_snapshot(host=make_host(hostname="../h\u00f6st"), processes=5))
-        await pilot.press("j", "S", "S")
-        await Stage(app, pilot, feed).until(lambda: len(os.listdir(tmp_path)) == 2)
-        await Stage(app, pilot, feed).until(
-            lambda: "saved the screen" in app.front.dashboard.message
-        )
-        assert str(tmp_path) in app.front.dashboard.message
+    async with on_screen(
+        busy_snapshot(processes=1, host=make_host(hostname="../h\u00f6st")),
+        captured=True,
+        size=(100, 30),
+    ) as on:
+        on.feed.give(busy_snapshot(host=make_host(hostname="../h\u00f6st"), processes=5))
+        await on.press("j", "S", "S")
+        await on.until(lambda: len(os.listdir(tmp_path)) == 2)
+        await on.until(lambda: "saved the screen" in on.dashboard.message)
+        assert str(tmp_path) in on.dashboard.message
     first, second = sorted(tmp_path.iterdir(), key=lambda path: len(path.name))
     assert first.name.startswith("gpudash-h-st-")
     assert second.stem == f"{first.stem}-2"
@@ -50,14 +46,10 @@ async def test_a_picture_needs_no_net_and_each_word_has_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot(processes=5))
-        await pilot.pause()
-        lines = screen_lines(app)
-        await pilot.press("S")
-        await Stage(app, pilot, feed).until(lambda: "saved" in app.front.dashboard.message)
+    async with on_screen(busy_snapshot(processes=5), size=(100, 30)) as on:
+        lines = on.lines
+        await on.press("S")
+        await on.until(lambda: "saved" in on.dashboard.message)
     (path,) = tmp_path.iterdir()
     assert "url(http" not in path.read_text()
     words = [
@@ -78,11 +70,11 @@ async def test_before_the_first_sample_it_is_named_after_the_time_of_the_key(
     are_many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = GpudashApp(MapPage(FleetModel(HandFleetFeed()))) if are_many else host_app(HandFeed())
-    async with app.run_test(size=(100, 30)) as pilot:
+    page = MapPage(FleetModel(HandFleetFeed())) if are_many else None
+    async with on_screen(page=page, size=(100, 30)) as on:
         begun = datetime.now().replace(microsecond=0)
-        await pilot.press("S")
-        await Stage(app, pilot, HandFeed()).until(lambda: os.listdir(tmp_path))
+        await on.press("S")
+        await on.until(lambda: os.listdir(tmp_path))
     (name,) = os.listdir(tmp_path)
     saved_at = datetime.strptime("-".join(name[:-4].split("-")[-2:]), "%Y%m%d-%H%M%S")
     assert begun <= saved_at <= datetime.now()
@@ -91,16 +83,11 @@ async def test_before_the_first_sample_it_is_named_after_the_time_of_the_key(
 async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(status, "SECONDS", 0.05)
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.pause()
-        stage = Stage(app, pilot, feed)
-        keys = stage.footer
-        await pilot.press("S")
-        await stage.until(lambda: os.listdir(tmp_path))
-        await stage.until(lambda: stage.footer == keys)
+    async with on_screen(busy_snapshot(), size=(100, 30)) as on:
+        keys = on.footer
+        await on.press("S")
+        await on.until(lambda: os.listdir(tmp_path))
+        await on.until(lambda: on.footer == keys)
 
 
 def test_a_folder_that_takes_no_file_leaves_it_to_home(

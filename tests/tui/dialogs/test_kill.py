@@ -18,8 +18,8 @@ from gpudash.tui.link import FrameLimiter
 from tests.actions.kill.family import Family
 from tests.factories import make_host
 from tests.holders import sleep_as
-from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
-from tests.tui.stage import CaptureDriver, HandFeed, host_app, process_of
+from tests.tui.kill_stage import Start, host_of, process_for, stage
+from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS, child_named, child_of, until
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
@@ -51,7 +51,7 @@ async def test_its_age_is_that_of_the_table_behind_it(victim: Any) -> None:
             )
             await on.shows(f", started {age} ago,")
             assert re.search(rf"^ *{victim.pid} .* {age} .*sleep 600", on.text, re.MULTILINE)
-        await on.pilot.press("n")
+        await on.press("n")
 
 
 async def test_the_dialog_stays_with_its_process_when_the_list_changes(victim: Any) -> None:
@@ -59,7 +59,7 @@ async def test_the_dialog_stays_with_its_process_when_the_list_changes(victim: A
         await on.ask(process_for(victim.pid))
         on.feed.give(host_of(process_of(1)))
         assert str(victim.pid) in on.text
-        await on.pilot.press("y")
+        await on.press("y")
         assert victim.wait(LIMIT_SECONDS) == -9
 
 
@@ -70,11 +70,11 @@ async def test_a_long_command_scrolls_to_its_end_by_keys_and_wheel(victim: Any) 
         assert re.search(r"▼ \d+ more", on.text)
         assert "--option-399" not in on.text
         for _ in range(30):
-            await on.pilot.press("pagedown")
+            await on.press("pagedown")
         assert "--option-399" in on.text
         assert re.search(r"▲ \d+ more", on.text)
         assert "Kill  y" in on.text
-        await on.pilot.press("up", "k")
+        await on.press("up", "k")
         assert "--option-399" not in on.text
         box = on.app.screen.query_one("#body")
         await on.pilot._post_mouse_events([_wheel()], box)
@@ -105,7 +105,7 @@ async def test_any_size_asks_and_takes_an_answer(victim: Any, size: tuple[int, i
         await on.pilot.resize_terminal(200, 60)
         await on.shows("Kill PID ")
         await on.pilot.resize_terminal(*size)
-        await on.pilot.press("down", "up", "right", "n")
+        await on.press("down", "up", "right", "n")
         await on.until(lambda: on.app.screen is not screen)
         assert victim.poll() is None
 
@@ -114,11 +114,10 @@ async def test_any_size_asks_and_takes_an_answer(victim: Any, size: tuple[int, i
 async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int, int]) -> None:
     async with stage() as on:
         screen = await on.ask(process_for(victim.pid))
-        await on.pilot.press("tab")
+        await on.press("tab")
         await on.pilot.resize_terminal(*size)
         await on.until(lambda: on.app.size == size and "Kill" not in on.text)
-        await on.pilot.press("y", "y", "right", "down", "s", "t", "tab", "y")
-        await on.pilot.pause()
+        await on.press("y", "y", "right", "down", "s", "t", "tab", "y")
         assert on.app.screen is screen
         if size[0] > 8 and size[1] > 1:
             assert "too small" in " ".join(on.text.split())
@@ -127,7 +126,7 @@ async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int,
         assert victim.poll() is None
         await on.pilot.resize_terminal(*size)
         await on.until(lambda: "Kill" not in on.text)
-        await on.pilot.press("n")
+        await on.press("n")
         await on.closed()
         assert victim.poll() is None
 
@@ -146,7 +145,7 @@ async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: 
         line = ("python", *(f"--option-{n}" for n in range(90)))
         screen = await on.ask(process_for(parent.pid, command_line=line))
         await on.shows("with the children")
-        await on.pilot.press(*["t"] * with_tree)
+        await on.press(*["t"] * with_tree)
         whom = f"PID {parent.pid} and its child" if with_tree else f"PID {parent.pid}"
         for size in [*READABLE[with_tree:], *UNREADABLE]:
             await on.pilot.resize_terminal(*size)
@@ -156,7 +155,7 @@ async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: 
             seen = all(part in words for part in (f"Kill {whom}?", "[Cancel n]", "Kill y"))
             assert seen is (size in READABLE), (size, on.text)
             assert screen.check_action("answer", ()) is seen
-        await on.pilot.press("escape")
+        await on.press("escape")
     os.kill(child, signal.SIGKILL)
 
 
@@ -168,19 +167,19 @@ async def test_the_chosen_signal_and_the_tree_are_in_view_where_there_is_room(st
     async with stage((40, 12)) as on:
         await on.ask(process_for(parent.pid))
         await on.shows("[KILL 9: destroy]", "[ ] with the children")
-        await on.pilot.press("up")
+        await on.press("up")
         await on.until(lambda: "64: real-time]" in " ".join(on.text.split()))
-        await on.pilot.press("escape")
+        await on.press("escape")
     os.kill(child, signal.SIGKILL)
 
 
 async def test_enter_cancels_what_cannot_be_read(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("tab")
+        await on.press("tab")
         await on.pilot.resize_terminal(10, 3)
         await on.until(lambda: "too small" in on.text)
-        await on.pilot.press("enter")
+        await on.press("enter")
         await on.closed()
         assert victim.poll() is None
 
@@ -191,7 +190,7 @@ async def test_what_just_fits_is_answered(victim: Any, size: tuple[int, int]) ->
         await on.ask(process_for(victim.pid, command_line=("python", "x" * 4000)))
         for text in (f"Kill PID {victim.pid}?", "Kill  y"):
             assert text in on.text
-        await on.pilot.press("pagedown", "y")
+        await on.press("pagedown", "y")
         assert victim.wait(LIMIT_SECONDS) == -9
 
 
@@ -199,7 +198,7 @@ async def test_what_just_fits_is_answered(victim: Any, size: tuple[int, int]) ->
 async def test_cancel_is_the_default_and_has_keys(victim: Any, key: str) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press(key)
+        await on.press(key)
         await on.closed()
         assert victim.poll() is None
 
@@ -207,7 +206,7 @@ async def test_cancel_is_the_default_and_has_keys(victim: Any, key: str) -> None
 async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("tab", "enter")
+        await on.press("tab", "enter")
         await on.reports("killed")
         assert victim.wait(LIMIT_SECONDS) == -9
 
@@ -216,9 +215,9 @@ async def test_left_and_right_move_between_the_buttons(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
         for key, text in (("left", "[Cancel  n]"), ("right", "[Kill  y]"), ("right", "[Kill  y]")):
-            await on.pilot.press(key)
+            await on.press(key)
             await on.shows(text, "[KILL 9: destroy]")
-        await on.pilot.press("left", "enter")
+        await on.press("left", "enter")
         await on.closed()
         assert victim.poll() is None
 
@@ -227,31 +226,25 @@ async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) ->
     async with stage(guard_seconds=3600.0) as on:
         screen = await on.ask(process_for(victim.pid))
         await on.shows("Kill  y")
-        await on.pilot.press("y", "n", "tab", "enter")
-        await on.click("Kill  y")
+        await on.press("y", "n", "tab", "enter")
+        await on.click_on("Kill  y")
         assert on.app.screen is screen
         assert victim.poll() is None
 
 
 async def test_keys_do_not_answer_what_has_not_reached_the_terminal(victim: Any) -> None:
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    app.guard_seconds = 0.0, 0.0
-    async with app.run_test(headless=False, size=(120, 36)) as pilot:
-        on = Stage(app, pilot, feed)
-        feed.give(host_of(process_for(victim.pid)))
-        await pilot.pause()
-        assert app.terminal is not None
-        app.terminal.limiter = FrameLimiter(burst=0.0, per_second=1e-6)
-        await pilot.press("K")
+    async with stage(captured=True) as on:
+        await on.give(host_of(process_for(victim.pid)))
+        on.driver.limiter = FrameLimiter(burst=0.0, per_second=1e-6)
+        await on.press("K")
         await on.shows("Kill  y")
-        screen = app.screen
-        await pilot.press("y", "n", "tab", "enter")
-        assert app.screen is screen
-        app.terminal.limiter = FrameLimiter(burst=1e9)
-        app.terminal.send()
+        screen = on.app.screen
+        await on.press("y", "n", "tab", "enter")
+        assert on.app.screen is screen
+        on.driver.limiter = FrameLimiter(burst=1e9)
+        on.driver.send()
         assert await on.asked() is screen
-        await pilot.press("y")
+        await on.press("y")
         assert victim.wait(20) == -9
 
 
@@ -264,13 +257,12 @@ async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_co
         screen = await on.ask(process_for(victim.pid, name=name))
         for event in early:
             on.app.post_message(event)
-        await on.pilot.press("pagedown")
-        await on.pilot.pause()
+        await on.press("pagedown")
         assert on.app.screen is screen
         assert "[Cancel  n]" in on.text
         assert "anyway" not in on.text
         assert victim.poll() is None
-        await on.pilot.press("n")
+        await on.press("n")
         await on.closed()
 
 
@@ -281,34 +273,34 @@ async def test_each_key_presets_its_signal(victim: Any, key: str, verb: str, sta
     async with stage() as on:
         await on.ask(process_for(victim.pid), key=key)
         assert f"{verb} PID {victim.pid}?" in on.text
-        await on.click(f"{verb}  y")
+        await on.click_on(f"{verb}  y")
         assert victim.wait(LIMIT_SECONDS) == status
 
 
 async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.pilot.press("down")
+        await on.press("down")
         await on.shows("[TERM 15: terminate]", "Left Right button  Up Down signal")
-        await on.pilot.press("up", "up")
+        await on.press("up", "up")
         await on.shows("[RTMAX" if "[RTMAX" in on.text else "64: real-time]")
-        await on.pilot.press("down")
-        await on.click(" HUP ")
+        await on.press("down")
+        await on.click_on(" HUP ")
         await on.shows(f"Send SIGHUP to PID {victim.pid}?")
-        await on.pilot.press("s")
+        await on.press("s")
         await on.until(lambda: isinstance(on.app.screen, ChooseScreen))
-        await on.pilot.press("1", "2", "enter")
+        await on.press("1", "2", "enter")
         await on.shows(f"Send SIGUSR2 to PID {victim.pid}?")
-        await on.pilot.press("y")
+        await on.press("y")
         assert victim.wait(LIMIT_SECONDS) == -12
 
 
 async def test_a_signal_that_does_not_end_is_reported_as_sent(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await on.click(" STOP ")
+        await on.click_on(" STOP ")
         await on.shows(f"Pause PID {victim.pid}?")
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports(f"SIGSTOP sent to {victim.pid} (alice)")
         until(lambda: psutil.Process(victim.pid).status() == psutil.STATUS_STOPPED)
 
@@ -318,21 +310,21 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         screen = await on.ask(process_for(victim.pid, name="nv-fabricmanager"))
         assert "it runs the NVLink fabric" in on.text
         held = Key("y", "y")
-        await on.pilot.press("y")
+        await on.press("y")
         await on.shows(f"PID {victim.pid} is not a plain job.")
         on.app.post_message(held)
-        await on.pilot.press("pagedown")
+        await on.press("pagedown")
         assert on.app.screen is screen, "a key that is held down must not answer twice"
         assert victim.poll() is None
         await on.asked()
-        await on.pilot.press("s", "t", "down", "enter")
+        await on.press("s", "t", "down", "enter")
         await on.closed()
         assert victim.poll() is None
-        await on.pilot.press("K")
+        await on.press("K")
         screen = await on.asked()
-        await on.pilot.press("y")
+        await on.press("y")
         await on.asked()
-        await on.pilot.press("y")
+        await on.press("y")
         await on.reports("killed")
         assert victim.wait(LIMIT_SECONDS) == -9
 
@@ -347,23 +339,23 @@ async def test_what_is_no_plain_job_below_a_process_is_asked_about_once_more(
             screen = await on.ask(process_for(family.pid))
             await on.shows("1 child (")
             assert "it is a display server" not in on.text
-            await on.pilot.press("t")
+            await on.press("t")
             await on.shows(f"! PID {display}: it is a display server")
-            await on.pilot.press("y")
+            await on.press("y")
             await on.shows(
                 f"PID {display} is not a plain job. Kill PID {family.pid} and its child anyway?"
             )
             await on.asked()
-            await on.pilot.press("t", "n")
+            await on.press("t", "n")
             await on.closed()
             assert family.alive() == {family.pid, display}
-            await on.pilot.press("K")
+            await on.press("K")
             screen = await on.asked()
             await on.shows("1 child (")
-            await on.pilot.press("t", "y")
+            await on.press("t", "y")
             await on.shows("anyway")
             assert await on.asked() is screen
-            await on.pilot.press("y")
+            await on.press("y")
             await on.reports("1 child ended too")
             assert family.alive() == set()
 
@@ -377,9 +369,9 @@ async def test_a_process_that_ends_by_itself_leaves_nothing_to_confirm(start: St
         await on.shows(f"PID {one.pid} has already exited")
         assert "Kill  y" not in on.text
         screen = on.app.screen
-        await on.pilot.press("y")
+        await on.press("y")
         assert on.app.screen is screen
-        await on.pilot.press("enter")
+        await on.press("enter")
         await on.closed()
         await on.reports("ended by itself; nothing was sent")
         assert other.poll() is None
@@ -400,16 +392,16 @@ async def test_what_cannot_be_signalled_is_shown_with_the_reason(
 ) -> None:
     async with stage() as on:
         on.feed.give(host_of(process_for(victim.pid, **about), **where))
-        await on.pilot.press("K")
+        await on.press("K")
         screen = await on.asked()
         assert "cannot be signalled" in on.text
         assert reason in on.text
         for text in (str(victim.pid), "alice", "2.0 GiB on GPU 0-1", "Close  q"):
             assert text in on.text
         assert "[KILL" not in on.text
-        await on.pilot.press("y", "s", "t", "right", "down")
+        await on.press("y", "s", "t", "right", "down")
         assert on.app.screen is screen
-        await on.click("Close  q")
+        await on.click_on("Close  q")
         await on.closed()
         assert victim.poll() is None
 
@@ -417,16 +409,16 @@ async def test_what_cannot_be_signalled_is_shown_with_the_reason(
 async def test_without_a_process_there_is_no_question() -> None:
     async with stage() as on:
         on.feed.give(host_of())
-        await on.pilot.press("K")
+        await on.press("K")
         await on.reports("no process is selected")
 
 
 async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
     async with stage() as on:
         on.feed.give(host_of(process_for(victim.pid)))
-        on.app.front.dashboard.read_only = True
+        on.dashboard.read_only = True
         for key in ("K", "T", "I", "f9"):
-            await on.pilot.press(key)
+            await on.press(key)
         assert not on.app.screen.is_modal
 
 
