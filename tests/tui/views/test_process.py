@@ -4,39 +4,26 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from textual.pilot import Pilot
 
 from gpudash.analysis.inspection import Inspection, IoRates, inspect
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.tui.app import GpudashApp
-from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.process import Inspector, ProcessView
 from gpudash.tui.views.process.facts import ProcessDetails
 from tests import waiting
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
-from tests.tui.stage import (
-    CaptureDriver,
-    HandFeed,
-    Terminal,
-    host_app,
-    listing_of,
-    process_of,
-    screen_lines,
-    selected,
-)
+from tests.tui.stage import on_screen, process_of
 
 Holders = Callable[..., list[Holder]]
 
@@ -66,60 +53,38 @@ def host_of(*processes: Process, **overrides: Any) -> Snapshot:
     return make_snapshot(4, **{"host": HERE, "processes": processes, **overrides})
 
 
-@asynccontextmanager
-async def view(
-    *processes: Process,
-    size: tuple[int, int] = (80, 100),
-    key: str = "enter",
-    driver: Any = None,
-    **overrides: Any,
-) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
+def view(*processes: Process, key: str = "enter", **options: Any) -> Any:
     """The view of the first of the processes."""
-    feed = HandFeed()
-    app = host_app(feed, driver_class=driver)
-    async with app.run_test(headless=driver is None, size=size) as pilot:
-        feed.give(host_of(*processes, **overrides))
-        await pilot.press(key)
-        await pilot.pause()
-        yield app, pilot, feed
-
-
-async def until(app: GpudashApp, pilot: Pilot[Any], words: str) -> str:
-    """The screen as soon as it shows the words."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while words not in (text := "\n".join(screen_lines(app))):
-        assert time.monotonic() < deadline, f"{words!r} never shown:\n{text}"
-        await pilot.pause(0.01)
-    return text
+    return on_screen(host_of(*processes), key, **{"size": (80, 100), **options})
 
 
 async def test_shows_what_the_process_is_and_sees(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, _feed):
-        text = await until(app, pilot, "ENVIRONMENT")
+    async with view(shown(job)) as on:
+        text = await on.shows("ENVIRONMENT")
         for words in (str(job), "of alice", "/usr", "CUDA 0 = GPU 2", "FAMILY", "sleep 600"):
             assert words in text
-        assert "secret" in screen_lines(app)[-1]
+        assert "secret" in on.lines[-1]
 
 
 async def test_secrets_are_shown_and_hidden_on_request(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, _feed):
-        text = await until(app, pilot, "HF_TOKEN")
+    async with view(shown(job)) as on:
+        text = await on.shows("HF_TOKEN")
         assert "••••••" in text
         assert "hunter2" not in text
-        await pilot.press("x")
-        await until(app, pilot, "hunter2")
-        await pilot.press("x")
-        assert "hunter2" not in await until(app, pilot, "••••••")
+        await on.press("x")
+        await on.shows("hunter2")
+        await on.press("x")
+        assert "hunter2" not in await on.shows("••••••")
 
 
 async def test_keys_of_overview_and_view_lead_to_tree_and_environment(job: int) -> None:
     for key, heading in (("t", "FAMILY"), ("e", "ENVIRONMENT")):
-        async with view(shown(job), size=(60, 8), key=key) as (app, pilot, _feed):
-            await until(app, pilot, heading)
-            await pilot.press("home")
-            assert heading not in "\n".join(screen_lines(app))
-            await pilot.press(key)
-            assert heading in "\n".join(screen_lines(app))
+        async with view(shown(job), size=(60, 8), key=key) as on:
+            await on.shows(heading)
+            await on.press("home")
+            assert heading not in on.text
+            await on.press(key)
+            assert heading in on.text
 
 
 async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
@@ -132,41 +97,36 @@ async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
         return inspect(*arguments)
 
     monkeypatch.setattr("gpudash.tui.views.process.inspect", wait_and_inspect)
-    async with view(shown(job), size=(80, 22)) as (app, pilot, _feed):
-        await pilot.press("e")
+    async with view(shown(job), size=(80, 22)) as on:
+        await on.press("e")
         may_read.set()
-        await until(app, pilot, "HF_TOKEN")
-        await pilot.press("q")
-        await until(app, pilot, "age")
-        assert isinstance(app.screen, ProcessView)
+        await on.shows("HF_TOKEN")
+        await on.press("q")
+        await on.shows("age")
+        assert isinstance(on.app.screen, ProcessView)
 
 
 async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, _feed):
-        await until(app, pilot, "••••••")
-        at = screen_lines(app)[-1].index("secrets")
-        await pilot.click("#footer", offset=(at, 0))
-        await until(app, pilot, "hunter2")
-        at = screen_lines(app)[-1].index("back")
-        await pilot.click("#footer", offset=(at, 0))
-        await pilot.pause()
-        assert not isinstance(app.screen, ProcessView)
+    async with view(shown(job)) as on:
+        await on.shows("••••••")
+        at = on.lines[-1].index("secrets")
+        await on.pilot.click("#footer", offset=(at, 0))
+        await on.shows("hunter2")
+        at = on.lines[-1].index("back")
+        await on.click("#footer", offset=(at, 0))
+        assert not isinstance(on.app.screen, ProcessView)
 
 
 async def test_the_footer_offers_to_kill_it_unless_nothing_may_be_sent(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, _feed):
-        await until(app, pilot, "••••••")
-        assert screen_lines(app)[-1].startswith(" q back  K kill  ")
-        await pilot.click("#footer", offset=(screen_lines(app)[-1].index("kill"), 0))
-        await until(app, pilot, "Kill PID ")
-        await pilot.press("escape")
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(read_only=True))
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(host_of(process_of(0)))
-        await pilot.press("enter")
-        assert "q back" in await until(app, pilot, "t tree")
-        assert "kill" not in screen_lines(app)[-1]
+    async with view(shown(job)) as on:
+        await on.shows("••••••")
+        assert on.lines[-1].startswith(" q back  K kill  ")
+        await on.pilot.click("#footer", offset=(on.lines[-1].index("kill"), 0))
+        await on.shows("Kill PID ")
+        await on.press("escape")
+    async with view(process_of(0), size=(80, 24), read_only=True) as on:
+        assert "q back" in await on.shows("t tree")
+        assert "kill" not in on.lines[-1]
 
 
 async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:
@@ -174,44 +134,40 @@ async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:
         (make_host(simulated=True), "the host is simulated"),
         (make_host(hostname="elsewhere"), "the process runs on elsewhere"),
     ):
-        async with view(process_of(0), host=host) as (app, pilot, _feed):
-            await until(app, pilot, words)
+        async with on_screen(host_of(process_of(0), host=host), "enter") as on:
+            await on.shows(words)
 
 
 async def test_curves_reach_as_far_back_as_the_process_was_seen() -> None:
     host = {"simulated": True}
     first = make_host(uptime_seconds=100.0, **host)
-    async with view(process_of(0), host=first, size=(160, 60)) as on:
-        app, pilot, feed = on
+    async with on_screen(host_of(process_of(0), host=first), "enter", size=(160, 60)) as on:
         for second, oldest in ((140.0, "-45s"), (190.0, "-1m"), (300.0, "-4m")):
             told = make_host(uptime_seconds=second, **host)
-            feed.give(host_of(process_of(0), process_of(1), host=told))
-            await until(app, pilot, f" {oldest} ")
-        await pilot.press("q", "down", "enter")
-        text = await until(app, pilot, "job1.py")
+            on.feed.give(host_of(process_of(0), process_of(1), host=told))
+            await on.shows(f" {oldest} ")
+        await on.press("q", "down", "enter")
+        text = await on.shows("job1.py")
         assert " -4m " in text
         later = make_host(uptime_seconds=330.0, **host)
-        feed.give(host_of(process_of(0), process_of(1), process_of(2), host=later))
-        await pilot.press("q", "end", "enter")
-        text = await until(app, pilot, "job2.py")
+        on.feed.give(host_of(process_of(0), process_of(1), process_of(2), host=later))
+        await on.press("q", "end", "enter")
+        text = await on.shows("job2.py")
         assert " -4m " not in text
 
 
 async def test_exited_process_stays_and_says_since_when(holders: Holders) -> None:
     (holder,) = holders(1)
     now = 50.0
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 60)) as pilot:
-        feed.give(host_of(shown(holder.pid), process_of(31)))
-        row = next(row for row in listing_of(app).rows if row.process.pid == holder.pid)
-        app.push_screen(ProcessView(app.front.dashboard, row, clock=lambda: now))
-        await until(app, pilot, " variables")
+    async with on_screen(host_of(shown(holder.pid), process_of(31)), size=(100, 60)) as on:
+        row = next(row for row in on.listing.rows if row.process.pid == holder.pid)
+        on.app.push_screen(ProcessView(on.dashboard, row, clock=lambda: now))
+        await on.shows(" variables")
         holder.end()
-        feed.give(host_of(process_of(31)))
+        on.feed.give(host_of(process_of(31)))
         now += 12
-        feed.give(host_of(process_of(31)))
-        text = await until(app, pilot, "EXITED 12s AGO")
+        on.feed.give(host_of(process_of(31)))
+        text = await on.shows("EXITED 12s AGO")
         assert str(holder.pid) in text
         assert "ENVIRONMENT" in text
 
@@ -222,8 +178,8 @@ async def test_process_that_was_gone_when_first_seen_has_no_time_of_its_end(
     (holder,) = holders(1)
     holder.end()
     gone = make_process(pid=holder.pid, create_time=None, start_ticks=None, hidden_reason="exited")
-    async with view(gone) as (app, pilot, _feed):
-        text = await until(app, pilot, "EXITED")
+    async with view(gone) as on:
+        text = await on.shows("EXITED")
         assert "AGO" not in text
         assert "K kill" not in text
 
@@ -233,37 +189,34 @@ async def test_end_of_one_that_had_left_its_gpu_is_when_it_ended(holders: Holder
     now, process = 50.0, shown(holder.pid)
     snapshot = host_of(process)
 
-    def looked() -> None:
-        app.screen.post_message(ProcessView.Inspected(inspect(process, snapshot)))
+    async with on_screen(snapshot, size=(100, 60)) as on:
 
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 60)) as pilot:
-        feed.give(snapshot)
-        (row,) = listing_of(app).rows
-        app.push_screen(ProcessView(app.front.dashboard, row, clock=lambda: now))
-        assert "K kill" in await until(app, pilot, "ENVIRONMENT")
-        feed.give(host_of())
-        assert "K kill" not in await until(app, pilot, "LEFT THE GPU")
+        def looked() -> None:
+            on.app.screen.post_message(ProcessView.Inspected(inspect(process, snapshot)))
+
+        (row,) = on.listing.rows
+        on.app.push_screen(ProcessView(on.dashboard, row, clock=lambda: now))
+        assert "K kill" in await on.shows("ENVIRONMENT")
+        on.feed.give(host_of())
+        assert "K kill" not in await on.shows("LEFT THE GPU")
         now += 60
         looked()
-        await pilot.pause()
+        await on.pilot.pause()
         holder.end()
         looked()
-        await until(app, pilot, "EXITED 0s AGO")
+        await on.shows("EXITED 0s AGO")
         now += 7
-        feed.give(host_of())
-        await until(app, pilot, "EXITED 7s AGO")
+        on.feed.give(host_of())
+        await on.shows("EXITED 7s AGO")
 
 
 async def test_process_that_lets_go_of_its_gpu_is_not_said_to_have_exited(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, feed):
-        await until(app, pilot, "ENVIRONMENT")
-        feed.give(host_of(process_of(31)))
-        assert "EXITED" not in await until(app, pilot, "LEFT THE GPU")
-        feed.give(host_of(process_of(31), shown(job)))
-        await pilot.pause()
-        assert "LEFT THE GPU" not in "\n".join(screen_lines(app))
+    async with view(shown(job)) as on:
+        await on.shows("ENVIRONMENT")
+        on.feed.give(host_of(process_of(31)))
+        assert "EXITED" not in await on.shows("LEFT THE GPU")
+        await on.give(host_of(process_of(31), shown(job)))
+        assert "LEFT THE GPU" not in on.text
 
 
 async def test_it_left_when_the_last_sample_had_it(job: int) -> None:
@@ -271,62 +224,53 @@ async def test_it_left_when_the_last_sample_had_it(job: int) -> None:
         host = make_host(hostname=HERE.hostname, uptime_seconds=1000.0 + seconds)
         return host_of(*processes, host=host)
 
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 60)) as pilot:
-        feed.give(sampled(0, shown(job)))
-        await pilot.press("enter")
-        await until(app, pilot, "ENVIRONMENT")
-        feed.give(sampled(5, process_of(31)))
-        await until(app, pilot, "LEFT THE GPU 5s AGO")
-        feed.give(sampled(9, process_of(31)))
-        await until(app, pilot, "LEFT THE GPU 9s AGO")
+    async with on_screen(sampled(0, shown(job)), "enter", size=(100, 60)) as on:
+        await on.shows("ENVIRONMENT")
+        on.feed.give(sampled(5, process_of(31)))
+        await on.shows("LEFT THE GPU 5s AGO")
+        on.feed.give(sampled(9, process_of(31)))
+        await on.shows("LEFT THE GPU 9s AGO")
 
 
 async def test_successor_under_the_same_pid_is_not_followed(holders: Holders) -> None:
     (holder,) = holders(1)
     process = shown(holder.pid)
-    async with view(process) as (app, pilot, feed):
-        await until(app, pilot, "ENVIRONMENT")
-        feed.give(host_of(shown(holder.pid, create_time=1.0, start_ticks=1, username="mallory")))
-        assert "mallory" not in await until(app, pilot, "LEFT THE GPU")
+    async with view(process) as on:
+        await on.shows("ENVIRONMENT")
+        on.feed.give(host_of(shown(holder.pid, create_time=1.0, start_ticks=1, username="mallory")))
+        assert "mallory" not in await on.shows("LEFT THE GPU")
 
 
 async def test_nothing_is_signalled_once_the_process_is_gone(job: int) -> None:
-    async with view(shown(job), process_of(31)) as (app, pilot, feed):
-        await until(app, pilot, "ENVIRONMENT")
-        assert selected(app) == job
-        feed.give(host_of(process_of(31)))
-        await until(app, pilot, "LEFT THE GPU")
-        await pilot.press("K")
-        await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
-        assert "refused" not in "\n".join(screen_lines(app))
+    async with view(shown(job), process_of(31)) as on:
+        await on.shows("ENVIRONMENT")
+        assert on.selected == job
+        on.feed.give(host_of(process_of(31)))
+        await on.shows("LEFT THE GPU")
+        await on.press("K")
+        assert isinstance(on.app.screen, ProcessView)
+        assert "refused" not in on.text
 
 
 async def test_process_stays_selected_while_the_list_changes(job: int) -> None:
     others = [process_of(number) for number in range(30, 35)]
-    async with view(shown(job), *others) as (app, pilot, feed):
-        listing_of(app).move_to(3)
-        feed.give(host_of(*others, shown(job)))
-        await pilot.pause()
-        assert selected(app) == job
+    async with view(shown(job), *others) as on:
+        on.listing.move_to(3)
+        await on.give(host_of(*others, shown(job)))
+        assert on.selected == job
 
 
 async def test_the_past_before_its_first_moment_is_said_to_be_without_it(job: int) -> None:
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(100, 60)) as pilot:
+    async with on_screen(size=(100, 60)) as on:
         for number, processes in enumerate([(), (shown(job),)]):
             host = make_host(hostname=HERE.hostname, uptime_seconds=1000.0 + number)
-            feed.give(host_of(*processes, host=host))
-        await pilot.press("enter")
-        await until(app, pilot, "ENVIRONMENT")
-        await pilot.press("left_square_bracket")
-        await until(app, pilot, "NOT ON A GPU AT THIS MOMENT")
-        await pilot.press("right_square_bracket")
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+            on.feed.give(host_of(*processes, host=host))
+        await on.press("enter")
+        await on.shows("ENVIRONMENT")
+        await on.press("left_square_bracket")
+        await on.shows("NOT ON A GPU AT THIS MOMENT")
+        await on.press("right_square_bracket")
+        text = on.text
         assert "AT THIS MOMENT" not in text
         assert "LEFT" not in text
 
@@ -336,35 +280,30 @@ async def test_numbers_that_were_read_stay_while_the_screen_is_frozen(
 ) -> None:
     every = 0.1
     monkeypatch.setattr(ProcessView, "read_seconds", every)
-    async with view(shown(os.getpid())) as (app, pilot, _feed):
-        await until(app, pilot, "ENVIRONMENT")
-        await pilot.press("p")
+    async with view(shown(os.getpid())) as on:
+        await on.shows("ENVIRONMENT")
+        await on.press("p")
         waiting.until(lambda: not inspections())  # one that was begun before
-        await pilot.pause()
-        (before,) = (line for line in screen_lines(app) if "threads" in line)
+        await on.pilot.pause()
+        (before,) = (line for line in on.lines if "threads" in line)
         turns: list[None] = []
-        app.set_interval(every, lambda: turns.append(None))
+        on.app.set_interval(every, lambda: turns.append(None))
         with ExitStack() as opened:
             for number in range(99):
                 opened.enter_context((tmp_path / str(number)).open("w"))
             while len(turns) < 3:
-                await pilot.pause(every)
-            assert before in screen_lines(app)
+                await on.pilot.pause(every)
+            assert before in on.lines
 
 
 async def test_hostile_variables_and_names_reach_the_terminal_as_text_only(job: int) -> None:
     hostile = tuple(clean(word) for word in ("\x1b]0;x\x07", "[/x]", "\x1b[2J", "a\nb"))
     process = shown(job, command_line=hostile, username=clean("\x1b]0;x\x07[/b]"))
-    async with view(process, size=(160, 60), driver=CaptureDriver) as (app, pilot, _feed):
-        await until(app, pilot, "HOSTILE")
-        await pilot.pause()
-        driver = app._driver
-        assert isinstance(driver, CaptureDriver)
-        terminal = Terminal(160, 60)
-        sent = driver.take().replace(POINTER_SHAPE, "")
-        terminal.feed(sent)
+    async with view(process, size=(160, 60), captured=True) as on:
+        await on.shows("HOSTILE")
+        sent = (await on.sent()).replace(POINTER_SHAPE, "")
         for words in ("[@click=app.leave]", "[/x]", "EVIL"):
-            assert any(words in line for line in terminal.lines), words
+            assert any(words in line for line in on.terminal.lines), words
         for raw in RAW:
             assert raw not in sent
 
@@ -384,14 +323,14 @@ SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (120, 
 
 
 async def test_no_size_is_too_small_or_too_large(job: int) -> None:
-    async with view(shown(job)) as (app, pilot, feed):
-        await until(app, pilot, "ENVIRONMENT")
+    async with view(shown(job)) as on:
+        await on.shows("ENVIRONMENT")
         for size in SIZES:
-            await pilot.resize_terminal(*size)
-            await pilot.press("j", "e", "t", "x", "end", "home")
-            assert len(screen_lines(app)) == size[1]
-            feed.give(host_of())
-            feed.give(host_of(shown(job)))
+            await on.pilot.resize_terminal(*size)
+            await on.press("j", "e", "t", "x", "end", "home")
+            assert len(on.lines) == size[1]
+            on.feed.give(host_of())
+            on.feed.give(host_of(shown(job)))
 
 
 SNAPSHOT = make_snapshot(4, host=HERE)
