@@ -4,15 +4,7 @@ import pytest
 
 from gpudash.feed.protocol import FeedState
 from tests.factories import make_snapshot
-from tests.tui.stage import (
-    CaptureDriver,
-    HandFeed,
-    Terminal,
-    busy_snapshot,
-    host_app,
-    process_of,
-    updated,
-)
+from tests.tui.stage import busy_snapshot, on_screen, process_of
 
 NARROW = [
     ("", "f2", "Colours"),
@@ -22,84 +14,69 @@ NARROW = [
 ]
 
 
-def on(terminal: Terminal) -> str:
-    return "\n".join(terminal.lines)
-
-
 @pytest.mark.parametrize(("view", "key", "title"), NARROW)
 async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) -> None:
-    feed, terminal = HandFeed(), Terminal(140, 40)
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(140, 40)) as pilot:
-        first = busy_snapshot()
-        feed.give(first)
-        await pilot.press(*filter(None, [view]), key)
-        await updated(app, pilot, terminal)
-        assert title in on(terminal)
+    first = busy_snapshot()
+    async with on_screen(first, *filter(None, [view]), key, captured=True, size=(140, 40)) as on:
+        await on.sent()
+        assert title in on.terminal.text
         later = first.taken_at + timedelta(seconds=77)
-        feed.give(busy_snapshot(taken_at=later))
-        await updated(app, pilot, terminal)
-        assert title in on(terminal)
-        assert later.astimezone().strftime("%H:%M:%S") in on(terminal)
-        feed.change(FeedState.STALE, 14)
-        await updated(app, pilot, terminal)
-        assert "STALE 14s" in on(terminal)
-        feed.error = "collector: it went away"
-        feed.change(FeedState.RESTARTING, 21)
-        await updated(app, pilot, terminal)
-        assert "NO COLLECTOR 21s" in on(terminal)
-        assert "it went away" in on(terminal)
-        assert title in on(terminal)
+        on.feed.give(busy_snapshot(taken_at=later))
+        await on.sent()
+        assert title in on.terminal.text
+        assert later.astimezone().strftime("%H:%M:%S") in on.terminal.text
+        on.feed.change(FeedState.STALE, 14)
+        await on.sent()
+        assert "STALE 14s" in on.terminal.text
+        on.feed.error = "collector: it went away"
+        on.feed.change(FeedState.RESTARTING, 21)
+        await on.sent()
+        assert "NO COLLECTOR 21s" in on.terminal.text
+        assert "it went away" in on.terminal.text
+        assert title in on.terminal.text
 
 
 @pytest.mark.parametrize(("key", "title"), [("f2", "Colours"), ("K", "Close"), ("h", "close")])
 async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -> None:
-    feed, terminal = HandFeed(), Terminal(200, 60)
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(200, 60)) as pilot:
-        feed.give(busy_snapshot())
-        await updated(app, pilot, terminal)
-        before = terminal.cells
-        await pilot.press(key)
-        await updated(app, pilot, terminal)
-        assert title in on(terminal)
-        (box,) = (child.region for child in app.screen.children if child.region)
-        after = terminal.cells
+    async with on_screen(busy_snapshot(), captured=True, size=(200, 60)) as on:
+        await on.sent()
+        before = on.terminal.cells
+        await on.press(key)
+        await on.sent()
+        assert title in on.terminal.text
+        (box,) = (child.region for child in on.app.screen.children if child.region)
+        after = on.terminal.cells
         for y, row in enumerate(before):
             inside = range(box.x, box.right) if box.y <= y < box.bottom else range(0)
             assert [x for x in range(200) if row[x] != after[y][x] and x not in inside] == []
 
 
 async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
-    feed, terminal = HandFeed(), Terminal(140, 40)
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(140, 40)) as pilot:
-        processes = [process_of(number) for number in range(20)]
-        feed.give(make_snapshot(8, processes=tuple(processes)))
-        await pilot.press("f2")
-        await updated(app, pilot, terminal)
-        assert "job19.py" in on(terminal)
+    processes = [process_of(number) for number in range(20)]
+    async with on_screen(
+        make_snapshot(8, processes=tuple(processes)), captured=True, size=(140, 40)
+    ) as on:
+        await on.press("f2")
+        await on.sent()
+        assert "job19.py" in on.terminal.text
         processes[19] = process_of(19, command_line=("python", "other.py"))
-        feed.give(make_snapshot(8, processes=tuple(processes)))
-        sent = await updated(app, pilot, terminal)
-        assert "other.py" in on(terminal)
-        assert "Colours" in on(terminal)
+        on.feed.give(make_snapshot(8, processes=tuple(processes)))
+        sent = await on.sent()
+        assert "other.py" in on.terminal.text
+        assert "Colours" in on.terminal.text
         assert 0 < len(sent.encode()) < 200
 
 
 async def test_picture_uncovered_is_the_one_that_was_never_covered() -> None:
     pictures = []
     for covered in (True, False):
-        feed, terminal = HandFeed(), Terminal(140, 40)
-        app = host_app(feed, driver_class=CaptureDriver)
-        async with app.run_test(headless=False, size=(140, 40)) as pilot:
-            feed.give(busy_snapshot())
+        async with on_screen(busy_snapshot(), captured=True, size=(140, 40)) as on:
             if covered:
-                await pilot.press("f2")
-            feed.give(make_snapshot(4, processes=tuple(process_of(n) for n in range(12))))
-            await updated(app, pilot, terminal)
+                await on.press("f2")
+            on.feed.give(make_snapshot(4, processes=tuple(process_of(n) for n in range(12))))
+            await on.sent()
             if covered:
-                await pilot.press("escape")
-            await updated(app, pilot, terminal)
-        pictures.append(terminal.cells)
+                await on.press("escape")
+            await on.sent()
+        pictures.append(on.terminal.cells)
     assert pictures[0] == pictures[1]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.e2e.emulation import cells
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, host_app, updated
+from tests.tui.stage import Terminal, busy_snapshot, on_screen
 
 SIZE = (100, 30)
 CURSOR = ("down", "down", "up")
@@ -38,17 +38,16 @@ async def test_a_redraw_changes_no_cell(
         monkeypatch.delenv(name, raising=False)
     for name, value in LOOKS[look].items():
         monkeypatch.setenv(name, value)
-    feed, terminal = HandFeed(), Terminal(*SIZE)
-    app = host_app(feed, driver_class=CaptureDriver, no_color=look == "no colours")
-    async with app.run_test(headless=False, size=SIZE) as pilot:
-        feed.give(busy_snapshot())
-        sent = await updated(app, pilot, terminal)
+    async with on_screen(
+        busy_snapshot(), captured=True, no_color=look == "no colours", size=SIZE
+    ) as on:
+        sent = await on.sent()
         for key in keys:
-            await pilot.press(key)
-            sent += await updated(app, pilot, terminal)
-            before, terminal = cells(terminal.screen), Terminal(*SIZE)
-            app.forget_frame()
-            await updated(app, pilot, terminal)
-            after = cells(terminal.screen)
+            await on.press(key)
+            sent += await on.sent()
+            before, on.terminal = cells(on.terminal.screen), Terminal(*SIZE)
+            on.app.forget_frame()
+            await on.sent()
+            after = cells(on.terminal.screen)
             assert [y for y in range(SIZE[1]) if before[y] != after[y]] == [], key
     assert bool(re.search("[34]8;[25];", sent)) is (look == "true colour")

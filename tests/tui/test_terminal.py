@@ -29,15 +29,7 @@ from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter, Reports
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
-from tests.tui.stage import (
-    CaptureDriver,
-    HandFeed,
-    Terminal,
-    busy_snapshot,
-    host_app,
-    process_of,
-    screen_lines,
-)
+from tests.tui.stage import busy_snapshot, on_screen, process_of
 
 SOURCES = Path(tui.__file__).parent
 OPTIONAL = {"terminal.py": {"_handle_exception"}, "keyboard.py": {"_xterm_parser"}}
@@ -239,17 +231,12 @@ async def test_views_that_were_left_are_not_kept() -> None:
         every = gc.get_objects()
         return sum(isinstance(o, View) for o in every), sum(type(o) is Strip for o in every)
 
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=(120, 40)) as pilot:
-        feed.give(busy_snapshot())
+    async with on_screen(busy_snapshot(), size=(120, 40)) as on:
         counts = []
         for _ in range(3):
             for key in ("d", "u", "h"):
-                await pilot.press(key)
-                await settle(pilot)
-                await pilot.press("q")
-                await settle(pilot)
+                await on.press(key)
+                await on.press("q")
             counts.append(kept())
         assert counts[-1] <= counts[0]
 
@@ -356,89 +343,58 @@ def test_an_answer_counts_however_it_is_cut(cut: int) -> None:
 
 
 async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(120, 40)) as pilot:
-        feed.give(busy_snapshot())
-        await settle(pilot)
-        driver = app.terminal
-        assert isinstance(driver, CaptureDriver)
+    async with on_screen(busy_snapshot(), captured=True, size=(120, 40)) as on:
+        await on.sent()
         now = [0.0]
-        driver.limiter = FrameLimiter(burst=1, per_second=20, clock=lambda: now[0])
-        driver.take()
+        on.driver.limiter = FrameLimiter(burst=1, per_second=20, clock=lambda: now[0])
+        on.driver.take()
         for key in "jjj":
-            await pilot.press(key)
-        assert driver.take().count("m") > 0
-        await pilot.press("j", "j")
-        assert driver.take() == ""
-        assert app.held_back()
+            await on.press(key)
+        assert on.driver.take().count("m") > 0
+        await on.press("j", "j")
+        assert on.driver.take() == ""
+        assert on.app.held_back()
         now[0] = 10.0
-        while not driver.take():
+        while not on.driver.take():
             await asyncio.sleep(0)
 
 
-async def driver_of(pilot: object) -> CaptureDriver:
-    await settle(pilot)
-    driver = pilot.app.terminal  # type: ignore[attr-defined]
-    assert isinstance(driver, CaptureDriver)
-    driver.take()
-    return driver
-
-
 async def test_the_keyboard_protocol_is_given_back_as_often_as_it_was_taken() -> None:
-    app = host_app(HandFeed(), driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(80, 24)) as pilot:
-        driver = await driver_of(pilot)
+    async with on_screen(captured=True) as on:
+        await on.sent()
         for data in ("\x1b[<u", "\x1b[>1u", "\x1b[>25u", "\x1b[<u", "\x1b[<u"):
-            driver.write(data)
-        assert driver.take() == "\x1b[>1u\x1b[<u\x1b[>25u\x1b[<u"
+            on.driver.write(data)
+        assert on.driver.take() == "\x1b[>1u\x1b[<u\x1b[>25u\x1b[<u"
 
 
 async def test_every_motion_of_the_mouse_is_not_asked_for() -> None:
-    app = host_app(HandFeed(), driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(80, 24)) as pilot:
-        driver = await driver_of(pilot)
+    async with on_screen(captured=True) as on:
+        await on.sent()
         for data in ("\x1b[?1003h", "\x1b[?1015h", "\x1b[?1003l", "\x1b]52;c;eA==\x07"):
-            driver.write(data)
-        assert driver.take() == "\x1b[?1002h\x1b[?1002l\x1b]52;c;eA==\x07"
+            on.driver.write(data)
+        assert on.driver.take() == "\x1b[?1002h\x1b[?1002l\x1b]52;c;eA==\x07"
 
 
 @pytest.mark.parametrize("data", ["\x1b[2J", "\x1b[1;1Ha\x1b[5Cb\x1b[1;1H"])
 async def test_what_is_not_understood_passes_and_all_is_drawn_again(data: str) -> None:
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(100, 30)) as pilot:
-        terminal = Terminal(100, 30)
-        feed.give(busy_snapshot())
-        driver = await driver_of(pilot)
-        driver.write(data)
-        sent = driver.take()
+    async with on_screen(busy_snapshot(), captured=True, size=(100, 30)) as on:
+        await on.sent()
+        on.driver.write(data)
+        sent = on.driver.take()
         assert sent == data
-        terminal.feed(sent)
-        app.refresh(layout=True)
-        await settle(pilot)
-        terminal.feed(driver.take())
-        assert [line.rstrip() for line in terminal.lines] == [
-            line.rstrip() for line in screen_lines(app)
-        ]
+        on.terminal.feed(sent)
+        on.app.refresh(layout=True)
+        await on.sent()
+        assert [line.rstrip() for line in on.terminal.lines] == [line.rstrip() for line in on.lines]
 
 
 KEYS = ["j", "k", "pagedown", "end", "home", "full_stop", "comma", "r", "p", "h", "escape", "K"]
 
 
-async def settle(pilot: object) -> None:
-    for _ in range(4):
-        await pilot.pause()  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("seed", range(2))
 async def test_terminal_shows_what_textual_would_draw(seed: int) -> None:
     rng = random.Random(seed)
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    width, height = 100, 30
-    async with app.run_test(headless=False, size=(width, height)) as pilot:
-        terminal = Terminal(width, height)
+    async with on_screen(captured=True, size=(100, 30)) as on:
         for _ in range(20):
             step = rng.random()
             if step < 0.5:
@@ -450,45 +406,28 @@ async def test_terminal_shows_what_textual_would_draw(seed: int) -> None:
                     )
                     for number in range(rng.choice([0, 3, 30]))
                 ]
-                feed.give(make_snapshot(rng.choice([1, 4, 8]), processes=tuple(names)))
+                on.feed.give(make_snapshot(rng.choice([1, 4, 8]), processes=tuple(names)))
             elif step < 0.6:
-                feed.change(rng.choice([FeedState.STALE, FeedState.LIVE]), rng.randint(5, 60))
+                on.feed.change(rng.choice([FeedState.STALE, FeedState.LIVE]), rng.randint(5, 60))
             else:
-                await pilot.press(rng.choice(KEYS))
-            await settle(pilot)
-            driver = app.terminal
-            assert isinstance(driver, CaptureDriver)
-            terminal.feed(driver.take())
+                await on.press(rng.choice(KEYS))
+            await on.sent()
             # pyte leaves the cell behind a wide character empty, Textual has no such cell.
-            assert [line.rstrip() for line in terminal.lines] == [
-                line.rstrip() for line in screen_lines(app)
+            assert [line.rstrip() for line in on.terminal.lines] == [
+                line.rstrip() for line in on.lines
             ]
 
 
 async def test_nothing_is_sent_when_nothing_changed() -> None:
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(120, 40)) as pilot:
-        feed.give(busy_snapshot())
-        await settle(pilot)
-        driver = app.terminal
-        assert isinstance(driver, CaptureDriver)
-        driver.take()
-        feed.give(busy_snapshot())
-        await settle(pilot)
-        assert driver.take() == ""
+    async with on_screen(busy_snapshot(), captured=True, size=(120, 40)) as on:
+        await on.sent()
+        on.feed.give(busy_snapshot())
+        assert await on.sent() == ""
 
 
 async def test_one_changed_number_is_a_few_bytes() -> None:
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    async with app.run_test(headless=False, size=(120, 40)) as pilot:
-        feed.give(busy_snapshot(3))
-        await settle(pilot)
-        driver = app.terminal
-        assert isinstance(driver, CaptureDriver)
-        driver.take()
+    async with on_screen(busy_snapshot(3), captured=True, size=(120, 40)) as on:
+        await on.sent()
         changed = (process_of(0, cpu_percent=12.0), process_of(1), process_of(2))
-        feed.give(make_snapshot(8, processes=changed))
-        await settle(pilot)
-        assert 0 < len(driver.take().encode()) < 120
+        on.feed.give(make_snapshot(8, processes=changed))
+        assert 0 < len((await on.sent()).encode()) < 120
