@@ -7,25 +7,24 @@ from typing import Any
 import pytest
 from textual.events import Click
 
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from tests.tui.kill_stage import process_for, stage
-from tests.tui.stage import busy_snapshot, on_screen, screen_lines
+from tests.tui.stage import OnScreen, busy_snapshot, on_screen
 from tests.waiting import LIMIT_SECONDS
 
 _BESIDE = (1, 38)
 
 
-def _place(app: GpudashApp, text: str) -> tuple[int, int]:
-    lines = screen_lines(app)
+def _place(on: OnScreen, text: str) -> tuple[int, int]:
+    lines = on.lines
     y = next(y for y, line in enumerate(lines) if text in line)
     return lines[y].index(text) + 1, y
 
 
-async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> None:
+async def _click_twice(on: OnScreen, place: tuple[int, int]) -> None:
     """Let both clicks be there before the first is dealt with, as from a quick hand."""
     x, y = place
-    widget = app.screen.get_widget_at(x, y)[0]
+    widget = on.app.screen.get_widget_at(x, y)[0]
     region = widget.region
     told: dict[str, Any] = {
         "delta_x": 0,
@@ -39,18 +38,18 @@ async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> N
     }
     for _ in range(2):
         click = Click(widget, x - region.x, y - region.y, **told)
-        click.style = app.screen.get_style_at(x, y)
+        click.style = on.app.screen.get_style_at(x, y)
         click._set_forwarded()
         widget.post_message(click)
     for _ in range(4):
-        await pilot.pause()
+        await on.pilot.pause()
 
 
 @pytest.mark.parametrize("key", ["s", "h", "g", "colon"])
 async def test_beside_a_list_closes_the_list_alone(key: str) -> None:
     async with on_screen(busy_snapshot(6), key, size=(120, 40)) as on:
         assert on.app.screen.is_modal
-        await _click_twice(on.app, on.pilot, _BESIDE)
+        await _click_twice(on, _BESIDE)
         assert on.app.is_running
         assert on.app.screen is on.app.screen_stack[0]
 
@@ -59,7 +58,7 @@ async def test_beside_a_list_closes_the_list_alone(key: str) -> None:
 async def test_on_a_button_answers_once(victim: Any, button: str, status: int | None) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
-        await _click_twice(on.app, on.pilot, _place(on.app, button))
+        await _click_twice(on, _place(on, button))
         assert on.app.is_running
         assert on.app.screen is on.app.screen_stack[0]
         if status is not None:
@@ -71,13 +70,13 @@ async def test_on_a_button_answers_once(victim: Any, button: str, status: int | 
 @pytest.mark.parametrize("key", ["h help", "s sort", "K kill"])
 async def test_on_a_key_of_the_footer_opens_one_dialog(key: str) -> None:
     async with on_screen(busy_snapshot(6), size=(120, 40)) as on:
-        await _click_twice(on.app, on.pilot, _place(on.app, key))
+        await _click_twice(on, _place(on, key))
         assert len(on.app.screen_stack) == 2
 
 
 async def test_on_a_chart_opens_one_list() -> None:
     async with on_screen(busy_snapshot(6), "d", size=(120, 40)) as on:
         view = on.app.screen
-        await _click_twice(on.app, on.pilot, (60, 10))
+        await _click_twice(on, (60, 10))
         assert on.app.screen_stack[-2] is view
         assert isinstance(on.app.screen, ChooseScreen)

@@ -1,28 +1,25 @@
 import pytest
 from textual.events import Paste
-from textual.pilot import Pilot
 
-from gpudash.tui.app import GpudashApp
 from tests.factories import make_snapshot
-from tests.tui.stage import busy_snapshot, listing_of, on_screen, process_of
+from tests.tui.stage import OnScreen, busy_snapshot, on_screen, process_of
 
 
-async def type_in(pilot: Pilot[int], text: str) -> None:
+async def type_in(on: OnScreen, text: str) -> None:
     names = {" ": "space", ":": "colon", ">": "greater_than_sign", "<": "less_than_sign"}
-    await pilot.press(*(names.get(letter, letter) for letter in text))
-    await pilot.pause()
+    await on.press(*(names.get(letter, letter) for letter in text))
 
 
-def pids(app: GpudashApp) -> list[int]:
-    return [row.process.pid for row in listing_of(app).rows]
+def pids(on: OnScreen) -> list[int]:
+    return [row.process.pid for row in on.listing.rows]
 
 
 async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(100, 30)) as on:
-        await type_in(on.pilot, "user:bob gp")
-        assert len(pids(on.app)) == 0
+        await type_in(on, "user:bob gp")
+        assert len(pids(on)) == 0
         await on.press("backspace", "backspace", "backspace")
-        assert pids(on.app) == [1000 + number for number in range(1, 20, 2)]
+        assert pids(on) == [1000 + number for number in range(1, 20, 2)]
         lines = on.lines
         assert "/ user:bob" in lines[-2]
         assert "10 of 20" in lines[-2]
@@ -34,37 +31,37 @@ async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
         assert "/user:bob" in heading
         assert "10 of 20" in heading
         on.feed.give(busy_snapshot(10))
-        assert len(pids(on.app)) == 5
+        assert len(pids(on)) == 5
 
 
 async def test_a_wrong_term_is_reported_right_below_it() -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(120, 30)) as on:
-        await type_in(on.pilot, "alice ")
+        await type_in(on, "alice ")
         on.app.post_message(Paste("gpu:x"))
         await on.pilot.pause()
         top, bottom = on.lines[-2:]
         assert bottom.index("^") == top.index("gpu:x")
         assert bottom.count("^") == len("gpu:x")
         assert "cannot be compared" in bottom
-        assert len(pids(on.app)) == 10
+        assert len(pids(on)) == 10
         await on.press("enter")
         assert on.app.front.prompt.is_open
-        assert len(pids(on.app)) == 10
+        assert len(pids(on)) == 10
 
 
 async def test_escape_takes_the_typing_back() -> None:
     async with on_screen(busy_snapshot(20), "j", "j", "j", "slash", size=(100, 30)) as on:
-        await type_in(on.pilot, "nobody at all")
-        assert pids(on.app) == []
+        await type_in(on, "nobody at all")
+        assert pids(on) == []
         await on.press("escape")
         assert not on.app.front.prompt.is_open
-        assert len(pids(on.app)) == 20
+        assert len(pids(on)) == 20
         assert on.selected == 1003
 
 
 async def test_no_letter_of_a_filter_starts_an_action() -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(100, 30)) as on:
-        await type_in(on.pilot, "qpKrs hd")
+        await type_in(on, "qpKrs hd")
         assert on.app.is_running
         assert on.dashboard.time.is_live
         assert len(on.app.screen_stack) == 1
@@ -75,7 +72,7 @@ async def test_no_letter_of_a_filter_starts_an_action() -> None:
 
 async def test_the_cursor_can_be_moved_while_typing() -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(100, 30)) as on:
-        await type_in(on.pilot, "bob")
+        await type_in(on, "bob")
         await on.press("down", "down", "enter")
         assert on.selected == 1005
 
@@ -94,7 +91,7 @@ async def test_escape_takes_back_tags_then_the_filter_then_the_gpus() -> None:
         assert not listing.filter.clauses
         await on.press("escape")
         assert not on.dashboard.devices.hidden
-        assert len(pids(on.app)) == 20
+        assert len(pids(on)) == 20
 
 
 async def test_a_selected_process_that_no_longer_fits_stays_under_the_cursor() -> None:
@@ -106,22 +103,22 @@ async def test_a_selected_process_that_no_longer_fits_stays_under_the_cursor() -
         on.feed.give(make_snapshot(8, processes=(*idle, process_of(5))))
         assert on.selected == 1002
         assert on.listing.matching == 1
-        assert pids(on.app) == [1002, 1005]
+        assert pids(on) == [1002, 1005]
         await on.press("j")
         on.feed.give(make_snapshot(8, processes=(*idle, process_of(5))))
-        assert pids(on.app) == [1005]
+        assert pids(on) == [1005]
 
 
 async def test_pasted_text_is_filtered_by() -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(100, 30)) as on:
         on.app.post_message(Paste("job7.py\nq\n"))
         await on.pilot.pause()
-        assert pids(on.app) == [1007]
+        assert pids(on) == [1007]
 
 
 async def test_a_prompt_is_shown_at_any_size() -> None:
     async with on_screen(busy_snapshot(20), "slash") as on:
-        await type_in(on.pilot, "gpu:x alice")
+        await type_in(on, "gpu:x alice")
         for size in [(1, 1), (3, 2), (10, 4), (200, 60), (80, 24)]:
             await on.resize(*size)
             assert len(on.lines) == size[1]
@@ -130,14 +127,12 @@ async def test_a_prompt_is_shown_at_any_size() -> None:
 
 async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() -> None:
     async with on_screen(busy_snapshot(40), "slash") as on:
-        await type_in(on.pilot, "nothing:3")
-        await on.pilot.pause()
+        await type_in(on, "nothing:3")
         text = " ".join(line.strip() for line in on.lines[-4:])
         assert "is not a filter term" in text
         assert "rss>1G age>2h idle>10m" in text
         for _letter in "nothing:3":
             await on.press("backspace")
-        await on.pilot.pause()
         assert on.lines[-2].startswith(" / ")
         assert "Enter apply" in on.lines[-1]
 
@@ -181,4 +176,4 @@ async def test_a_filter_that_nothing_fits_names_the_way_back(
     async with on_screen(busy_snapshot(20), "slash", *"zzz", "enter", keys=keys) as on:
         assert f"No process matches the filter; {shown} shows all" in on.lines[-1]
         await on.press("f7" if keys else "escape")
-        assert len(pids(on.app)) == 20
+        assert len(pids(on)) == 20

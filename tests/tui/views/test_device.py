@@ -15,7 +15,6 @@ from gpudash.model.fields import Group
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import PLAIN, load_theme
@@ -30,7 +29,7 @@ from tests.factories import (
     make_process_device,
     make_snapshot,
 )
-from tests.tui.stage import on_screen, screen_lines
+from tests.tui.stage import OnScreen, on_screen
 
 chart.load()
 
@@ -52,12 +51,12 @@ def varied(count: int = 8, **overrides: Any) -> Snapshot:
     return make_snapshot(count, devices=devices, **overrides)
 
 
-def title(app: GpudashApp) -> str:
-    return screen_lines(app)[2]
+def title(on: OnScreen) -> str:
+    return on.lines[2]
 
 
-def place_of(app: GpudashApp, text: str) -> tuple[int, int]:
-    for y, line in enumerate(screen_lines(app)):
+def place_of(on: OnScreen, text: str) -> tuple[int, int]:
+    for y, line in enumerate(on.lines):
         if text in line:
             return line.index(text) + len(text) // 2, y
     raise AssertionError(f"{text!r} is not shown")
@@ -104,23 +103,23 @@ async def test_keys_turn_to_other_gpus_and_around() -> None:
         assert "[0]" in on.lines[1]
         await on.press("left")
         assert "[2]" in on.lines[1]
-        assert "GPU utilization  20 %" in title(on.app)
+        assert "GPU utilization  20 %" in title(on)
 
 
 async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
     async with on_screen(varied(), "d", size=(120, 40)) as on:
-        await on.click(offset=place_of(on.app, " 5 "))
+        await on.click(offset=place_of(on, " 5 "))
         assert "[5]" in on.lines[1]
-        await on.click(offset=place_of(on.app, "Power usage"))
-        assert "Power usage  412.3 W" in title(on.app)
-        await on.click(offset=place_of(on.app, "Enforced power limit"))
-        assert "Power usage" in title(on.app)
+        await on.click(offset=place_of(on, "Power usage"))
+        assert "Power usage  412.3 W" in title(on)
+        await on.click(offset=place_of(on, "Enforced power limit"))
+        assert "Power usage" in title(on)
 
 
 async def test_click_finds_the_metric_also_when_scrolled() -> None:
     async with on_screen(varied(), "d", "j", "j", "j", "j", "j") as on:
-        await on.click(offset=place_of(on.app, "SM clock"))
-        assert "SM clock  1755 MHz" in title(on.app)
+        await on.click(offset=place_of(on, "SM clock"))
+        assert "SM clock  1755 MHz" in title(on)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +166,11 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
         make_snapshot(1, devices=(parent, part), processes=(holder,)), size=(100, 40)
     ) as on:
         await on.press("d")
-        assert "Memory used" in title(on.app)
+        assert "Memory used" in title(on)
         await on.press("right")
         assert "[0:1]" in on.lines[1]
         assert "MIG 3g.40gb" in on.lines[1]
-        assert "Memory used  5.0 GiB" in title(on.app)
+        assert "Memory used  5.0 GiB" in title(on)
         assert "train.py" in on.text
 
 
@@ -246,11 +245,11 @@ def test_each_group_that_a_device_has_is_named() -> None:
 
 async def test_metric_is_cycled_and_chosen_by_name() -> None:
     async with on_screen(varied(), "d", "tab") as on:
-        assert "Memory utilization" in title(on.app)
+        assert "Memory utilization" in title(on)
         await on.press("shift+tab", "shift+tab")
-        assert "PCIe link generation" in title(on.app)
+        assert "PCIe link generation" in title(on)
         await on.press("l", *"mem temp", "enter")
-        assert "Memory temperature  70 °C" in title(on.app)
+        assert "Memory temperature  70 °C" in title(on)
 
 
 async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
@@ -258,17 +257,17 @@ async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
         make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),))
     ) as on:
         await on.press("d", "l", *"power", "enter")
-        assert "Power usage" in title(on.app)
+        assert "Power usage" in title(on)
 
 
 async def test_range_and_zoom() -> None:
     async with on_screen(varied(), "d") as on:
         ranges = []
         for key in ("r", "r", "r", "plus", "plus", "plus", "minus"):
-            ranges.append(title(on.app).split()[-1])
+            ranges.append(title(on).split()[-1])
             await on.press(key)
         assert ranges == ["1m", "5m", "30m", "1m", "30s", "15s", "15s"]
-        assert title(on.app).split()[-1] == "30s"
+        assert title(on).split()[-1] == "30s"
         assert "-30s" in on.text
 
 
@@ -278,8 +277,8 @@ async def test_numbers_tell_the_past_of_the_chart() -> None:
         busy = (make_device(gpu_utilization_percent=90),)
         on.feed.give(later(first, 10, devices=busy))
         await on.press("d")
-        assert "90 %   min 20%   mean" in title(on.app)
-        assert "max 90%" in title(on.app)
+        assert "90 %   min 20%   mean" in title(on)
+        assert "max 90%" in title(on)
 
 
 async def test_pause_keeps_the_chart_where_it_was() -> None:
