@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from textual.pilot import Pilot
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.model.snapshot import Evidence, Finding, Snapshot
-from gpudash.tui.app import GpudashApp
-from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.findings import FindingCursor, FindingsView
 from gpudash.tui.views.process import ProcessView
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
-from tests.tui.stage import HandFeed, host_app, screen_lines
+from tests.tui.stage import OnScreen, on_screen
 
 
 def trapped(**first: Any) -> Snapshot:
@@ -44,72 +39,53 @@ def trapped(**first: Any) -> Snapshot:
 BAD_MEMORY = {"ecc_uncorrected_volatile_count": 3}
 
 
-@asynccontextmanager
-async def shown(
-    snapshot: Snapshot, size: tuple[int, int] = (80, 24), **settings: Any
-) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(**settings))
-    async with app.run_test(size=size) as pilot:
-        feed.give(snapshot)
-        for _ in range(100):
-            await pilot.pause()
-            if any("COMMAND" in line for line in screen_lines(app)):
-                break
-        yield app, pilot, feed
-
-
-def line_of(app: GpudashApp, words: str) -> int:
-    (found,) = (number for number, line in enumerate(screen_lines(app)) if words in line)
+def line_of(on: OnScreen, words: str) -> int:
+    (found,) = (number for number, line in enumerate(on.lines) if words in line)
     return found
 
 
 async def test_worst_finding_stands_below_the_gpus_at_eighty_columns() -> None:
-    async with shown(trapped()) as (app, _pilot, _feed):
-        place = line_of(app, "on GPU 0-7 and works on GPU 0 alone")
-        assert screen_lines(app)[place].startswith(" !  alice's python (PID 4242) holds ")
-        assert screen_lines(app)[place - 1].split()[0] == "7"
+    async with on_screen(trapped()) as on:
+        place = line_of(on, "on GPU 0-7 and works on GPU 0 alone")
+        assert on.lines[place].startswith(" !  alice's python (PID 4242) holds ")
+        assert on.lines[place - 1].split()[0] == "7"
 
 
 async def test_line_says_how_many_more_there_are() -> None:
-    async with shown(trapped(**BAD_MEMORY)) as (app, _pilot, _feed):
-        place = line_of(app, "+1 more: w")
-        assert screen_lines(app)[place].startswith(" !! GPU 0 had memory errors")
+    async with on_screen(trapped(**BAD_MEMORY)) as on:
+        place = line_of(on, "+1 more: w")
+        assert on.lines[place].startswith(" !! GPU 0 had memory errors")
 
 
 async def test_key_that_shows_the_others_is_the_one_in_force() -> None:
     several = trapped(**BAD_MEMORY, remapped_rows_pending=True)
-    async with shown(several, keys={"view.findings": ("f7",)}) as (app, pilot, _feed):
-        assert line_of(app, "more: F7")
-        await pilot.press("d")
-        await pilot.pause()
-        assert line_of(app, "more: F7")
+    async with on_screen(several, keys={"view.findings": ("f7",)}) as on:
+        assert line_of(on, "more: F7")
+        await on.press("d")
+        assert line_of(on, "more: F7")
 
 
 async def test_larger_terminal_shows_several() -> None:
-    async with shown(trapped(**BAD_MEMORY), (120, 44)) as (app, _pilot, _feed):
-        assert line_of(app, "works on GPU 0 alone") == line_of(app, "GPU 0 had memory errors") + 1
+    async with on_screen(trapped(**BAD_MEMORY), size=(120, 44)) as on:
+        assert line_of(on, "works on GPU 0 alone") == line_of(on, "GPU 0 had memory errors") + 1
 
 
 async def test_healthy_host_has_no_such_line() -> None:
     fine = Diagnosis().examine(make_snapshot(4, topology=None))
-    async with shown(fine) as (app, pilot, _feed):
-        assert not any(line.startswith(" !") for line in screen_lines(app))
-        await pilot.press("w")
-        await pilot.pause()
-        assert any("Nothing is wrong" in line for line in screen_lines(app))
-        await pilot.resize_terminal(40, 12)
+    async with on_screen(fine) as on:
+        assert not any(line.startswith(" !") for line in on.lines)
+        await on.press("w")
+        assert any("Nothing is wrong" in line for line in on.lines)
+        await on.pilot.resize_terminal(40, 12)
         for _ in range(3):
-            await pilot.pause()
-        words = " ".join(" ".join(screen_lines(app)).split())
+            await on.pilot.pause()
+        words = " ".join(" ".join(on.lines).split())
         assert "Nothing is wrong with these GPUs, as far as the driver reports" in words
 
 
 async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
-    async with shown(trapped(**BAD_MEMORY), (100, 40)) as (app, pilot, _feed):
-        await pilot.press("w")
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+    async with on_screen(trapped(**BAD_MEMORY), "w", size=(100, 40)) as on:
+        text = on.text
         assert "1 critical, 1 warn" in text
         assert "GPU 0: ECC uncorrected volatile 3" in text
         assert "CUDA_VISIBLE_DEVICES=0" in text
@@ -117,96 +93,72 @@ async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
 
 
 async def test_enter_opens_the_device_or_the_process_of_a_finding() -> None:
-    async with shown(trapped(**BAD_MEMORY)) as (app, pilot, _feed):
-        await pilot.press("w", "enter")
-        await pilot.pause()
-        assert isinstance(app.screen, DeviceView)
-        assert any("GPU 0 had memory errors" in line for line in screen_lines(app))
-        await pilot.press("q", "w", "j", "enter")
-        await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
+    async with on_screen(trapped(**BAD_MEMORY), "w", "enter") as on:
+        assert isinstance(on.app.screen, DeviceView)
+        assert any("GPU 0 had memory errors" in line for line in on.lines)
+        await on.press("q", "w", "j", "enter")
+        assert isinstance(on.app.screen, ProcessView)
 
 
 async def test_click_on_the_line_opens_the_view_and_on_a_finding_what_it_is_about() -> None:
-    async with shown(trapped()) as (app, pilot, _feed):
-        await pilot.click(offset=(5, line_of(app, "works on GPU 0 alone")))
-        await pilot.pause()
-        assert isinstance(app.screen, FindingsView)
-        await pilot.click(offset=(5, line_of(app, "XLA_PYTHON")))
-        await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
+    async with on_screen(trapped()) as on:
+        await on.click(offset=(5, line_of(on, "works on GPU 0 alone")))
+        assert isinstance(on.app.screen, FindingsView)
+        await on.click(offset=(5, line_of(on, "XLA_PYTHON")))
+        assert isinstance(on.app.screen, ProcessView)
 
 
 @pytest.mark.parametrize("height", [12, 60])
 async def test_clicks_beside_the_findings_open_nothing(height: int) -> None:
-    async with shown(trapped(**BAD_MEMORY), (80, height)) as (app, pilot, _feed):
-        await pilot.press("w", "end")
-        await pilot.pause()
-        blank = [y for y, line in enumerate(screen_lines(app)) if not line.strip()]
-        for y in (line_of(app, "1 critical, 1 warn"), *blank):
-            await pilot.click(offset=(5, y))
-            await pilot.pause()
-            assert isinstance(app.screen, FindingsView), y
+    async with on_screen(trapped(**BAD_MEMORY), "w", "end", size=(80, height)) as on:
+        blank = [y for y, line in enumerate(on.lines) if not line.strip()]
+        for y in (line_of(on, "1 critical, 1 warn"), *blank):
+            await on.click(offset=(5, y))
+            assert isinstance(on.app.screen, FindingsView), y
 
 
 async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
-    async with shown(trapped()) as (app, pilot, feed):
-        await pilot.press("w")
-        feed.give(trapped(**BAD_MEMORY))
-        await pilot.press("j", "k", "j")
-        feed.give(trapped())
-        await pilot.pause()
-        await pilot.press("enter")
-        await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
+    async with on_screen(trapped(), "w") as on:
+        on.feed.give(trapped(**BAD_MEMORY))
+        await on.press("j", "k", "j")
+        await on.give(trapped())
+        await on.press("enter")
+        assert isinstance(on.app.screen, ProcessView)
 
 
 async def test_cursor_stays_on_the_first_finding_before_it_was_moved() -> None:
-    async with shown(trapped()) as (app, pilot, feed):
-        await pilot.press("w")
-        await pilot.pause()
-        feed.give(trapped(**BAD_MEMORY))
-        await pilot.pause()
-        assert line_of(app, "GPU 0 had memory errors") < line_of(app, "alice's python")
-        await pilot.press("enter")
-        await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
+    async with on_screen(trapped(), "w") as on:
+        await on.give(trapped(**BAD_MEMORY))
+        assert line_of(on, "GPU 0 had memory errors") < line_of(on, "alice's python")
+        await on.press("enter")
+        assert isinstance(on.app.screen, ProcessView)
 
 
 async def test_cursor_comes_into_view_again_when_worse_findings_push_it_down() -> None:
-    async with shown(trapped(), (80, 10)) as (app, pilot, feed):
-        await pilot.press("w")
-        await pilot.pause()
+    async with on_screen(trapped(), "w", size=(80, 10)) as on:
         worse = {**BAD_MEMORY, "remapped_rows_failed": True, "recovery_action": "node-reboot"}
-        feed.give(trapped(**worse))
-        await pilot.pause()
-        assert line_of(app, "alice's python")
+        await on.give(trapped(**worse))
+        assert line_of(on, "alice's python")
 
 
 async def test_what_is_read_stays_in_its_line_when_a_worse_finding_comes() -> None:
     warned = {"remapped_rows_pending": True, "clocks_event_reasons": ("sw-thermal-slowdown",)}
-    async with shown(trapped(**warned), (80, 14)) as (app, pilot, feed):
-        await pilot.press("w", "end")
-        await pilot.pause()
-        place = line_of(app, "needs a reset")
-        feed.give(trapped(**warned, **BAD_MEMORY))
-        await pilot.pause()
-        assert line_of(app, "needs a reset") == place
+    async with on_screen(trapped(**warned), "w", "end", size=(80, 14)) as on:
+        place = line_of(on, "needs a reset")
+        await on.give(trapped(**warned, **BAD_MEMORY))
+        assert line_of(on, "needs a reset") == place
 
 
 async def test_findings_scroll_and_any_size_is_drawn() -> None:
     many = trapped(**BAD_MEMORY, remapped_rows_pending=True, clocks_event_reasons=("hw-slowdown",))
-    async with shown(many, (60, 12)) as (app, pilot, feed):
-        await pilot.press("w", "end")
-        await pilot.pause()
-        assert any("TF_FORCE_GPU_ALLOW_GROWTH" in line for line in screen_lines(app))
+    async with on_screen(many, "w", "end", size=(60, 12)) as on:
+        assert any("TF_FORCE_GPU_ALLOW_GROWTH" in line for line in on.lines)
         for size in ((1, 1), (20, 3), (300, 80), (40, 10)):
-            await pilot.resize_terminal(*size)
-            await pilot.press("pagedown", "up", "home", "end")
-        feed.give(replace(many, findings=()))
-        await pilot.pause()
-        await pilot.press("j", "enter", "pageup")
-        assert isinstance(app.screen, FindingsView)
+            await on.pilot.resize_terminal(*size)
+            await on.press("pagedown", "up", "home", "end")
+        await on.give(replace(many, findings=()))
+        await on.press("j", "enter", "pageup")
+        assert isinstance(on.app.screen, FindingsView)
 
 
 async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
@@ -217,19 +169,15 @@ async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
     diagnosis = Diagnosis()
     diagnosis.examine(first)
     later = replace(first, host=replace(first.host, uptime_seconds=uptime))
-    async with shown(diagnosis.examine(later), (120, 40)) as (app, pilot, _feed):
-        await pilot.press("w")
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+    async with on_screen(diagnosis.examine(later), "w", size=(120, 40)) as on:
+        text = on.text
         assert len(re.findall("for 40 s", text)) == 1
         assert re.search(r"Idle 40 s\b", text)
 
 
 async def test_a_few_values_stand_between_a_sentence_and_its_advice() -> None:
-    async with shown(trapped(), (120, 40)) as (app, pilot, _feed):
-        await pilot.press("w")
-        await pilot.pause()
-        lines = [line for line in screen_lines(app) if line.startswith("    ")]
+    async with on_screen(trapped(), "w", size=(120, 40)) as on:
+        lines = [line for line in on.lines if line.startswith("    ")]
         (advice,) = (n for n, line in enumerate(lines) if "Start it with CUDA_DEVICE_ORDER" in line)
         subjects = [line.split(":")[0].strip() for line in lines[:advice] if line.strip()]
         assert subjects == ["PID 4242 on GPU 0", "PID 4242", "PID 4242 on GPU 1", "and 6 more"]
@@ -240,9 +188,8 @@ async def test_proof_that_is_left_out_is_counted_behind_the_last_that_is_whole()
     processes = tuple(make_process(pid=pid, devices=(idle,)) for pid in range(100, 121))
     device = make_device(gpu_utilization_percent=0)
     snapshot = make_snapshot(devices=(device,), processes=processes, topology=None)
-    async with shown(Diagnosis().examine(snapshot), (120, 24)) as (app, pilot, _feed):
-        await pilot.press("w")
-        lines = screen_lines(app)
+    async with on_screen(Diagnosis().examine(snapshot), "w", size=(120, 24)) as on:
+        lines = on.lines
         last = max(number for number, line in enumerate(lines) if re.search(r"PID \d+ on", line))
         shown_count = sum(bool(re.search(r"PID \d+ on", line)) for line in lines)
         assert f"and {21 - shown_count} more" in lines[last + 1]
@@ -351,13 +298,10 @@ def test_no_order_moves_it(chosen: Finding, orders: list[list[Finding]]) -> None
 
 
 async def test_a_view_that_scrolls_shows_which_lines_are_in_view() -> None:
-    async with shown(trapped(**BAD_MEMORY), (80, 9)) as (app, pilot, _feed):
-        await pilot.press("w")
-        await pilot.pause()
-        ((first, last, total),) = re.findall(r"(\d+)-(\d+) of (\d+)", screen_lines(app)[-1])
+    async with on_screen(trapped(**BAD_MEMORY), "w", size=(80, 9)) as on:
+        ((first, last, total),) = re.findall(r"(\d+)-(\d+) of (\d+)", on.lines[-1])
         assert first == "1"
         assert int(last) < int(total)
-        await pilot.press("end")
-        await pilot.pause()
-        assert not screen_lines(app)[-1].strip().endswith(f" 1-{last} of {total}")
-        assert f" of {total}" in screen_lines(app)[-1]
+        await on.press("end")
+        assert not on.lines[-1].strip().endswith(f" 1-{last} of {total}")
+        assert f" of {total}" in on.lines[-1]

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.pilot import Pilot
 
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.app import GpudashApp
 from tests.factories import (
     gpu_uuid,
     make_device,
@@ -19,21 +15,7 @@ from tests.factories import (
     make_snapshot,
     make_topology,
 )
-from tests.tui.stage import HandFeed, host_app, screen_lines
-
-
-@asynccontextmanager
-async def links(
-    snapshot: Snapshot, size: tuple[int, int] = (80, 24), **options: Any
-) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
-    """The view over a snapshot."""
-    feed = HandFeed()
-    app = host_app(feed, **options)
-    async with app.run_test(size=size) as pilot:
-        feed.give(snapshot)
-        await pilot.press("m")
-        await pilot.pause()
-        yield app, pilot, feed
+from tests.tui.stage import on_screen
 
 
 def linked(count: int = 8, **overrides: Any) -> Snapshot:
@@ -62,8 +44,8 @@ def row(lines: list[str], gpu: int) -> list[str]:
 
 
 async def test_eight_gpus_their_links_and_their_traffic_fit_eighty_by_twenty_four() -> None:
-    async with links(linked(processes=(spanning(0, 1, 2, 3),))) as (app, _, _feed):
-        lines = screen_lines(app)
+    async with on_screen(linked(processes=(spanning(0, 1, 2, 3),)), "m") as on:
+        lines = on.lines
         assert row(lines, 2)[1:9] == ["SYS", "SYS", "X", "PIX", "SYS", "SYS", "SYS", "SYS"]
         assert row(lines, 7)[-2:] == ["150G", "0"]
         assert "8.0G" in row(lines, 7)
@@ -75,27 +57,25 @@ async def test_eight_gpus_their_links_and_their_traffic_fit_eighty_by_twenty_fou
 
 async def test_legend_explains_only_what_occurs() -> None:
     snapshot = linked()
-    async with links(snapshot) as (app, pilot, feed):
+    async with on_screen(snapshot, "m") as on:
         first, *others = snapshot.devices
         unknown = replace(first, pcie_tx_bytes_per_second=None)
-        feed.give(replace(snapshot, devices=(unknown, *others)))
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+        await on.give(replace(snapshot, devices=(unknown, *others)))
+        text = on.text
         assert "unread: the driver has given no rate" in text
-        feed.give(snapshot)
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+        await on.give(snapshot)
+        text = on.text
         assert "unread" not in text
         assert "through the CPU's PCIe host bridge" not in text
         assert "NVLinks, direct" not in text
 
 
 async def test_tab_goes_through_all_matrices_and_round() -> None:
-    async with links(linked()) as (app, pilot, _):
+    async with on_screen(linked(), "m") as on:
         cells = []
         for _matrix in range(6):
-            cells.append(row(screen_lines(app), 0)[2:4])
-            await pilot.press("tab")
+            cells.append(row(on.lines, 0)[2:4])
+            await on.press("tab")
         assert cells == [
             ["PIX", "SYS"],
             ["OK", "CNS"],
@@ -104,89 +84,88 @@ async def test_tab_goes_through_all_matrices_and_round() -> None:
             ["Y", "N"],
             ["PIX", "SYS"],
         ]
-        await pilot.press("shift+tab", "shift+tab")
-        assert row(screen_lines(app), 0)[2:4] == ["Y", "N"]
+        await on.press("shift+tab", "shift+tab")
+        assert row(on.lines, 0)[2:4] == ["Y", "N"]
 
 
 async def test_click_on_a_name_shows_its_matrix() -> None:
-    async with links(linked()) as (app, pilot, _):
-        tabs = screen_lines(app)[1]
-        await pilot.click("#body", offset=(tabs.index("atomics"), 0))
-        assert row(screen_lines(app), 0)[2] == "NS"
-        await pilot.click("#body", offset=(79, 0))
-        await pilot.click("#body", offset=(2, 3))
-        assert row(screen_lines(app), 0)[2] == "NS"
+    async with on_screen(linked(), "m") as on:
+        tabs = on.lines[1]
+        await on.pilot.click("#body", offset=(tabs.index("atomics"), 0))
+        assert row(on.lines, 0)[2] == "NS"
+        await on.pilot.click("#body", offset=(79, 0))
+        await on.pilot.click("#body", offset=(2, 3))
+        assert row(on.lines, 0)[2] == "NS"
 
 
 async def test_the_name_of_the_matrix_shown_is_in_view_on_few_cells() -> None:
     names = ["links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N"]
-    async with links(linked(), (34, 12)) as (app, pilot, _):
+    async with on_screen(linked(), "m", size=(34, 12)) as on:
         for name in names:
-            tabs = screen_lines(app)[1]
+            tabs = on.lines[1]
             assert f" {name} " in f"{tabs} "
-            await pilot.press("tab")
-        await pilot.press("shift+tab", "shift+tab")
-        before = screen_lines(app)[3:]
-        await pilot.press("tab")
-        tabs = screen_lines(app)[1]
+            await on.press("tab")
+        await on.press("shift+tab", "shift+tab")
+        before = on.lines[3:]
+        await on.press("tab")
+        tabs = on.lines[1]
         assert tabs.startswith("<")
-        await pilot.click("#body", offset=(tabs.index("atomics"), 0))
-        assert screen_lines(app)[3:] == before
+        await on.pilot.click("#body", offset=(tabs.index("atomics"), 0))
+        assert on.lines[3:] == before
 
 
 async def test_wide_terminal_shows_the_affinity_of_each_gpu_in_its_row() -> None:
-    async with links(linked(), (200, 60)) as (app, _, _feed):
-        lines = screen_lines(app)
+    async with on_screen(linked(), "m", size=(200, 60)) as on:
+        lines = on.lines
         assert row(lines, 7)[-4:] == ["1", "32-63", "gen5", "x16"]
         assert not any("CPUs 0-31: GPU" in line for line in lines)
 
 
 async def test_sixty_four_gpus_are_distinguished_in_one_cell_each() -> None:
-    async with links(linked(64)) as (app, pilot, _):
-        lines = screen_lines(app)
+    async with on_screen(linked(64), "m") as on:
+        lines = on.lines
         assert row(lines, 1)[1] == "pX" + "s" * 62
         assert lines[2].split() == ["p", "PIX", "s", "SYS"]
-        await pilot.press("end")
-        text = "\n".join(screen_lines(app))
+        await on.press("end")
+        text = on.text
         assert re.search(r"s +SYS +from one NUMA node", text)
 
 
 async def test_numbers_of_the_columns_stay_while_rows_scroll() -> None:
-    async with links(linked(64)) as (app, pilot, _):
-        await pilot.press("pagedown")
-        lines = screen_lines(app)
+    async with on_screen(linked(64), "m", "pagedown") as on:
+        lines = on.lines
         assert "GPU  0123456789" in lines[2]
         assert not any(re.match(r" 0 ", line) for line in lines)
-        await pilot.press("home")
-        assert "P2P read" in screen_lines(app)[1]
+        await on.press("home")
+        assert "P2P read" in on.lines[1]
 
 
 async def test_columns_beyond_the_right_edge_are_scrolled_to() -> None:
-    async with links(linked(64), (40, 20)) as (app, pilot, _):
-        first = row(screen_lines(app), 0)[1]
+    async with on_screen(linked(64), "m", size=(40, 20)) as on:
+        first = row(on.lines, 0)[1]
         assert first.startswith("Xps")
-        await pilot.press("right", "right", "right", "right", "right", "right", "right", "right")
-        assert row(screen_lines(app), 0)[1] == "s" * len(first)
-        await pilot.press(*["left"] * 8)
-        assert row(screen_lines(app), 0)[1] == first
+        await on.press("right", "right", "right", "right", "right", "right", "right", "right")
+        assert row(on.lines, 0)[1] == "s" * len(first)
+        await on.press(*["left"] * 8)
+        assert row(on.lines, 0)[1] == first
 
 
 async def test_no_topology_is_one_clear_line() -> None:
-    async with links(make_snapshot(topology=None)) as (app, pilot, _):
+    async with on_screen(make_snapshot(topology=None), "m") as on:
         assert any(
             "No topology: the driver does not report how the GPUs are connected" in line
-            for line in screen_lines(app)
+            for line in on.lines
         )
-        await pilot.press("tab", "right")
-        await pilot.click("#body", offset=(4, 0))
-        assert app.is_running
+        await on.press("tab", "right")
+        await on.pilot.click("#body", offset=(4, 0))
+        assert on.app.is_running
 
 
 @pytest.mark.parametrize("cells", [30, 80])
 async def test_why_a_gpu_asleep_has_no_topology_is_reported_in_full(cells: int) -> None:
     asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
-    async with links(asleep, (cells, 24)) as (app, _, _feed):
-        text = " ".join(" ".join(screen_lines(app)).split())
+    async with on_screen(asleep, "m", size=(cells, 24)) as on:
+        text = " ".join(" ".join(on.lines).split())
         assert "No topology: GPU 0 is asleep, so it is not read" in text
 
 
@@ -196,29 +175,28 @@ async def test_lost_links_and_gpus_are_reported() -> None:
         make_device(index=1, nvlink_count=16),
         make_device(index=2, state="lost"),
     )
-    async with links(make_snapshot(devices=gpus, topology=make_topology(2))) as (app, _, _feed):
-        text = "\n".join(screen_lines(app))
+    async with on_screen(make_snapshot(devices=gpus, topology=make_topology(2)), "m") as on:
+        text = on.text
         assert "GPU 1: 16 of 18 NVLinks are up" in text
         assert "GPU 2 is not in the matrix: it fell off the bus" in text
 
 
 async def test_traffic_moves_with_each_snapshot() -> None:
-    async with links(linked()) as (app, pilot, feed):
-        assert "1.0G" in row(screen_lines(app), 0)
-        feed.give(make_snapshot(8))
-        await pilot.pause()
-        assert "1.0G" not in row(screen_lines(app), 0)
+    async with on_screen(linked(), "m") as on:
+        assert "1.0G" in row(on.lines, 0)
+        await on.give(make_snapshot(8))
+        assert "1.0G" not in row(on.lines, 0)
 
 
 async def test_kinds_are_distinguished_without_colour() -> None:
-    async with links(linked(), no_color=True) as (app, _, _feed):
-        assert {"X", "PIX", "SYS"} <= set(row(screen_lines(app), 0))
+    async with on_screen(linked(), "m", no_color=True) as on:
+        assert {"X", "PIX", "SYS"} <= set(row(on.lines, 0))
 
 
 @pytest.mark.parametrize("count", [0, 1, 64])
 async def test_any_size_shows_what_fits(count: int) -> None:
-    async with links(linked(count), (200, 60)) as (app, pilot, _):
+    async with on_screen(linked(count), "m", size=(200, 60)) as on:
         for size in ((1, 1), (20, 5), (80, 24), (200, 60)):
-            await pilot.resize_terminal(*size)
-            await pilot.press("tab", "end", "right", "j", "home")
-            assert len(screen_lines(app)) == size[1]
+            await on.pilot.resize_terminal(*size)
+            await on.press("tab", "end", "right", "j", "home")
+            assert len(on.lines) == size[1]

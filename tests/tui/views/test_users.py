@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
-from textual.pilot import Pilot
 
 from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.health.engine import Diagnosis
@@ -14,7 +9,6 @@ from gpudash.analysis.usage import all_users
 from gpudash.analysis.usage import users as users_of
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.app import GpudashApp
 from gpudash.tui.listing import Ranking
 from gpudash.tui.views.users import UserTable
 from gpudash.tui.views.view import View
@@ -27,7 +21,7 @@ from tests.factories import (
     make_snapshot,
 )
 from tests.tui.dashboards import THEME
-from tests.tui.stage import HandFeed, host_app, listing_of, screen_lines
+from tests.tui.stage import OnScreen, on_screen
 
 
 def held(pid: int, owner: str | None, gib: int, *, gpu: int = 0, sm: int = 50) -> Process:
@@ -48,20 +42,6 @@ THREE = (
 )
 
 
-@asynccontextmanager
-async def users(
-    *processes: Process, size: tuple[int, int] = (80, 24)
-) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
-    """The view over processes on four GPUs."""
-    feed = HandFeed()
-    app = host_app(feed)
-    async with app.run_test(size=size) as pilot:
-        feed.give(snapshot(*processes))
-        await pilot.press("u")
-        await pilot.pause()
-        yield app, pilot, feed
-
-
 def snapshot(*processes: Process) -> Snapshot:
     used = {
         share.index: bool(share.sm_utilization_percent)
@@ -75,21 +55,17 @@ def snapshot(*processes: Process) -> Snapshot:
     return make_snapshot(devices=devices, processes=processes)
 
 
-def names(app: GpudashApp) -> list[str]:
+def names(on: OnScreen) -> list[str]:
     """The first word of each line below the headings."""
-    return [line.split()[0] for line in screen_lines(app)[2:-1] if line.strip()]
-
-
-def filter_in_force(app: GpudashApp) -> str:
-    return str(listing_of(app).filter)
+    return [line.split()[0] for line in on.lines[2:-1] if line.strip()]
 
 
 async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
-    async with users(*THREE) as (app, _, _feed):
-        assert names(app) == ["alice", "bob", "carol", "all"]
-        bob = screen_lines(app)[3].split()
+    async with on_screen(snapshot(*THREE), "u") as on:
+        assert names(on) == ["alice", "bob", "carol", "all"]
+        bob = on.lines[3].split()
         assert {"20.0G", "12%", "1-2", "2"} <= set(bob)
-        total = screen_lines(app)[5].split()
+        total = on.lines[5].split()
         assert {"65.0G", "20%", "0-3", "4"} <= set(total)
 
 
@@ -104,69 +80,60 @@ def test_the_total_alone_is_bold() -> None:
 
 
 async def test_keys_choose_and_reverse_the_order() -> None:
-    async with users(*THREE) as (app, pilot, _):
-        await pilot.press("r")
-        assert names(app) == ["carol", "bob", "alice", "all"]
-        await pilot.press("comma")
-        assert names(app) == ["alice", "bob", "carol", "all"]
+    async with on_screen(snapshot(*THREE), "u", "r") as on:
+        assert names(on) == ["carol", "bob", "alice", "all"]
+        await on.press("comma")
+        assert names(on) == ["alice", "bob", "carol", "all"]
 
 
 async def test_click_on_a_heading_sorts_by_its_column() -> None:
-    async with users(*THREE) as (app, pilot, _):
-        heading = screen_lines(app)[1]
-        await pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
-        assert names(app)[0] == "bob"
-        await pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
-        assert names(app)[0] != "bob"
+    async with on_screen(snapshot(*THREE), "u") as on:
+        heading = on.lines[1]
+        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        assert names(on)[0] == "bob"
+        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        assert names(on)[0] != "bob"
 
 
 async def test_cursor_follows_its_user_through_a_new_order() -> None:
-    async with users(*THREE) as (app, pilot, feed):
-        await pilot.press("j")
-        feed.give(snapshot(*THREE, held(5, "carol", 60), held(6, "dave", 50)))
-        assert names(app) == ["carol", "dave", "alice", "bob", "all"]
-        await pilot.press("enter")
-        assert filter_in_force(app) == 'user="bob"'
+    async with on_screen(snapshot(*THREE), "u", "j") as on:
+        on.feed.give(snapshot(*THREE, held(5, "carol", 60), held(6, "dave", 50)))
+        assert names(on) == ["carol", "dave", "alice", "bob", "all"]
+        await on.press("enter")
+        assert str(on.listing.filter) == 'user="bob"'
 
 
 async def test_enter_shows_only_the_processes_of_the_user() -> None:
-    async with users(*THREE) as (app, pilot, _):
-        await pilot.press("down", "enter")
-        await pilot.pause()
-        assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in listing_of(app).rows} == {2, 3}
+    async with on_screen(snapshot(*THREE), "u", "down", "enter") as on:
+        assert not isinstance(on.app.screen, View)
+        assert {row.process.pid for row in on.listing.rows} == {2, 3}
 
 
 async def test_click_on_a_user_does_so_too() -> None:
-    async with users(*THREE) as (app, pilot, _):
-        await pilot.click("#body", offset=(3, 3))
-        await pilot.pause()
-        assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in listing_of(app).rows} == {4}
+    async with on_screen(snapshot(*THREE), "u") as on:
+        await on.click("#body", offset=(3, 3))
+        assert not isinstance(on.app.screen, View)
+        assert {row.process.pid for row in on.listing.rows} == {4}
 
 
 async def test_click_on_the_total_or_below_chooses_nobody() -> None:
-    async with users(*THREE) as (app, pilot, _):
-        await pilot.click("#body", offset=(3, 4))
-        await pilot.click("#body", offset=(3, 12))
-        assert isinstance(app.screen, View)
+    async with on_screen(snapshot(*THREE), "u") as on:
+        await on.pilot.click("#body", offset=(3, 4))
+        await on.pilot.click("#body", offset=(3, 12))
+        assert isinstance(on.app.screen, View)
 
 
 @pytest.mark.parametrize("owner", ["a b", 'say "hi"', "user:x", "-x"])
 async def test_strange_name_filters_exactly_its_own_processes(owner: str) -> None:
-    async with users(held(1, owner, 40), held(2, "b", 10)) as (app, pilot, _):
-        await pilot.press("enter")
-        await pilot.pause()
-        assert [row.process.pid for row in listing_of(app).rows] == [1]
+    async with on_screen(snapshot(held(1, owner, 40), held(2, "b", 10)), "u", "enter") as on:
+        assert [row.process.pid for row in on.listing.rows] == [1]
 
 
 @pytest.mark.parametrize("owner", [None, "", "x" * 1500])
 async def test_owner_for_whom_there_is_no_filter_is_refused_in_words(owner: str | None) -> None:
-    async with users(held(1, owner, 40), size=(120, 24)) as (app, pilot, _):
-        await pilot.press("enter")
-        await pilot.pause()
-        assert filter_in_force(app) == ""
-        assert any(word in screen_lines(app)[-1] for word in ("unknown", "longer than"))
+    async with on_screen(snapshot(held(1, owner, 40)), "u", "enter", size=(120, 24)) as on:
+        assert str(on.listing.filter) == ""
+        assert any(word in on.lines[-1] for word in ("unknown", "longer than"))
 
 
 async def test_an_idle_time_is_the_one_of_the_list_of_processes() -> None:
@@ -178,43 +145,40 @@ async def test_an_idle_time_is_the_one_of_the_list_of_processes() -> None:
     diagnosis.examine(first)
     uptime = (first.host.uptime_seconds or 0.0) + 7200
     later = replace(first, host=replace(first.host, uptime_seconds=uptime))
-    async with users(*processes) as (app, pilot, feed):
-        feed.give(diagnosis.examine(later))
-        await pilot.pause()
-        assert "2h00m" in screen_lines(app)[2]
-        (row,) = listing_of(app).everything
+    async with on_screen(snapshot(*processes), "u") as on:
+        await on.give(diagnosis.examine(later))
+        assert "2h00m" in on.lines[2]
+        (row,) = on.listing.everything
         assert row.process.idle_seconds == 7200
 
 
 async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None:
     crowd = [held(number, f"user{number:02}", 70 - number) for number in range(1, 60)]
-    async with users(*crowd, size=(80, 12)) as (app, pilot, _):
-        assert names(app)[0] == "user01"
-        assert "1-8 of 59" in screen_lines(app)[1]
-        await pilot.press("end")
-        assert names(app)[-2:] == ["user59", "all"]
-        await pilot.press("home")
-        assert names(app)[0] == "user01"
+    async with on_screen(snapshot(*crowd), "u", size=(80, 12)) as on:
+        assert names(on)[0] == "user01"
+        assert "1-8 of 59" in on.lines[1]
+        await on.press("end")
+        assert names(on)[-2:] == ["user59", "all"]
+        await on.press("home")
+        assert names(on)[0] == "user01"
 
 
 async def test_nobody_is_said_in_words() -> None:
-    async with users() as (app, pilot, _):
-        assert any("No process uses a GPU" in line for line in screen_lines(app))
-        await pilot.press("j", "enter", "r", "comma", "end")
-        assert isinstance(app.screen, View)
+    async with on_screen(snapshot(), "u") as on:
+        assert any("No process uses a GPU" in line for line in on.lines)
+        await on.press("j", "enter", "r", "comma", "end")
+        assert isinstance(on.app.screen, View)
 
 
 async def test_memory_that_no_process_owns_is_reported() -> None:
-    async with users(*THREE) as (app, pilot, feed):
+    async with on_screen(snapshot(*THREE), "u") as on:
         gpus = (make_device(memory_unaccounted_bytes=3 * GIB),)
-        feed.give(make_snapshot(devices=gpus, processes=THREE))
-        await pilot.pause()
-        text = "\n".join(screen_lines(app))
+        await on.give(make_snapshot(devices=gpus, processes=THREE))
+        text = on.text
         assert "3.0 GiB of GPU memory is held by no listed process" in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
 async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
-    async with users(*THREE, size=size) as (app, pilot, _):
-        await pilot.press("j", "end", "r", "comma")
-        assert len(screen_lines(app)) == size[1]
+    async with on_screen(snapshot(*THREE), "u", "j", "end", "r", "comma", size=size) as on:
+        assert len(on.lines) == size[1]
