@@ -18,7 +18,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import gpu_uuid, make_device, make_snapshot
-from tests.tui.stage import CaptureDriver, HandFeed, host_app, listing_of, process_of, screen_lines
+from tests.tui.stage import HandFeed, on_screen, process_of
 
 KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
 LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]
@@ -56,22 +56,22 @@ class Dashboard(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.feed = HandFeed()
         self.had: tuple[set[object], set[object]] = set(), set()
-        self.app = host_app(self.feed, driver_class=CaptureDriver)
         self.steps: asyncio.Queue[Any] = asyncio.Queue()
         self.task = self.loop.create_task(self.serve())
         self.run(lambda pilot: pilot.pause())
 
     async def serve(self) -> None:
         """Take all steps in one task: Textual's context belongs to it."""
-        async with self.app.run_test(headless=False, size=(100, 30)) as pilot:
+        async with on_screen(feed=self.feed, captured=True, size=(100, 30)) as self.on:
+            self.app = self.on.app
             while True:
                 step, done = await self.steps.get()
                 if step is None:
                     done.set_result(None)
                     return
                 try:
-                    await step(pilot)
-                    await pilot.pause()
+                    await step(self.on.pilot)
+                    await self.on.pilot.pause()
                     done.set_result(None)
                 except BaseException as error:
                     done.set_exception(error)
@@ -98,7 +98,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def selected(self) -> ProcessKey | None:
-        return listing_of(self.app).selected_key
+        return self.on.listing.selected_key
 
     @initialize()
     def begin(self) -> None:
@@ -107,7 +107,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def device(self) -> str | None:
-        row = self.app.front.dashboard.devices.selected
+        row = self.on.dashboard.devices.selected
         return row.device.key if row else None
 
     @rule(
@@ -120,14 +120,14 @@ class Dashboard(RuleBasedStateMachine):
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
         before = self.selected, self.device
-        paused = not self.app.front.dashboard.time.is_live
+        paused = not self.on.dashboard.time.is_live
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)
         if paused:
             assert (self.selected, self.device) == before
             return
-        rows = {row.device.key for row in self.app.front.dashboard.devices.rows}
+        rows = {row.device.key for row in self.on.dashboard.devices.rows}
         present = ({process.key for process in snapshot.processes}, rows)
         after = before[0] if self.is_given_up else self.selected, self.device
         for now, earlier, had, there in zip(after, before, self.had, present, strict=True):
@@ -138,7 +138,7 @@ class Dashboard(RuleBasedStateMachine):
     @property
     def is_given_up(self) -> bool:
         """Whether the list stays at its top instead of with a process that nobody chose."""
-        return self.selected is None and listing_of(self.app).is_at_home
+        return self.selected is None and self.on.listing.is_at_home
 
     def choose(self) -> None:
         """Note whom the cursors stand on."""
@@ -180,19 +180,17 @@ class Dashboard(RuleBasedStateMachine):
     def runs(self) -> None:
         assert self.app.is_running
         assert self.app._exception is None
-        assert len(screen_lines(self.app)) == self.app.size.height
+        assert len(self.on.lines) == self.app.size.height
 
     @invariant()
     def the_cursor_is_in_the_list(self) -> None:
-        listing = listing_of(self.app)
+        listing = self.on.listing
         assert listing.cursor == 0 or listing.cursor < len(listing.rows)
         assert {row.process.key for row in listing.tagged_rows} <= listing.tagged
 
     @invariant()
     def no_forbidden_byte_is_sent(self) -> None:
-        driver = self.app._driver
-        assert isinstance(driver, CaptureDriver)
-        rest = ALLOWED.sub("", driver.take())
+        rest = ALLOWED.sub("", self.on.driver.take())
         assert not FORBIDDEN.search(rest), repr(rest)
         assert "\x1b" not in rest, repr(rest)
 

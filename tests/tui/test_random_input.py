@@ -17,7 +17,7 @@ from textual.geometry import Size
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.keymap import KEYS
 from tests.factories import make_snapshot
-from tests.tui.stage import CaptureDriver, HandFeed, ended, host_app, process_of
+from tests.tui.stage import ended, on_screen, process_of
 
 _STOPPING = ("ctrl+z",)
 _QUITTING = ("q", "ctrl+c", "f10")
@@ -70,12 +70,9 @@ async def play(rng: random.Random, events: int, errors: list[dict[str, Any]]) ->
     """Run the app on some input, and quit in the middle of more; return its exit status."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: errors.append(context))
-    feed = HandFeed()
-    app = host_app(feed, driver_class=CaptureDriver)
-    app.guard_seconds = 0.0, 0.0
-    async with app.run_test(headless=False, size=(120, 40)) as pilot:
-        feed.give(snapshot(rng, 0))
-        count = 0
+    size = (120, 40)
+    async with on_screen(snapshot(rng, 0), captured=True, guard_seconds=0.0, size=size) as on:
+        app, count = on.app, 0
         # A click may find the key that quits.
         while count < events and app.return_code is None:
             # What comes at once is on its way together: each finds what the last one led to.
@@ -84,13 +81,13 @@ async def play(rng: random.Random, events: int, errors: list[dict[str, Any]]) ->
                 for event in random_input(rng):
                     app.post_message(event)
             if rng.random() < 0.2:
-                feed.give(snapshot(rng, count))
-            await pilot.pause()
+                on.feed.give(snapshot(rng, count))
+            await on.pilot.pause()
         while app.return_code is None:
             # A key is lost where a dialog that was asked for before it opens meanwhile.
             for event in (*random_input(rng), key("ctrl+c"), *random_input(rng)):
                 app.post_message(event)
-            feed.give(snapshot(rng, count))
+            on.feed.give(snapshot(rng, count))
             # What comes faster than it is taken would be dropped, the key that quits too.
             await asyncio.sleep(0.05)
         await ended(app)

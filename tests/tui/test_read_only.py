@@ -7,21 +7,15 @@ from tests.tui.stage import busy_snapshot, on_screen
 
 SCRIPT = """
 import asyncio, sys
-from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, host_app
+from tests.tui.stage import busy_snapshot, on_screen
 
 async def main():
-    feed = HandFeed()
-    app = host_app(feed, preferences=Preferences(read_only=True))
-    async with app.run_test(size=(120, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("K", "T", "I", "f9", "space", "K", "h", "escape")
-        await pilot.press("colon", *"kill", "enter")
-        await pilot.press("escape")
-        await pilot.press("enter")
-        await pilot.pause()
-        await pilot.press("K", "T", "I", "f9")
-        await pilot.pause()
+    async with on_screen(busy_snapshot(), read_only=True, size=(120, 30)) as on:
+        await on.press("K", "T", "I", "f9", "space", "K", "h", "escape")
+        await on.press("colon", *"kill", "enter")
+        await on.press("escape")
+        await on.press("enter")
+        await on.press("K", "T", "I", "f9")
 
 asyncio.run(main())
 sys.exit("loaded" if "gpudash.actions.kill" in sys.modules else 0)

@@ -13,7 +13,7 @@ from gpudash.feed.protocol import RemoteHost
 from gpudash.tui.dialogs.kill import KillScreen
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import make_process, make_snapshot
-from tests.tui.stage import HandFeed, host_app, screen_lines
+from tests.tui.stage import HandFeed, on_screen
 
 SIGNALLING = [key.keys.split(",")[0] for key in OVERVIEW_KEYS if key.signals]
 
@@ -25,7 +25,6 @@ class Elsewhere:
         self.asked: list[Sequence[str]] = []
         self.feed = HandFeed()
         self.feed.remote = RemoteHost("lab7", self._run)
-        self.app = host_app(self.feed)
         self.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         process = make_process(pid=self.child.pid, start_ticks=start_ticks)
         self.snapshot = make_snapshot(1, processes=(process,))
@@ -44,17 +43,14 @@ class Elsewhere:
 async def test_a_key_that_signals_asks_only_the_other_host(view: str, key: str) -> None:
     there = Elsewhere()
     try:
-        async with there.app.run_test(size=(100, 24)) as pilot:
-            there.feed.give(there.snapshot)
-            await pilot.press(*filter(None, [view]), key)
-            await pilot.pause()
+        pressed = *filter(None, [view]), key
+        async with on_screen(there.snapshot, *pressed, size=(100, 24), feed=there.feed) as on:
             [words] = there.asked
             assert words[:2] == ["kill", "-s"]
             assert words[3:] == [f"{there.child.pid}:303585"]
             # No question of ours, behind which a local signal would be.
-            assert not isinstance(there.app.screen, KillScreen)
-            await pilot.press("y", "enter")
-            await pilot.pause()
+            assert not isinstance(on.app.screen, KillScreen)
+            await on.press("y", "enter")
         assert there.child.poll() is None
         os.kill(there.child.pid, 0)
     finally:
@@ -64,12 +60,9 @@ async def test_a_key_that_signals_asks_only_the_other_host(view: str, key: str) 
 async def test_a_process_whose_start_is_unknown_is_not_named() -> None:
     there = Elsewhere(start_ticks=None)
     try:
-        async with there.app.run_test(size=(100, 24)) as pilot:
-            there.feed.give(there.snapshot)
-            await pilot.press("K")
-            await pilot.pause()
+        async with on_screen(there.snapshot, "K", size=(100, 24), feed=there.feed) as on:
             assert there.asked == []
-            assert "does not report when a process started" in screen_lines(there.app)[-1]
+            assert "does not report when a process started" in on.lines[-1]
     finally:
         there.end()
 
@@ -77,11 +70,8 @@ async def test_a_process_whose_start_is_unknown_is_not_named() -> None:
 async def test_the_proc_of_this_host_is_not_read_for_another() -> None:
     there = Elsewhere()
     try:
-        async with there.app.run_test(size=(100, 40)) as pilot:
-            there.feed.give(there.snapshot)
-            await pilot.press("enter")
-            await pilot.pause()
-            text = "\n".join(screen_lines(there.app))
+        async with on_screen(there.snapshot, "enter", size=(100, 40), feed=there.feed) as on:
+            text = on.text
             assert "this is lab7" in text
             assert "time.sleep" not in text
     finally:
