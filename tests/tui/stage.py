@@ -285,45 +285,6 @@ async def ended(app: App[Any]) -> None:
         await asyncio.sleep(0.01)
 
 
-def host_app(feed: Any, **options: Any) -> GpudashApp:
-    """The app whose first page is the overview of a host."""
-    return GpudashApp(Overview(feed), **options)
-
-
-def listing_of(app: GpudashApp) -> Any:
-    """The processes of the host in front."""
-    return app.front.dashboard.listing
-
-
-def screen_lines(app: GpudashApp) -> list[str]:
-    """What the screen shows, as text."""
-    with app._context():
-        return [strip.text for strip in app.screen._compositor.render_strips()]
-
-
-def text_of(app: GpudashApp) -> str:
-    """What is on screen, as one text."""
-    return "\n".join(screen_lines(app))
-
-
-def selected(app: GpudashApp) -> int:
-    """The PID under the cursor."""
-    row = listing_of(app).selected
-    assert row is not None
-    return row.process.pid
-
-
-async def updated(app: GpudashApp, pilot: Any, terminal: Terminal) -> str:
-    """Let a terminal show all that an app has to send, and return the bytes."""
-    driver = app._driver
-    assert isinstance(driver, CaptureDriver)
-    for _ in range(4):
-        await pilot.pause()
-    sent = driver.take()
-    terminal.feed(sent)
-    return sent
-
-
 class Terminal:
     """An emulated terminal that shows what a driver sent."""
 

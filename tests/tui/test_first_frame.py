@@ -1,9 +1,11 @@
 import pytest
 from rich.color import ColorSystem
 
+from gpudash.tui.app import GpudashApp
 from gpudash.tui.cells import color_system
 from gpudash.tui.first_frame import draw
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, host_app, screen_lines
+from gpudash.tui.overview import Overview
+from tests.tui.stage import CaptureDriver, HandFeed, OnScreen, Terminal, busy_snapshot
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40), (30, 8)])
@@ -13,18 +15,13 @@ async def test_app_finds_nothing_to_change_in_it(size: tuple[int, int]) -> None:
     frame, sent = draw(feed, *size, no_color=False)
     terminal = Terminal(*size)
     terminal.feed(sent)
-    app = host_app(feed, driver_class=CaptureDriver)
+    app = GpudashApp(Overview(feed), driver_class=CaptureDriver)
     app.adopt_terminal(frame, [])
     async with app.run_test(headless=False, size=size) as pilot:
-        for _ in range(4):
-            await pilot.pause()
-        driver = app._driver
-        assert isinstance(driver, CaptureDriver)
-        sent = driver.take()
+        on = OnScreen(app, pilot, feed, size)
+        sent = await on.sent()
         assert len(sent) < 50, sent
-        assert [line.rstrip() for line in terminal.lines] == [
-            line.rstrip() for line in screen_lines(app)
-        ]
+        assert [line.rstrip() for line in terminal.lines] == [line.rstrip() for line in on.lines]
 
 
 def test_without_colour_it_sends_none() -> None:

@@ -6,8 +6,9 @@ import pytest
 from textual.events import Click, Resize
 from textual.message import Message
 
-from gpudash.tui.preferences import Preferences
-from tests.tui.stage import HandFeed, busy_snapshot, host_app, on_screen, screen_lines, text_of
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.overview import Overview
+from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 
 DIALOGS = ("colon", "f2", "g", "h", "K")
 
@@ -19,24 +20,17 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
     if look == "16":
         monkeypatch.setenv("TERM", "linux")
         monkeypatch.delenv("COLORTERM", raising=False)
-    app = host_app(
-        feed := HandFeed(),
-        no_color=look == "none",
-        preferences=Preferences(None, ascii=look == "ascii"),
-    )
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(busy_snapshot())
+    async with on_screen(busy_snapshot(), no_color=look == "none", ascii=look == "ascii") as on:
         for key in DIALOGS:
-            await pilot.press(key)
-            await pilot.pause()
-            (box,) = app.screen.children
-            lines = [line[box.region.x : box.region.right] for line in screen_lines(app)]
+            await on.press(key)
+            (box,) = on.app.screen.children
+            lines = [line[box.region.x : box.region.right] for line in on.lines]
             lines = lines[box.region.y : box.region.bottom]
             corners = "++++" if look == "ascii" else "╭╮╰╯"
             assert lines[0][0] + lines[0][-1] + lines[-1][0] + lines[-1][-1] == corners
             assert {line[0] for line in lines[1:-1]} == {"|" if look == "ascii" else "│"}
-            assert look != "ascii" or text_of(app).isascii()
-            await pilot.press("escape")
+            assert look != "ascii" or on.text.isascii()
+            await on.press("escape")
 
 
 @pytest.mark.parametrize("key", DIALOGS)
@@ -74,7 +68,7 @@ async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[s
 async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
     widths: list[int] = []
     feed = HandFeed()
-    app = host_app(feed)
+    app = GpudashApp(Overview(feed))
 
     def note(message: Message) -> None:
         if isinstance(message, Resize) and app.screen.is_modal:
