@@ -84,7 +84,7 @@ class KillSelection:
                 about.setdefault(warning, []).append(pid)
         alone = [self.targets[0].process.pid] if len(self.targets) == 1 else []
         found = (
-            each if pids == alone else each._replace(text=f"{listed(pids)}: {each.text}")
+            each if pids == alone else each._replace(text=f"{listed(pids)}: {_of(pids, each.text)}")
             for each, pids in about.items()
         )
         return tuple(sorted(found, key=lambda warning: not warning.dangerous))
@@ -163,6 +163,12 @@ class KillSelection:
             tree.close()
         for target in self._pinned:
             target.close()
+
+
+def _of(pids: Sequence[int], sentence: str) -> str:
+    """Return a sentence about a process, `it leads a session`, as one about each of these."""
+    is_about_it = len(pids) > 1 and sentence.startswith("it ")
+    return f"each {sentence.removeprefix('it ')}" if is_about_it else sentence
 
 
 def listed(pids: Sequence[int]) -> str:

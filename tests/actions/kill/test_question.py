@@ -101,6 +101,16 @@ def test_one_that_cannot_be_signalled_says_why() -> None:
         assert "PID 1 is init; killing it would stop the host or container" in facts(found)
 
 
+def test_a_warning_about_several_says_each(holders: Holders) -> None:
+    one, other = holders(2)
+    both = [shown(each.pid, name="nv-fabricmanager") for each in (one, other)]
+    with selected(*both) as asked:
+        warned = [text for text in facts(asked()) if text.startswith("!")]
+    assert [text.partition(";")[0] for text in warned] == [
+        f"! PIDs {one.pid}, {other.pid}: each runs the NVLink fabric"
+    ]
+
+
 def test_what_is_no_plain_job_is_warned_of_and_asked_about_again(holders: Holders) -> None:
     (fabric,) = holders(1)
     with selected(shown(fabric.pid, name="nv-fabricmanager")) as asked:
