@@ -120,8 +120,11 @@ class Client:
                 return self._exchange_once(request, authorization)
             except (OSError, HTTPException, zlib.error, ValueError) as error:
                 self.close()
-                if not was_kept or not isinstance(error, (ConnectionError, HTTPException)):
-                    raise self._failure(error) from None
+                if was_kept and isinstance(error, (ConnectionError, HTTPException)):
+                    continue
+                failure = self._failure(error)
+            # Here, so that the error goes, and with it what it keeps of a socket.
+            raise failure
 
     def _exchange_once(
         self, request: _Request, authorization: str | None
