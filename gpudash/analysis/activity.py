@@ -57,7 +57,7 @@ def has_host_pages(device: Device) -> bool:
 
 
 def holds_memory(device: Device) -> bool:
-    """Whether the memory in use of a device of this host shows that somebody holds it.
+    """Whether the memory in use of a device of this host shows that it is held.
 
     It does not where the memory is the host's, or the host keeps pages in it.
     """

@@ -88,14 +88,21 @@ def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFe
     from gpudash.feed.live import LiveFeed
     from gpudash.feed.protocol import RemoteHost
     from gpudash.fleet.ssh import gpudash_command
+    from gpudash.fleet.ssh_host import boot_clock
 
     found, path = of(options, host), settings(options).fleet.remote
 
     def run(words: Sequence[str]) -> list[str]:
         return gpudash_command(host, *words, config=options.ssh_config, gpudash=path)
 
+    # Of all clocks this one alone goes on while a laptop sleeps, and the host does not.
     return LiveFeed(
-        found.argv, interval, found.decode, encode=found.encode, remote=RemoteHost(host, run)
+        found.argv,
+        interval,
+        found.decode,
+        encode=found.encode,
+        remote=RemoteHost(host, run),
+        clock=boot_clock,
     )
 
 

@@ -76,6 +76,11 @@ def watts(milliwatts: float | None) -> str:
     return ABSENT if milliwatts is None else f"{milliwatts / 1000:.0f}W"
 
 
+def watts_in_words(milliwatts: float) -> str:
+    """Return whole watts in a sentence: `310 W`."""
+    return f"{milliwatts / 1000:.0f} W"
+
+
 def kilowatts(milliwatts: float | None) -> str:
     """Return the power of many GPUs in at most five columns: `310W`, `5.6kW`, `2.9MW`."""
     if milliwatts is None:

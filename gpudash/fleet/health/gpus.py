@@ -18,7 +18,7 @@ from gpudash.fleet.health.survey import (
 )
 from gpudash.fleet.summary import GpuRow, missing_gpus
 from gpudash.model.state import BUSY, HOT, STATES, UNUSABLE, state_of
-from gpudash.model.units import counted
+from gpudash.model.units import counted, watts_in_words
 
 OUT_OF_ORDER = {
     state: rule(10 + rank, f"gpus-{state.id}", f"GPUs that {state.plural}")
@@ -192,7 +192,7 @@ def _reason(slow: Sequence[GpuRow], peers: Sequence[GpuRow]) -> str:
     limit = device.enforced_power_limit_mw
     first = where(slow[:1])
     if limit and limit < _LOW_LIMIT_SHARE * usual:
-        watts, theirs = f"{limit / 1000:.0f} W", f"{usual / 1000:.0f} W"
+        watts, theirs = watts_in_words(limit), watts_in_words(usual)
         if len(slow) == 1:
             return f": its power limit is {watts}, theirs {theirs}"
         return f": the power limit of {first} is {watts}, that of most {theirs}"

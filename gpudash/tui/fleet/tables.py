@@ -19,6 +19,7 @@ from gpudash.model.fleet import (
     HostKey,
 )
 from gpudash.model.text import cut, width
+from gpudash.model.units import duration
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
@@ -275,9 +276,10 @@ _NO_SSH = "no processes: no ssh"
 
 def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return the name of a host and what is known of it as a whole, first what is wrong."""
-    words = HOST_STATES[host.state]
+    words, age = HOST_STATES[host.state], host.age_seconds
     parts = (
         "" if host.state == "ok" else ": ".join(filter(None, (words.sentence, host.message))),
+        "" if host.state == "ok" or age is None else f"last answer {duration(age)} ago",
         "" if host.state != "ok" or model.time.is_recorded or model.may_enter(host) else _NO_SSH,
         "" if host.drain_reason is None else f"drained: {host.drain_reason}",
         host.group,

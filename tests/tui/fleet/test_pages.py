@@ -252,6 +252,14 @@ async def test_the_page_of_a_host_begins_with_what_is_wrong_with_it() -> None:
         assert "…" in lines[2]
 
 
+async def test_the_page_of_a_silent_host_says_how_old_its_values_are() -> None:
+    down = host(0, state="down", message="No route to host", age_seconds=7200.0)
+    async with on_screen(fleet((down,)), "2", "enter") as on:
+        assert "cannot be reached: No route to host   last answer 2h00m ago" in on.lines[2]
+    async with on_screen(fleet((host(0),)), "2", "enter") as on:
+        assert "last answer" not in on.text
+
+
 async def test_the_line_of_the_selected_host_says_each_state_once() -> None:
     async with on_screen(fleet((host(1, "hot", "hot", "busy"),))) as on:
         assert on.text.count("2 hot") == 2  # of all GPUs, and of the host

@@ -12,7 +12,7 @@ from gpudash.analysis.health.rule import Rule, Symptom, check, proof, rule
 from gpudash.model import state as states
 from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.snapshot import FindingLevel
-from gpudash.model.units import watts
+from gpudash.model.units import watts_in_words
 
 POWER_BRAKE = rule(
     100,
@@ -230,8 +230,8 @@ def _capped(gpu: Device, of: str) -> Symptom:
     lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal
     is_costly = _is_below(gpu, _SLOW_CLOCK)
     crawls = _is_loaded(gpu) and _is_below(gpu, _CRAWLING_CLOCK)
-    size = "" if limit is None else f"{_watts(limit)} "
-    behind = f", lowered from {_watts(normal)}" if lowered else ""
+    size = "" if limit is None else f"{watts_in_words(limit)} "
+    behind = f", lowered from {watts_in_words(normal or 0)}" if lowered else ""
     advice = "Normal under full load; only a higher limit would make it faster."
     if lowered:
         advice = f"If that is not intended: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
@@ -241,7 +241,8 @@ def _capped(gpu: Device, of: str) -> Symptom:
             "cables and supply, and gpudash -q -d POWER,PERFORMANCE"
         )
     elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
-        advice = f"It is set to {_watts(wanted)}: the board, the server or a battery allows less."
+        set_to = watts_in_words(wanted)
+        advice = f"It is set to {set_to}: the board, the server or a battery allows less."
     evidence = proof(
         of,
         gpu,
@@ -257,11 +258,6 @@ def _capped(gpu: Device, of: str) -> Symptom:
     )
     level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
     return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
-
-
-def _watts(milliwatts: float | None) -> str:
-    """Return a power in a sentence: `700 W`."""
-    return watts(milliwatts).replace("W", " W")
 
 
 def _is_loaded(gpu: Device) -> bool:
