@@ -179,7 +179,7 @@ def test_processes_that_proc_hides_are_not_gone(
 ) -> None:
     hide = with_proc("-t proc -o hidepid=2")
     (holder,) = holders(1)
-    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    told = {"DEVICES": 1, "LOAD": "busy", "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
     (process,) = decode(
         nobody.run("--once", "--json", before=hide, **told).stdout.encode()
     ).processes

@@ -17,7 +17,7 @@ STATIC_SECONDS = float("inf")
 FAST_SECONDS = 0.0
 STEADY_SECONDS = 1.9
 INSTANCE_SECONDS = 4.9
-PCIE_SECONDS = 4.9
+COSTLY_SECONDS = 4.9
 SLOW_SECONDS = 9.9
 RARE_SECONDS = 59.9
 """Just under a whole number of one-second ticks, so that one that comes early still meets it."""
@@ -283,7 +283,7 @@ FIELD_VALUES = (
     FieldValue(82, "memory_temperature_celsius", v.celsius, FAST_SECONDS),
     FieldValue(74, "sw_power_cap_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(76, "sync_boost_seconds", v.nanoseconds, STEADY_SECONDS),
-    FieldValue(83, "total_energy_mj", v.count, FAST_SECONDS),
+    FieldValue(83, "total_energy_mj", v.count, SLOW_SECONDS),
     FieldValue(185, "power_average_mw", v.milliwatts, FAST_SECONDS),
     FieldValue(186, "power_instant_mw", v.milliwatts, FAST_SECONDS),
     FieldValue(193, "shutdown_tlimit_celsius", v.celsius, STATIC_SECONDS),
@@ -294,8 +294,8 @@ FIELD_VALUES = (
     FieldValue(227, "drain_and_reset_recommended", v.flag, SLOW_SECONDS),
     FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
     FieldValue(269, "sw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
-    FieldValue(270, "hw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
-    FieldValue(271, "hw_power_brake_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(270, "hw_thermal_slowdown_seconds", v.nanoseconds, COSTLY_SECONDS),
+    FieldValue(271, "hw_power_brake_seconds", v.nanoseconds, COSTLY_SECONDS),
     FieldValue(185, "module_power_average_mw", v.milliwatts, RARE_SECONDS, _MODULE),
     FieldValue(186, "module_power_instant_mw", v.milliwatts, RARE_SECONDS, _MODULE),
     FieldValue(187, "module_min_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
@@ -304,6 +304,7 @@ FIELD_VALUES = (
     FieldValue(190, "module_enforced_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
     FieldValue(192, "module_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
 )
+"""On an H200 under driver 580 most take 40 µs, 270 and 271 each 1 ms, and the energy 3 to 5 ms."""
 
 BRIEF_POLL_GROUPS = (
     (IDENTITY, STATIC_SECONDS),

@@ -33,6 +33,7 @@ from gpudash.collect.nvml.links import (
 )
 from gpudash.collect.nvml.rates import (
     COUNTERS,
+    PCIE_FIELDS,
     ByteCounters,
     PcieThroughput,
     RateTracker,
@@ -95,7 +96,9 @@ class DeviceSampler:
             self._read_rare(now)
         self.values.update(memory_values(self.values))
         self.values.update(self._batch.read(now))
-        for field, value in self._gpm.read(self._handle, now).items():
+        activity = self._gpm.read(self._handle, now)
+        self._batch.skip_pcie(all(activity[field] is not None for field in PCIE_FIELDS.values()))
+        for field, value in activity.items():
             if field not in _COUNTED or self.values.get(field) is None:
                 self.values[field] = value
         if self._pcie is not None:
@@ -199,6 +202,10 @@ class FieldBatch:
     def limit_pcie(self, max_bytes_per_second: float | None) -> None:
         """Drop PCIe rates above what the link carries, None if unknown."""
         self._counters.max_pcie_bytes_per_second = max_bytes_per_second
+
+    def skip_pcie(self, is_known: bool) -> None:
+        """Leave the counters of PCIe out while its rates are known without them."""
+        self._counters.pcie_is_known = is_known
 
     def add_error_counters(self) -> None:
         """Begin to read what needs two ticks: the first may be the only one."""

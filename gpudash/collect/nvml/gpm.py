@@ -30,6 +30,8 @@ class Gpm:
         self._library = library
         self._instance = gpu_instance_id
         self._supported: bool | None = None
+        self._counts = False
+        """Whether a 0 is one: drivers say that counters are off which do count."""
         self._before: Any = None
         self._spare: Any = None
         self._due = 0.0
@@ -65,10 +67,11 @@ class Gpm:
         if not support.isSupportedDevice:
             return False
         streaming, code = self._library.call("nvmlGpmQueryIfStreamingEnabled", handle)
-        # Drivers without this call always stream; where it is off, all counters read 0.
-        if code:
-            return True if code in codes.PERMANENT else None
-        return bool(streaming)
+        # Drivers without this call always stream.
+        if code and code not in codes.PERMANENT:
+            return None
+        self._counts = bool(code or streaming)
+        return True
 
     def _take(self, handle: Any) -> Values:
         sample = self._spare
@@ -95,10 +98,12 @@ class Gpm:
         answer, code = self._library.call("nvmlGpmMetricsGet", request)
         if code:
             return _NONE
-        return {
+        values = {
             field: (_rate if number in GPM_RATES else _percent)(answer.metrics[index])
             for index, (number, field) in enumerate(_ALL.items())
         }
+        self._counts = self._counts or any(values.values())
+        return values if self._counts else _NONE
 
 
 def _percent(metric: Any) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import PCIE_SECONDS, STEADY_SECONDS, Timer
+from gpudash.collect.nvml.calls import COSTLY_SECONDS, STEADY_SECONDS, Timer
 from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Library, Scoped
 from gpudash.collect.nvml.values import within
 
@@ -100,6 +100,8 @@ class ByteCounters:
         """Its active NVLinks; without any their counters are not read."""
         self.max_pcie_bytes_per_second: float | None = None
         """What its PCIe link can carry each way, None if unknown."""
+        self.pcie_is_known = False
+        """Whether something else gives the PCIe rates, so that their counters are not read."""
         self._wide: set[Counter] = set()
         """Those that have more than 32 bits, as their values have shown."""
         self._rates = RateTracker()
@@ -148,7 +150,7 @@ class ByteCounters:
         return per_second if per_second <= ceiling else None
 
     def _scopes(self, counter: Counter) -> list[Scoped]:
-        if counter in self._absent:
+        if counter in self._absent or (self.pcie_is_known and not counter.over_links):
             return []
         if not counter.over_links:
             return [(counter.id, 0)]
@@ -176,6 +178,8 @@ REASONS = {
 }
 """NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, and the fields they fill."""
 
+_COSTLY = frozenset({270, 271})
+
 _NANOSECONDS_PER_PERCENT = 1e7
 _MAX_PERCENT = 150.0
 """A counter is renewed in steps, so that a share may exceed 100 a little; more is garbage."""
@@ -185,19 +189,21 @@ class Throttling:
     """How long the clocks of one GPU were held back, each counter read until it is refused."""
 
     def __init__(self) -> None:
-        self._timer = Timer(STEADY_SECONDS)
-        self._supported = dict(REASONS)
+        self._supported = {
+            number: Timer(COSTLY_SECONDS if number in _COSTLY else STEADY_SECONDS)
+            for number in REASONS
+        }
         self._rates = RateTracker()
         self._wanted: list[Scoped] = []
 
     def wanted(self, now: float) -> list[Scoped]:
         """Return what the next batch of field values has to bring."""
-        is_due = self._timer.is_due(now)
-        self._wanted = [(number, 0) for number in self._supported] if is_due else []
+        due = (number for number, timer in self._supported.items() if timer.is_due(now))
+        self._wanted = [(number, 0) for number in due]
         return self._wanted
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, float | None]:
-        """Return the shares of the last interval in percent, nothing while they are not due."""
+        """Return the shares of the last interval in percent of those that were due."""
         shares: dict[str, float | None] = {}
         for scope in self._wanted:
             nanoseconds = self._rates.per_second(scope, answers.values.get(scope), now)
@@ -215,7 +221,7 @@ def _percent(nanoseconds_per_second: float | None) -> float | None:
 
 
 _KB = 1000
-_PCIE_FIELDS = {0: "pcie_tx_bytes_per_second", 1: "pcie_rx_bytes_per_second"}
+PCIE_FIELDS = {0: "pcie_tx_bytes_per_second", 1: "pcie_rx_bytes_per_second"}
 """NVML_PCIE_UTIL_TX_BYTES and NVML_PCIE_UTIL_RX_BYTES, and the fields that they fill."""
 _kilobytes_per_second = within(0, 10**9)
 
@@ -226,7 +232,7 @@ class PcieThroughput:
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
         self._handle = handle
-        self._timer = Timer(PCIE_SECONDS)
+        self._timer = Timer(COSTLY_SECONDS)
         self._measured: dict[str, int | None] = {}
         self._is_supported = True
 
@@ -235,10 +241,10 @@ class PcieThroughput:
 
         Raises DeviceLost when the device reports that it is gone.
         """
-        if any(known.get(field) is not None for field in _PCIE_FIELDS.values()):
+        if any(known.get(field) is not None for field in PCIE_FIELDS.values()):
             self._measured = {}
         elif self._is_supported and self._timer.is_due(now):
-            self._measured = {field: self._measure(way) for way, field in _PCIE_FIELDS.items()}
+            self._measured = {field: self._measure(way) for way, field in PCIE_FIELDS.items()}
         return self._measured
 
     def _measure(self, way: int) -> int | None:

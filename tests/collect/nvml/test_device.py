@@ -192,6 +192,32 @@ def field_ids(machine: Machine) -> list[list[int]]:
     return asked
 
 
+def test_the_energy_which_holds_the_driver_for_milliseconds_is_read_every_ten_seconds() -> None:
+    machine = Machine("single")
+    asked = field_ids(machine)
+    times = []
+    for _ in range(21):
+        assert machine.read().devices[0].total_energy_mj is not None
+        times.append(sum(83 in ids for ids in asked))
+    assert times == [1] * 10 + [2] * 10 + [3]
+
+
+def test_counters_of_pcie_are_read_only_where_nothing_else_has_its_rates() -> None:
+    machine = Machine("dgx-h100")
+    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
+    asked = field_ids(machine)
+    machine.read()
+    machine.read()
+    assert any(197 in ids for ids in asked)
+    asked.clear()
+    assert machine.read().devices[0].pcie_tx_bytes_per_second is not None
+    assert not any(197 in ids for ids in asked)
+    machine.driver.replaced["nvmlGpmSampleGet"] = machine.driver.error(codes.UNKNOWN)
+    machine.read()
+    machine.read()
+    assert any(197 in ids for ids in asked)
+
+
 def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
     machine = Machine("pcie-1080ti")
     machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1

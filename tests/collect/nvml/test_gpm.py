@@ -59,11 +59,25 @@ def test_two_samples_last_for_ever() -> None:
     assert machine.driver.asked.count("nvmlGpmSampleFree") == 2 * 8
 
 
-def test_a_stream_that_is_off_is_no_zero() -> None:
+def test_counters_that_are_said_to_be_off_count_all_the_same() -> None:
+    """As on an H200 under driver 580, which answers 0 to the question and reads them right."""
     machine = Machine("dgx-h100")
     machine.driver.replaced["nvmlGpmQueryIfStreamingEnabled"] = lambda *_: 0
     machine.read()
+    assert (machine.read().devices[0].sm_active_percent or 0) > 0
+
+
+def test_counters_that_are_off_and_stand_still_are_no_zero() -> None:
+    machine = Machine("dgx-h100")
+    metrics = [SimpleNamespace(nvmlReturn=0, value=0.0) for _ in (*GPM_PERCENTS, *GPM_RATES)]
+    machine.driver.replaced["nvmlGpmMetricsGet"] = lambda _: SimpleNamespace(metrics=metrics)
+    machine.driver.replaced["nvmlGpmQueryIfStreamingEnabled"] = lambda *_: 0
+    machine.read()
     assert machine.read().devices[0].sm_active_percent is None
+    metrics[0].value = 3.0
+    assert machine.read().devices[0].sm_active_percent == 0
+    metrics[0].value = 0.0
+    assert machine.read().devices[0].sm_active_percent == 0
 
 
 def test_ticks_closer_than_the_driver_renews_keep_the_value() -> None:

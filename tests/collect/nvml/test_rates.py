@@ -428,7 +428,7 @@ def test_a_share_is_over_the_time_between_two_readings() -> None:
     assert read(throttling, 1.0, {POWER: 5})["throttled_sw_power_cap_percent"] is None
     facts = read(throttling, 3.0, {POWER: NANOSECONDS // 2 + 5})
     assert facts["throttled_sw_power_cap_percent"] == 25.0
-    assert facts["throttled_hw_power_brake_percent"] is None
+    assert facts["throttled_board_limit_percent"] is None
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,16 @@ def test_a_share_is_possible_or_none(counted: int, share: float | None) -> None:
 def test_what_is_refused_is_asked_once() -> None:
     throttling = Throttling()
     read(throttling, 1.0, {POWER: 0}, refused=(BRAKE,))
-    assert {number for number, _ in throttling.wanted(3.0)} == set(REASONS) - {BRAKE}
+    assert {number for number, _ in throttling.wanted(6.0)} == set(REASONS) - {BRAKE}
+
+
+def test_what_holds_the_driver_for_long_is_asked_less_often() -> None:
+    throttling = Throttling()
+    counts = {POWER: 0, BRAKE: 0}
+    asked = [set(read(throttling, float(now), counts)) for now in range(10)]
+    power, brake = REASONS[POWER], REASONS[BRAKE]
+    assert [now for now in range(10) if power in asked[now]] == [0, 2, 4, 6, 8]
+    assert [now for now in range(10) if brake in asked[now]] == [0, 5]
 
 
 def test_a_capped_card_says_so_and_a_cool_one_too() -> None:
