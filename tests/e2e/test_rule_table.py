@@ -173,6 +173,7 @@ TABLE = [
         told(LOADED),
         told(LOADED, ANSWER=LOADED["ANSWER"].replace("Reasons:*:0", "Reasons:*:2")),
     ),
+    Row("few-sms", "info", lasting(30, BUSY, GPM=2), lasting(30, BUSY, GPM=1)),
     Row(
         "pcie-link-reduced",
         "warn",

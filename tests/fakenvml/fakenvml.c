@@ -42,7 +42,7 @@
  *   REMOVED=dev,...       unplugged: its handles are lost at once, and as in the driver the next
  *                         nvmlInit numbers the GPUs without it; one that returns needs an init too
  *   NAME=TEXT             another product name, such as NVIDIA GB10
- *   GPM=1                 performance monitoring, as Hopper has it
+ *   GPM=1                 performance monitoring, as Hopper has it; with 2 kernels use 1 % of the SMs
  *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays. Ids are those
  *                         since 580.82, whatever the DRIVER

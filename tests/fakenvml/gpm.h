@@ -17,7 +17,7 @@ static ret_t gpm_sample(gpu_t *g, u32 instance, gpmsample_t *s) {
 }
 API ret_t nvmlGpmQueryDeviceSupport(void *h, gpmsupport_t *s) {
     DEV(h); NEED(s); if (s->version != 1) return BAD_VERSION;
-    s->supported = (u32)C.gpm; return OK;
+    s->supported = C.gpm != 0; return OK;
 }
 API ret_t nvmlGpmQueryIfStreamingEnabled(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.gpm); *v = 1; return OK; }
 API ret_t nvmlGpmSampleAlloc(gpmsample_t **s) { SYS(); NEED(s); *s = calloc(1, sizeof **s); return OK; }
@@ -38,7 +38,7 @@ API ret_t nvmlGpmMetricsGet(gpmget_t *m) {
         x->ret = OK;
         switch (x->id) {
         case 1: x->value = 95 * load; break;
-        case 2: x->value = 90 * load; break;
+        case 2: x->value = (C.gpm > 1 ? 1 : 90) * load; break;
         case 3: x->value = 40 * load; break;
         case 5: x->value = 50 * load; break;
         case 10: x->value = 60 * load; break;

@@ -244,7 +244,7 @@ static void read_settings(void) {
     C.mig = (int)number("MIG", 0);
     C.spin = (int)number("SPIN", 0);
     C.trace = (int)number("TRACE", 0);
-    C.gpm = number("GPM", 0) != 0;
+    C.gpm = (int)number("GPM", 0);
     C.worn = (int)number("WORN", 0);
     C.grace = (int)number("GRACE", 0);
     snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");

@@ -75,6 +75,7 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
             "warn",
         ),
         ({"sm_clock_mhz": 900}, "clocks-low", "warn"),
+        ({"gpu_utilization_percent": 99, "sm_active_percent": 0.8}, "few-sms", "info"),
         ({"pcie_link_width": 8}, "pcie-link-reduced", "warn"),
         ({"pcie_link_generation": 1}, "pcie-link-reduced", "warn"),
         ({"pcie_replays_per_second": 12.5}, "pcie-replays", "warn"),

@@ -283,3 +283,27 @@ def test_many_samples_that_cannot_be_decoded_are_given_up(path: Path) -> None:
     recording = Recording(str(write(path, [line(0), *broken, line(200)])))
     with pytest.raises(WireError, match=r"processes\[0\]"):
         after(recording, recording.first, 1)
+
+
+def test_what_a_real_gpu_did_reads_as_it_was() -> None:
+    """An H200 under driver 580: idle, a matrix product, a kernel of one block, then six processes.
+
+    One of the six was stopped; the others computed a sixth of the time or less.
+    """
+    recording = Recording(str(Path(__file__).with_name("h200.jsonl.zst")))
+    first = recording.first
+    seconds = [first.snapshot(), *(each.snapshot() for each in recording.after(first))]
+    gpus = [each.devices[0] for each in seconds]
+    assert [gpus[at].status for at in (10, 20, 38, 60)] == ["free", "busy", "busy", "busy"]
+    assert [gpus[at].gpu_utilization_percent for at in (10, 20, 38)] == [0, 100, 100]
+    assert [gpus[at].sm_active_percent for at in (10, 20, 38)] == [0, 96.4, 0.8]
+    assert [gpus[at].tensor_active_percent for at in (10, 20, 38)] == [0, 93.6, 0]
+    assert gpus[20].throttled_sw_power_cap_percent == 100
+    energy = [gpu.total_energy_mj or 0 for gpu in gpus]
+    assert energy == sorted(energy)
+    assert all(gpu.sm_active_percent is not None for gpu in gpus[2:])
+    assert [each.rule for each in seconds[20].findings or ()] == ["power-capped"]
+    stopped = {each.pid: each for each in seconds[-1].processes}[595]
+    assert stopped.status == "stopped"
+    assert (stopped.idle_seconds or 0) > 50
+    assert all((each.idle_seconds or 0) < 10 for each in seconds[-1].processes if each != stopped)

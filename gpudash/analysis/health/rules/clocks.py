@@ -1,4 +1,4 @@
-"""Clocks held down by power, heat or hardware, and low clocks that nothing explains."""
+"""Clocks held down, low clocks that nothing explains, and GPUs that hardly use their SMs."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ CLOCKS_LOW = rule(
     "clocks-low",
     "works at less than 60 % of its highest clock, and the driver names no reason",
     appears_after_seconds=10,
+    goes_after_seconds=10,
+)
+FEW_SMS = rule(
+    360,
+    "few-sms",
+    "some kernel always runs, but on less than 5 % of its SMs (Hopper and newer)",
+    appears_after_seconds=20,
     goes_after_seconds=10,
 )
 
@@ -129,6 +136,8 @@ _WARM = _Slowdown(
     "Check fans, dust and the air in front of the host; the memory may be what is overheating.",
 )
 _LOAD_PERCENT = 50
+_FULL_PERCENT = 90
+_FEW_SMS_PERCENT = 5
 _DEEPEST_LOADED_STATE = 2
 """In deeper states the driver itself keeps clocks low, as for a desktop."""
 _LOW_CLOCK, _SLOW_CLOCK, _CRAWLING_CLOCK = 0.6, 0.9, 1 / 3
@@ -188,6 +197,26 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
                 context.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
             )
             yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+@check
+def few_sms(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs that look full and do next to nothing."""
+    for gpu in context.gpus:
+        active = gpu.sm_active_percent
+        if (gpu.gpu_utilization_percent or 0) < _FULL_PERCENT or active is None:
+            continue
+        if active < _FEW_SMS_PERCENT:
+            fact = (
+                f"is never without a kernel, but on less than {_FEW_SMS_PERCENT} % of its SMs",
+                f"are never without a kernel, but on less than {_FEW_SMS_PERCENT} % of their SMs",
+            )
+            advice = (
+                "Its kernels are too small to fill it: larger batches do, or several processes "
+                "that share it."
+            )
+            evidence = proof(context.name(gpu), gpu, "gpu_utilization_percent", "sm_active_percent")
+            yield Symptom(FEW_SMS, gpu.key, "info", advice, fact, "", (gpu,), evidence)
 
 
 def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
