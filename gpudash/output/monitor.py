@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot, whole_gpus
+from gpudash.output.smi import frame_buffer
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -29,6 +30,10 @@ class Column(NamedTuple):
 
 def _scaled(value: float | None, divisor: float) -> int | None:
     return None if value is None else int(value / divisor)
+
+
+def _used(gpu: Device) -> int | None:
+    return None if gpu.memory_used_bytes is None else frame_buffer(gpu.memory_used_bytes)
 
 
 def _rounded(value: float | None) -> int | None:
@@ -58,7 +63,7 @@ _DEVICE: Mapping[str, Sequence[Column]] = {
         Column("tviol", "bool", lambda gpu: _is_some(gpu.throttled_thermal_percent)),
     ),
     "m": (
-        Column("fb", "MB", lambda gpu: _scaled(gpu.memory_used_bytes, _MIB)),
+        Column("fb", "MB", _used),
         Column("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
         Column("ccpm", "MB", lambda gpu: _scaled(gpu.protected_memory_used_bytes, _MIB)),
     ),

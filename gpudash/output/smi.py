@@ -119,6 +119,11 @@ def mebibytes(value: int | None) -> str | None:
     return None if value is None else str(value // _MIB)
 
 
+def frame_buffer(value: int) -> int:
+    """Return bytes of a GPU's own memory as MiB, rounded up, as nvidia-smi alone rounds them."""
+    return -(-value // _MIB)
+
+
 def program(process: Process) -> str | None:
     """Return the program as it was started, else its name; None where neither is known."""
     line = process.command_line
@@ -154,6 +159,10 @@ _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
     Unit.SECOND: lambda value: f"{value * 1e6:.0f}",
 }
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
+    **dict.fromkeys(
+        ("memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes"),
+        lambda value: str(frame_buffer(value)),
+    ),
     "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",
     "compute_mode": _capitalized("_"),
     "gpu_operation_mode": _capitalized(" "),

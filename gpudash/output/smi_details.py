@@ -20,6 +20,7 @@ from gpudash.output.smi import GPU_FIELDS, mebibytes, program, reason_text, unit
 
 _WIDTH = 42
 _ABSENT = "N/A"
+_MIB = 1 << 20
 
 Text = Callable[[Snapshot, Device], "str | None"]
 
@@ -147,7 +148,10 @@ def _architecture(_snapshot: Snapshot, device: Device) -> str | None:
 
 def _bar1_free(_snapshot: Snapshot, device: Device) -> str | None:
     total, used = device.bar1_total_bytes, device.bar1_used_bytes
-    return None if total is None or used is None else f"{mebibytes(total - used)} MiB"
+    if total is None or used is None:
+        return None
+    # nvidia-smi shows the difference of what it shows.
+    return f"{total // _MIB - used // _MIB} MiB"
 
 
 def _fixed(depth: int, label: str, text: str | None) -> Line:

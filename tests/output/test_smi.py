@@ -40,6 +40,10 @@ def test_units_may_be_left_out() -> None:
     ("name", "overrides", "cell"),
     [
         ("memory.used", {"memory_used_bytes": None}, "[N/A]"),
+        # As driver 580 on an H200: the GPU's memory is rounded up.
+        ("memory.used", {"memory_used_bytes": 29_616_308_224}, "28245 MiB"),
+        ("memory.reserved", {"memory_reserved_bytes": 644_939_776}, "616 MiB"),
+        ("memory.free", {"memory_free_bytes": 150_109_880_320}, "143156 MiB"),
         ("temperature.memory", {"memory_temperature_celsius": None}, "N/A"),
         ("pstate", {"performance_state": 8}, "P8"),
         # nvidia-smi divides in single precision: 50.014999 and 348.575012.

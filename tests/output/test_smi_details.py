@@ -108,6 +108,18 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert "    Supported Clocks                      : N/A" in lines
 
 
+def test_what_is_free_of_the_aperture_is_the_difference_of_what_is_shown() -> None:
+    """An H200 under driver 580: 1.6 of 262,144 MiB in use."""
+    device = make_device(bar1_total_bytes=274_877_906_944, bar1_used_bytes=1_703_936)
+    lines = text(make_snapshot(devices=(device,)), "MEMORY")
+    start = lines.index("    BAR1 Memory Usage") + 1
+    assert [line.partition(": ")[2] for line in lines[start : start + 3]] == [
+        "262144 MiB",
+        "1 MiB",
+        "262143 MiB",
+    ]
+
+
 def test_the_processes_of_a_lost_gpu_are_not_known() -> None:
     gpus = make_device(), make_device(index=1, uuid=None, state="lost")
     lines = text(make_snapshot(devices=gpus, processes=()), "PIDS")
