@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpudash.analysis.activity import activity, holds_memory, is_rest, notable
-from gpudash.analysis.health.context import ActivityTracker, RuleContext
-from gpudash.analysis.health.findings import findings_by_device
+from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.levels import FINDING_RANKS, temperature_level
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
-from gpudash.model.state import Level, State, is_suspended_on_purpose, state_of, unreadable_state
+from gpudash.model.state import Level, State, is_suspended_on_purpose, unreadable_state
 
 PROHIBITED = "prohibited"
 """The compute mode in which no program can start."""
 
-FindingsByDevice = Mapping[str, Sequence[Finding]]
+FindingsByDevice = Mapping[str, tuple[Finding, ...]]
 """The findings about each device by its key."""
 
 
-def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> dict[str, State]:
-    """Return the state of each device by its key; `findings` are those by device, if known.
-
-    It is what the document says; one without any is judged by itself, as a first sample is.
-    """
-    if all(device.status is not None for device in snapshot.devices):
-        return {device.key: state_of(device.status) for device in snapshot.devices}
-    tracker = ActivityTracker()
-    tracker.add(0.0, snapshot)
-    context = RuleContext(snapshot, tracker, is_first=True)
-    return judged(context, findings_by_device(snapshot) if findings is None else findings)
+def by_device(snapshot: Snapshot, findings: Iterable[Finding]) -> FindingsByDevice:
+    """Return the findings about each device by its key, without devices that have none."""
+    uuids: dict[str, str] = {d.uuid: d.key for d in snapshot.devices if d.uuid}
+    nameless = {device.index: device.key for device in snapshot.devices if not device.uuid}
+    concerned: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        keys = [uuids[uuid] for uuid in finding.uuids if uuid in uuids]
+        keys += [nameless[index] for index in finding.indices if index in nameless]
+        for key in keys:
+            concerned[key].append(finding)
+    return {key: tuple(found) for key, found in concerned.items()}
 
 
 def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]:
@@ -46,7 +46,7 @@ def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]
     holders = _holders(context)
     found: dict[str, State] = {}
     for device in snapshot.devices:
-        concerned = _concerned(device, findings)
+        concerned = findings_about(device, findings)
         is_divided = device.uuid in divided
         state = _out_of_order(device, concerned)
         if state is None and is_divided:
@@ -63,7 +63,7 @@ def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]
     return found
 
 
-def _concerned(device: Device, findings: FindingsByDevice) -> Sequence[Finding]:
+def findings_about(device: Device, findings: FindingsByDevice) -> Sequence[Finding]:
     """Return what is found about a device, and about the GPU that it is an instance of."""
     own = findings.get(device.key, ())
     return own if device.parent_uuid is None else (*own, *findings.get(device.parent_uuid, ()))
@@ -139,13 +139,6 @@ def usable(device: Device, findings: Sequence[Finding]) -> str | None:
     if device.pending_mig_mode is not None and device.pending_mig_mode != device.mig_mode:
         return "waiting for a reset that changes its MIG mode"
     return None
-
-
-def unusable_devices(snapshot: Snapshot) -> dict[str, str]:
-    """Return by its key why no job may have a device, of those that none may have."""
-    findings = findings_by_device(snapshot)
-    reasons = {d.key: usable(d, _concerned(d, findings)) for d in snapshot.devices}
-    return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
 def status_level(state: State, findings: Sequence[Finding]) -> Level:

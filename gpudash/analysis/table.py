@@ -8,9 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudash.analysis.health.findings import findings_by_device
+from gpudash.analysis.health.findings import findings_by_device, statuses
 from gpudash.analysis.labels import gpu_ranges, mig_labels
-from gpudash.analysis.status import status_level, statuses
+from gpudash.analysis.status import status_level
 from gpudash.analysis.usage import memory_of, memory_percent
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process

@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpudash.analysis.health.findings import examined
+from gpudash.analysis.health.findings import examined, statuses
 from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels, owner
-from gpudash.analysis.status import statuses
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import AnyUser, Process, ProcessDevice

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.status import statuses
+from gpudash.analysis.health.findings import statuses
 from gpudash.model.device import AnyDevice, Device, device_labels
 from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.snapshot import Snapshot

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.health.findings import findings_by_device
-from gpudash.analysis.status import statuses
+from gpudash.analysis.health.findings import findings_by_device, statuses
 from gpudash.analysis.table import device_rows
 from gpudash.model import state as states
 from gpudash.model.device import Device

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.status import statuses
+from gpudash.analysis.health.findings import statuses
 from gpudash.fleet import remote_smi
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot

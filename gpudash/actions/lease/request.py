@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from gpudash.analysis.activity import BUSY_PERCENT, has_host_pages, holds_memory, notable
 from gpudash.analysis.columns.leases import lease_holder
+from gpudash.analysis.health.findings import unusable_devices
 from gpudash.analysis.health.levels import is_start_artifact
 from gpudash.analysis.labels import visible_devices
-from gpudash.analysis.status import PROHIBITED, unusable_devices
+from gpudash.analysis.status import PROHIBITED
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Lease, Process

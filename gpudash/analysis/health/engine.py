@@ -9,12 +9,11 @@ from itertools import chain, groupby
 from msgspec.structs import replace
 
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
-from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
 from gpudash.analysis.health.rules import checks
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.status import judged
+from gpudash.analysis.status import by_device, judged
 from gpudash.model.device import Device, device_labels
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 from gpudash.model.units import floor_tenths
@@ -142,7 +141,7 @@ class Diagnosis:
 
     def _judged(self, context: RuleContext, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with the status of each device, and since when nothing uses it."""
-        found = judged(context, findings_by_device(snapshot))
+        found = judged(context, by_device(snapshot, self._found))
         return replace(
             snapshot,
             devices=tuple(

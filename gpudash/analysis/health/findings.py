@@ -1,12 +1,13 @@
-"""What the findings of a snapshot say, without the rules by which they were found."""
+"""What a snapshot says of its devices; one that was not examined is examined by itself."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from msgspec.structs import replace
 
+from gpudash.analysis.health.context import ActivityTracker, RuleContext
+from gpudash.analysis.status import FindingsByDevice, by_device, findings_about, judged, usable
 from gpudash.model.snapshot import Finding, Snapshot
+from gpudash.model.state import State, state_of
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -31,14 +32,26 @@ def examined(snapshot: Snapshot) -> Snapshot:
     return found if snapshot.findings is None else replace(found, findings=snapshot.findings)
 
 
-def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:
+def findings_by_device(snapshot: Snapshot) -> FindingsByDevice:
     """Return the findings about each device by its key, without devices that have none."""
-    uuids: dict[str, str] = {d.uuid: d.key for d in snapshot.devices if d.uuid}
-    nameless = {device.index: device.key for device in snapshot.devices if not device.uuid}
-    concerned: dict[str, list[Finding]] = defaultdict(list)
-    for finding in findings(snapshot):
-        keys = [uuids[uuid] for uuid in finding.uuids if uuid in uuids]
-        keys += [nameless[index] for index in finding.indices if index in nameless]
-        for key in keys:
-            concerned[key].append(finding)
-    return {key: tuple(found) for key, found in concerned.items()}
+    return by_device(snapshot, findings(snapshot))
+
+
+def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> dict[str, State]:
+    """Return the state of each device by its key; `findings` are those by device, if known.
+
+    It is what the document says; one without any is judged by itself, as a first sample is.
+    """
+    if all(device.status is not None for device in snapshot.devices):
+        return {device.key: state_of(device.status) for device in snapshot.devices}
+    tracker = ActivityTracker()
+    tracker.add(0.0, snapshot)
+    context = RuleContext(snapshot, tracker, is_first=True)
+    return judged(context, findings_by_device(snapshot) if findings is None else findings)
+
+
+def unusable_devices(snapshot: Snapshot) -> dict[str, str]:
+    """Return by its key why no job may have a device, of those that none may have."""
+    findings = findings_by_device(snapshot)
+    reasons = {d.key: usable(d, findings_about(d, findings)) for d in snapshot.devices}
+    return {key: reason for key, reason in reasons.items() if reason is not None}

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import GpuRequest, filter_candidates
-from gpudash.analysis.health.findings import findings
-from gpudash.analysis.status import statuses, unusable_devices
+from gpudash.analysis.health.findings import findings, statuses, unusable_devices
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Lease

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.status import statuses
+from gpudash.analysis.health.findings import statuses
 from gpudash.model import state as states
 from gpudash.model.process import Holder, Process
 from gpudash.model.snapshot import Snapshot

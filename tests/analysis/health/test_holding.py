@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.health.findings import findings_by_device
+from gpudash.analysis.health.findings import findings_by_device, statuses
 from gpudash.analysis.health.rule import rough_duration
-from gpudash.analysis.status import status_level, statuses
+from gpudash.analysis.status import status_level
 from gpudash.model import state as states
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Snapshot
