@@ -13,17 +13,18 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-QUESTION = "\x1b[?2026$p"
-"""Whether the terminal knows synchronized output, which Textual wants to know too."""
+QUESTION = "\x1b[6n"
+"""Where the cursor is, which every terminal answers."""
 PARTING_SECONDS = 2.0
 """How long the terminal may take for the last bytes, and for the last answer."""
-_MODE = b"2026"
-_REPORT = re.compile(rb"\x1b\[\?(\d+);\d*\$y")
-_CUT_REPORT = re.compile(rb"\x1b(?:\[(?:\?[\d;]*\$?)?)?\Z")
-_ASK_BYTES = 1024
-_MAX_UNSEEN_BYTES = 3072
-"""What may be on its way while more is sent: 0.3 s of a link with 10 KB/s."""
+_REPORT = re.compile(rb"\x1b\[(?:\?\d+;\d*\$y|\d+;\d+(R))")
+_CUT_REPORT = re.compile(rb"\x1b(?:\[\??[\d;]*\$?)?\Z")
+_LEAST_BYTES, _MOST_BYTES = 256, 3072
+"""Between what and what may be on its way while more is sent."""
+_AHEAD_SECONDS = 0.1
+"""What a link may have to carry before it carries what is sent next."""
 _SLOWEST_LINK = 10_000
 """Bytes per second, for which a terminal is waited for before it is known whether it answers."""
 _PATIENCE_SECONDS = 3.0
@@ -61,7 +62,7 @@ class FrameLimiter:
 
 
 class Reports:
-    """Counts a terminal's answers to questions for modes (DECRPM), wherever a read cut them."""
+    """Counts a terminal's answers about modes and the cursor, wherever a read cut them."""
 
     def __init__(self) -> None:
         self.due = 0
@@ -73,26 +74,39 @@ class Reports:
         data = self._cut + data
         cut = _CUT_REPORT.search(data)
         self._cut = cut[0] if cut else b""
-        modes: list[bytes] = _REPORT.findall(data)
-        self.due -= len(modes)
-        return modes.count(_MODE)
+        answers: list[bytes] = _REPORT.findall(data)
+        self.due -= len(answers)
+        return answers.count(b"R")
+
+
+class _Question(NamedTuple):
+    sent: int
+    """Bytes that were sent before it."""
+    ahead: int
+    """How many of them were not seen yet."""
+    asked_at: float
 
 
 class Backlog:
     """What a terminal that answers questions was sent and has not shown yet.
 
     That a write succeeds does not mean that it is seen; the answer to a question behind it does.
+    How much longer the answer takes behind more bytes tells what the link carries.
     """
 
     def __init__(self, sent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with bytes that were sent before the first question."""
         self._clock = clock
         self._sent, self._seen = sent, 0
-        self._questions: deque[int] = deque()
-        """The bytes that were sent before each question that is not answered yet."""
+        self._questions: deque[_Question] = deque()
+        """Those that are not answered yet."""
+        self._took: deque[tuple[float, int]] = deque(maxlen=16)
+        """The seconds that the last answers took, and the bytes ahead of each."""
         self._heard_at = clock()
         """When the last answer came, or the question that is due was asked."""
         self._answers = False
+        self.window = _MOST_BYTES
+        """Bytes that may be on their way while more are sent."""
 
     @property
     def is_asked(self) -> bool:
@@ -102,8 +116,8 @@ class Backlog:
     @property
     def wants_question(self) -> bool:
         """Whether enough was sent since the last question for another one."""
-        known = self._questions[-1] if self._questions else self._seen
-        return self._answers and self._sent - known >= _ASK_BYTES
+        known = self._questions[-1].sent if self._questions else self._seen
+        return self._answers and self._sent - known >= self.window // 3
 
     def sent(self, size: int) -> None:
         """Count bytes."""
@@ -111,24 +125,39 @@ class Backlog:
 
     def asked(self) -> None:
         """Count a question behind all that was sent."""
+        now = self._clock()
         if not self._questions:
-            self._heard_at = self._clock()
-        self._questions.append(self._sent)
+            self._heard_at = now
+        self._questions.append(_Question(self._sent, self._sent - self._seen, now))
 
     def answered(self) -> None:
         """Take an answer: all before the first question is shown."""
         self._answers, self._heard_at = True, self._clock()
         if self._questions:
-            self._seen = self._questions.popleft()
+            question = self._questions.popleft()
+            self._seen = question.sent
+            self._took.append((self._heard_at - question.asked_at, question.ahead))
+            self._measure()
+
+    def _measure(self) -> None:
+        """Set the window by what the link carries, as far as that is known."""
+        fastest, least = min(self._took)
+        rates = sorted(
+            (size - least) / max(seconds - fastest, 1e-3)
+            for seconds, size in self._took
+            if size - least >= min(_LEAST_BYTES, self.window // 2)
+        )
+        if rates:
+            window = round(rates[len(rates) // 2] * _AHEAD_SECONDS)
+            self.window = max(_LEAST_BYTES, min(_MOST_BYTES, window))
 
     def delay(self) -> float:
         """Return the seconds for which an answer is waited for, 0 if a frame may be sent now."""
-        unseen = self._sent - self._seen
-        if not self._questions or unseen < _MAX_UNSEEN_BYTES:
+        if not self._questions or self._sent - self._seen < self.window:
             return 0.0
         seconds = _PATIENCE_SECONDS
         if not self._answers:
-            seconds = min(seconds, self._questions[0] / _SLOWEST_LINK)
+            seconds = min(seconds, self._questions[0].sent / _SLOWEST_LINK)
         delay = self._heard_at + seconds - self._clock()
         if delay > 0:
             return delay

@@ -115,10 +115,7 @@ class Terminal(LinuxDriver):
             self._put(data * self._keyboard_pushed)
             self._keyboard_pushed = False
         else:
-            if data.endswith("$p"):
-                self._reports.due += 1
-            if data == QUESTION:
-                self.backlog.asked()
+            self._reports.due += data.endswith("$p")
             if not _HARMLESS(data):
                 self.buffer.forget()
             self._put(_MOUSE.get(data, data))
@@ -139,7 +136,8 @@ class Terminal(LinuxDriver):
                 self.limiter.spend()
                 self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
                 self.backlog.sent(self.buffer.size)
-                self._ask()
+                if self.backlog.wants_question:
+                    self._ask()
             if self.output is not None and not self.output.busy:
                 waiting, self._when_sent = self._when_sent, []
                 for callback in waiting:
@@ -194,6 +192,7 @@ class Terminal(LinuxDriver):
             self.close()
             raise
         self.attrs_before = found or self.attrs_before
+        self._ask()
         if signal.SIGWINCH in signal.sigpending():
             # Held back since before the picture was drawn that the app found.
             self.buffer.forget()
@@ -245,15 +244,17 @@ class Terminal(LinuxDriver):
             self._reports.count(data)
 
     def _ask(self) -> None:
-        if self.backlog.wants_question:
-            self.write(QUESTION)
+        self._reports.due += 1
+        self.backlog.asked()
+        self._put(QUESTION)
 
     def take_replies(self, data: bytes) -> None:
         """Count the answers in what was read, and send what was held back for them."""
         for _ in range(self._reports.count(data)):
             self.backlog.answered()
             self.limiter.per_second = SEEN_PER_SECOND
-            self._ask()
+            if self.backlog.wants_question:
+                self._ask()
             if self._frame_timer is not None:
                 self._send_late()
 

@@ -332,14 +332,50 @@ def test_what_was_sent_before_the_first_answer_is_waited_for_as_a_slow_link_take
     assert not backlog.wants_question
 
 
-@pytest.mark.parametrize("cut", range(1, 10))
+@pytest.mark.parametrize("cut", range(1, 9))
 def test_an_answer_counts_however_it_is_cut(cut: int) -> None:
-    reports, answer = Reports(), b"\x1b[?2026;2$y"
-    reports.due = 3
+    reports, answer, of_mode = Reports(), b"\x1b[12;345R", b"\x1b[?2048;0$y"
+    reports.due = 4
     assert reports.count(b"j" + answer[:cut]) == 0
-    assert reports.count(answer[cut:] + b"\x1b[?2048;0$yk") == 1
-    assert reports.count(b"\x1b[A" + answer) == 1
+    assert reports.count(answer[cut:] + of_mode[:cut]) == 1
+    assert reports.count(of_mode[cut:] + b"k") == 0
+    assert reports.count(b"\x1b[A" + answer + of_mode) == 1
     assert reports.due == 0
+
+
+LINKS = {
+    "2 kB/s": (2_000, 0.0, 256),
+    "2 kB/s far away": (2_000, 0.3, 256),
+    "10 kB/s": (10_000, 0.02, 1_000),
+    "a fast one": (10_000_000, 0.001, 3_072),
+    "a fast one far away": (10_000_000, 0.3, 3_072),
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_what_a_link_carries_is_seen_by_how_long_answers_take(link: str) -> None:
+    rate, away, window = LINKS[link]
+    now = [0.0]
+    backlog = Backlog(clock=lambda: now[0])
+    for size in (5_000, 300, 900, 150, 250, 1_200, 300, 200):
+        backlog.sent(size)
+        backlog.asked()
+        now[0] += size / rate + away
+        backlog.answered()
+    assert backlog.window == pytest.approx(window, rel=0.1)
+
+
+def test_a_link_that_gets_fast_is_found_to_be() -> None:
+    now = [0.0]
+    backlog = Backlog(clock=lambda: now[0])
+    for rate, window in ((2_000, 256), (1_000_000, 3_072)):
+        for number in range(24):
+            size = 150 + 300 * (number % 2)
+            backlog.sent(size)
+            backlog.asked()
+            now[0] += size / rate + 0.05
+            backlog.answered()
+        assert backlog.window == window
 
 
 async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
