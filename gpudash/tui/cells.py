@@ -8,10 +8,11 @@ they are: to move the cursor takes a few bytes, to change the style up to forty.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, compress, repeat
-from operator import ne
+from itertools import chain, compress, groupby, repeat
+from operator import itemgetter, ne
 
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -33,6 +34,10 @@ Run = tuple[bool, Sgr, int, int, int, str]
 """Whether every terminal agrees on the width of the text, the one style of all its cells, the
 row, the first column, the one behind the last, and the text."""
 
+Moved = tuple[int, int, int, int]
+"""Of a part of a row that moves left by a cell: its number in the row, the row, the first column
+that it takes, and the one that it leaves."""
+
 PLAIN = "||"
 _UNKNOWN: Cell = "", ""
 """A cell that nothing was drawn in yet, whatever the terminal may show there."""
@@ -42,6 +47,8 @@ _MAX_CELLS = 1 << 15
 _UNLIMITED = 1 << 16
 _GAP = 4
 """Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
+_MIN_MOVED = 8
+"""Cells that must differ before a part is moved rather than drawn again, for the same reason."""
 _FEW_BLANKS = 4
 """Blanks at the end of a text that are written rather than erased, for the same reason."""
 _PICTURE = re.compile(
@@ -59,6 +66,14 @@ _ERASING = (
 
 Not `screen` and `tmux`: old ones do not, and they send less to the terminal around them anyway.
 """
+_MOVING = (
+    *(name for name in _ERASING if name != "rxvt"),
+    *("rxvt-unicode", "screen", "tmux", "vt220"),
+)
+"""How TERM begins on terminals that surely delete and insert characters.
+
+The VT100 does neither, the VT102 inserts none, and terminfo knows no deletion of the old rxvt.
+"""
 _COLOR_SYSTEMS = {24: ColorSystem.TRUECOLOR, 8: ColorSystem.EIGHT_BIT, 4: ColorSystem.STANDARD}
 
 _is_sure = re.compile("[ -~\u2500-\u259f\u25a0-\u25fc\u2800-\u28ff]*").fullmatch
@@ -75,19 +90,25 @@ def erases(environ: Mapping[str, str]) -> bool:
     return environ.get("TERM", "").startswith(_ERASING)
 
 
+def moves(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal surely deletes and inserts characters (DCH, ICH)."""
+    return environ.get("TERM", "").startswith(_MOVING)
+
+
 class ScreenBuffer:
     """A picture of the terminal, kept in step with every byte that is sent to it."""
 
-    def __init__(self, colors: ColorSystem, *, erases: bool = False) -> None:
+    def __init__(self, colors: ColorSystem, *, erases: bool = False, moves: bool = False) -> None:
         """Begin with a terminal of which nothing is known but its colours.
 
-        `erases` tells whether it erases in the background that is set.
+        `erases` tells whether it erases in the background that is set, `moves` whether it deletes
+        and inserts characters.
         """
         self.width = self.height = _UNLIMITED
         """Columns and rows of the terminal; what is put beyond them is dropped."""
         self.size = 0
         """Bytes of the last picture that was taken."""
-        self._colors, self._erases = colors, erases
+        self._colors, self._erases, self._moves = colors, erases, moves
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
         self._cursor = self._cursor_wanted = 0, 0
@@ -172,9 +193,14 @@ class ScreenBuffer:
     def take(self) -> str:
         """Return the bytes that show what was put; they leave the terminal without a style."""
         runs: list[Run] = []
+        moved: list[Moved] = []
         for y, row in self._wanted.items():
             old = self._rows.get(y, [])
             if row != old:
+                parts = list(_moved(old, row)) if self._moves else []
+                for number, (start, end) in enumerate(parts):
+                    moved.append((number, y, start, end))
+                    old = [*old[:start], *old[start + 1 : end + 1], _UNKNOWN, *old[end + 1 :]]
                 runs += self._runs(y, old, row)
             self._rows[y] = row
         self._wanted = {}
@@ -182,8 +208,8 @@ class ScreenBuffer:
             return ""
         # What a terminal may draw wider than expected, and so over what follows it, comes first.
         runs.sort()
-        out: list[str] = []
-        now, at = PLAIN, (-1, -1)
+        out, at = _moving(moved)
+        now = PLAIN
         for sure, sgr, y, x, end, text in runs:
             drawn, column = self._erased(text, end) if self._may_erase(sgr) else (text, end)
             out += change(now, sgr), _move(at, y, x), drawn
@@ -257,6 +283,43 @@ class ScreenBuffer:
             self._styles.clear()
         self._styles[id(style)] = style, sgr
         return sgr
+
+
+def _moved(old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a row that stood a cell further right: as charts do that grow.
+
+    A part goes from the first column that it takes to the one that it leaves.
+    """
+    last = min(len(old), len(row)) - 1
+    differing = [*compress(range(last), map(ne, row, old))]
+    end = -1
+    for number, start in enumerate(differing):
+        if start < end or start + _MIN_MOVED > last:
+            continue
+        end = start
+        while end < last and row[end] == old[end + 1]:
+            end += 1
+        if bisect_left(differing, end) - number >= _MIN_MOVED:
+            # What follows moves to and fro, and no half of a wide character may.
+            if not _is_sure("".join([char or "\0" for char, _ in old[start:]])):
+                return
+            yield start, end
+
+
+def _moving(moved: Iterable[Moved]) -> tuple[list[str], tuple[int, int]]:
+    """Return what moves parts of rows, and where the cursor is then: -1 if that is not known.
+
+    All that are the first in their row are moved together, for rows below each other.
+    """
+    out, at = list[str](), (-1, -1)
+    for _, group in groupby(sorted(moved), itemgetter(0)):
+        parts = list(group)
+        for code, column in (("\x1b[P", 2), ("\x1b[@", 3)):
+            for part in parts:
+                place = part[1], part[column]
+                out += _move(at, *place), code
+                at = place
+    return out, at
 
 
 def _is_in(sgr: Sgr, ground: Sgr, cells: Sequence[Cell]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpudash.feed.protocol import SnapshotFeed
-from gpudash.tui.cells import ScreenBuffer, color_system, erases
+from gpudash.tui.cells import ScreenBuffer, color_system, erases, moves
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
@@ -32,7 +32,7 @@ def draw(
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer
-    frame = ScreenBuffer(colors, erases=erases(os.environ))
+    frame = ScreenBuffer(colors, erases=erases(os.environ), moves=moves(os.environ))
     frame.width = cells
     for y, line in enumerate(lines[:height]):
         frame.draw(y, 0, cells, line, theme.base)

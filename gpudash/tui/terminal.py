@@ -32,7 +32,7 @@ from textual.reactive import var
 from gpudash.model.errors import is_exhausted
 from gpudash.model.text import clean
 from gpudash.tui import keyboard
-from gpudash.tui.cells import ScreenBuffer, erases
+from gpudash.tui.cells import ScreenBuffer, erases, moves
 from gpudash.tui.draw.line import Line
 from gpudash.tui.link import (
     PARTING_SECONDS,
@@ -79,7 +79,9 @@ class Terminal(LinuxDriver):
         super().__init__(app, **options)
         app.terminal, self.owner = self, app
         self.buffer = app.adopted or ScreenBuffer(
-            COLOR_SYSTEMS[app.console.color_system or "truecolor"], erases=erases(os.environ)
+            COLOR_SYSTEMS[app.console.color_system or "truecolor"],
+            erases=erases(os.environ),
+            moves=moves(os.environ),
         )
         self.limiter, self.backlog = FrameLimiter(), Backlog()
         self.taken_over_at = -math.inf

@@ -12,7 +12,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.tui.cells import ScreenBuffer, change, erases, ground_of, sgr_of
+from gpudash.tui.cells import ScreenBuffer, change, erases, ground_of, moves, sgr_of
 from tests.tui.stage import Terminal
 
 WIDTH, HEIGHT = 30, 4
@@ -84,7 +84,7 @@ class Pair:
 
     def __init__(self, system: ColorSystem, erases: bool) -> None:
         self.system = system
-        self.buffer = ScreenBuffer(system, erases=erases)
+        self.buffer = ScreenBuffer(system, erases=erases, moves=True)
         self.buffer.width = WIDTH
         self.ours, self.theirs = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
 
@@ -184,11 +184,32 @@ def test_random_screens_have_no_wrong_cell(system: ColorSystem, screens: int) ->
         pair.check()
 
 
+curves = st.lists(st.sampled_from("  ⣿⣤a"), min_size=18, max_size=18)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(curves, min_size=HEIGHT, max_size=HEIGHT),
+    st.lists(st.text(alphabet="⣿⣤ b", max_size=3), min_size=1, max_size=6),
+    st.sampled_from(STYLES),
+    st.sampled_from(["", "  7%", " 漢字", "漢字漢字"]),
+)
+def test_what_moves_left_leaves_what_is_beside_it(
+    past: list[list[str]], news: list[str], style: Style | None, tail: str
+) -> None:
+    pair = Pair(ColorSystem.TRUECOLOR, erases=True)
+    for new in ["", *news]:
+        for y, curve in enumerate(past):
+            curve[:] = [*curve, *new][len(new) :]
+            pair.draw(y, row_of([("gpu ", STYLES[3]), ("".join(curve), style), (tail, STYLES[2])]))
+        pair.check()
+
+
 class Shown:
     """Sends single rows and keeps what was sent last."""
 
-    def __init__(self, *, erases: bool = True, width: int = 40) -> None:
-        self.buffer = ScreenBuffer(ColorSystem.STANDARD, erases=erases)
+    def __init__(self, *, erases: bool = True, width: int = 40, moves: bool = True) -> None:
+        self.buffer = ScreenBuffer(ColorSystem.STANDARD, erases=erases, moves=moves)
         self.buffer.width = width
 
     def sent(self, *rows: str) -> str:
@@ -206,6 +227,38 @@ def test_one_style_is_drawn_in_one_go() -> None:
     assert screen.sent(*["green:1|:00 W  |green:1|:00 W"] * 2) == (
         "\x1b[32m\x1b[1H1\x1b[6C1\x1b[2H1\x1b[6C1\x1b[m"
     )
+
+
+def test_a_chart_that_moves_left_is_moved_by_the_terminal() -> None:
+    screen = Shown()
+    screen.sent(*[":0 |green:abcdefghijkl|:  7%"] * 2)
+    assert screen.sent(*[":0 |green:bcdefghijklm|:  7%"] * 2) == (
+        "\x1b[1;3H\x1b[P\x1b[B\x1b[P\x1b[1;14H\x1b[@\x1b[B\x1b[@\x1b[32m\x1b[1;14Hm\x1b[B\bm\x1b[m"
+    )
+
+
+def test_a_chart_is_drawn_again_where_it_cannot_be_moved() -> None:
+    for is_able, tail in ((False, "7%"), (True, "漢")):
+        screen = Shown(moves=is_able)
+        screen.sent(f":0 |:abcdefghijkl|:  {tail}")
+        assert screen.sent(f":0 |:bcdefghijklm|:  {tail}") == "\x1b[1;3Hbcdefghijklm"
+
+
+def test_a_row_of_which_much_is_new_anyway_is_not_moved() -> None:
+    screen = Shown()
+    screen.sent(":aaaaabaaaaabaaaaab")
+    assert "\x1b[P" not in screen.sent(":aaaabaaaaabaaaaabc")
+
+
+@pytest.mark.parametrize(
+    ("term", "able"),
+    [
+        *(("xterm-256color", True), ("tmux-256color", True), ("screen", True), ("linux", True)),
+        *(("vt220", True), ("vt102", False), ("vt100", False), ("rxvt", False), ("", False)),
+    ],
+)
+def test_characters_are_moved_where_the_terminal_can(term: str, able: bool) -> None:
+    assert moves({"TERM": term}) is able
 
 
 def test_next_row_below_is_reached_from_above() -> None:
