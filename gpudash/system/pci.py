@@ -1,4 +1,4 @@
-"""The address of a PCI device, in the kernel's words."""
+"""The address of a PCI device, as the kernel and as NVML write it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ def kernel_address(bus_id: str | bytes | None) -> SafeText | None:
     if not domain or not rest or "/" in rest or not _HEXADECIMAL.issuperset(domain):
         return None
     return clean(f"{int(domain, 16):04x}:{rest}")
+
+
+def nvml_address(address: str | None) -> SafeText | None:
+    """Return the kernel's `0000:1a:00.0` as NVML's `00000000:1A:00.0`, None for None."""
+    if address is None:
+        return None
+    domain, _, rest = address.partition(":")
+    return clean(f"{domain:0>8}:{rest}".upper())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.system.pci import kernel_address
+from gpudash.system.pci import kernel_address, nvml_address
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,18 @@ def test_an_address_is_written_as_the_kernel_does(
     told: str | bytes | None, shown: str | None
 ) -> None:
     assert kernel_address(told) == shown
+
+
+@pytest.mark.parametrize(
+    ("kernel", "nvml"),
+    [
+        ("0000:1a:00.0", "00000000:1A:00.0"),
+        ("10000:e1:00.0", "00010000:E1:00.0"),
+        ("0000:1a:00.\x1b[2J", r"00000000:1A:00.\x1b[2J"),
+        (None, None),
+    ],
+)
+def test_an_address_of_the_kernel_is_written_as_nvml_does(
+    kernel: str | None, nvml: str | None
+) -> None:
+    assert nvml_address(kernel) == nvml

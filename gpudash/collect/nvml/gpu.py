@@ -22,7 +22,7 @@ from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import clean
 from gpudash.model.units import sum_known
-from gpudash.system.pci import kernel_address
+from gpudash.system.pci import kernel_address, nvml_address
 
 if TYPE_CHECKING:
     from gpudash.collect.nvml.xids import XidWatch
@@ -356,7 +356,7 @@ class Gpu:
         self.device = self._with_handed_over_xids(
             replace(
                 self.device,
-                pci_bus_id=self.device.pci_bus_id or self.address,
+                pci_bus_id=self.device.pci_bus_id or nvml_address(self.address),
                 name=self.device.name or identity.name,
                 uuid=identity.uuid,
                 fault=self.device.fault and replace(self.device.fault, uuid=identity.uuid),
@@ -383,7 +383,8 @@ class Gpu:
         self.listing = _UNANSWERED if state == "not-answering" else _UNREAD
 
     def _identity(self, identity: Identity) -> dict[str, Any]:
-        return {"pci_bus_id": self.address, "name": identity.name, "uuid": identity.uuid}
+        known = {"name": identity.name, "uuid": identity.uuid}
+        return {"pci_bus_id": nvml_address(self.address), **known}
 
     def _show_unread(self, known: dict[str, Any], state: DeviceState, fault: Fault | None) -> None:
         device = Device(index=self.reader.index, state=state, fault=fault, **known)
@@ -402,7 +403,7 @@ def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
     return tuple(
         Device(
             index=index,
-            pci_bus_id=clean(address),
+            pci_bus_id=nvml_address(address),
             state=_state_by_fault(fault),
             fault=fault,
             **asdict(bus.identity(address)),

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from gpudash.collect.nvml import calls, codes, links, rates
@@ -19,6 +21,12 @@ def test_every_simulated_host_becomes_a_document(name: str) -> None:
     assert wire.decode(wire.encode(snapshot)) == snapshot
     assert snapshot.devices
     assert snapshot.host.simulated
+
+
+@pytest.mark.parametrize("name", ["lost", "laptop"])
+def test_a_gpu_that_cannot_be_read_has_its_address_in_the_form_of_the_others(name: str) -> None:
+    for device in Machine(name).read().devices:
+        assert re.fullmatch(r"[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.0", device.pci_bus_id or "")
 
 
 def fields_of_the_tables() -> set[str]:
