@@ -224,8 +224,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--help-all", action=_CompleteHelp, help="show every option and exit")
     add("--once", action="store_true", help="print the state once, as a table")
-    text = "with --once: exit 1 on a finding of this level or worse: warn or critical"
-    add("--fail-on", choices=("warn", "critical"), metavar="LEVEL", help=text)
+    text = "with --once: exit 1 on a finding of this level or worse: info, warn or critical"
+    add("--fail-on", choices=("info", "warn", "critical"), metavar="LEVEL", help=text)
     add(
         "--json",
         nargs="?",

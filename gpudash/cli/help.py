@@ -32,7 +32,7 @@ Options of each: gpudash COMMAND --help
   --interval S           seconds between samples (1)
   --demo                 simulate a host; needs no GPU
   --read-only            disable signals to processes
-  --fail-on LEVEL        with --once: exit 1 on a finding: warn or critical
+  --fail-on LEVEL        with --once: exit 1 on findings: info, warn, critical
   --format F             {formats}
 
 Options of nvidia-smi and gpustat that scripts use work as well:

@@ -157,8 +157,12 @@ def _is_read_only(path: str) -> bool:
 
 def judgement(levels: Iterable[FindingLevel], fail_on: FindingLevel | None) -> int:
     """Return the status that --fail-on gives to findings: 1 if one is of its level or worse."""
-    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
-    is_failed = fail_on is not None and not failing.isdisjoint(levels)
+    if fail_on is None:
+        return ExitStatus.OK
+    from gpudash.analysis.health.levels import FINDING_RANKS
+
+    failing = FINDING_RANKS[fail_on]
+    is_failed = any(FINDING_RANKS[level] >= failing for level in levels)
     return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 

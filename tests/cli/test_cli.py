@@ -273,6 +273,13 @@ def test_a_demo_prints_a_table(name: str, status: int) -> None:
     assert "GPU" in outcome.stdout
 
 
+@pytest.mark.parametrize(("level", "status"), [("info", 1), ("warn", 0), ("critical", 0)])
+def test_fail_on_a_level_fails_on_findings_of_it_or_worse(level: str, status: int) -> None:
+    outcome = gpudash("--once", "--json", "--demo=laptop", "--fail-on", level)
+    levels = {finding["level"] for finding in json.loads(outcome.stdout)["findings"]}
+    assert (outcome.returncode, levels) == (status, {"info"})
+
+
 def test_without_a_terminal_the_table_is_printed() -> None:
     clock = demo_clock(1800000000)
     piped, once = (gpudash(*words, "--demo", **clock) for words in ((), ("--once",)))

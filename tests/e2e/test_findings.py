@@ -52,8 +52,9 @@ def test_trap_is_reported_with_owner_and_remedy_and_fails_a_check_for_warnings_a
 @pytest.mark.parametrize(
     ("level", "told", "status"),
     [
-        ("warn", FINE, 0),
+        ("info", FINE, 0),
         ("warn", {"DEVICES": 8, "LOAD": "busy"}, 1),
+        ("info", {"DEVICES": 8, "LOAD": "busy"}, 1),
         ("critical", {"DEVICES": 8, "LOAD": "idle", "LOST": "1"}, 15),
         ("warn", {"DEVICES": 0}, 6),
     ],
