@@ -15,7 +15,7 @@ from gpudash.model.snapshot import Snapshot
 
 _MAX_PID_DIGITS = 10
 _NEEDS_PAST = "idle"
-"""The column and the term that one sample knows nothing of."""
+"""The term that the first sample of a host fits nothing to: all idleness begins with it."""
 
 
 class ProcessChoice(NamedTuple):
@@ -42,11 +42,15 @@ def choose(
     sort: str | None = None,
     users: str | None = None,
     pids: str | None = None,
+    has_past: bool = False,
 ) -> ProcessChoice | None:
-    """Return the choice that options describe, None for all; raises UsageError."""
+    """Return the choice that options describe, None for all; raises UsageError.
+
+    `has_past` is whether it is made of more than the first sample of a host.
+    """
     conditions: list[Callable[[ProcessRow], bool]] = []
     if filter is not None:
-        conditions.append(_filter(filter).matches)
+        conditions.append(_filter(filter, has_past=has_past).matches)
     if users is not None:
         names = frozenset(_words("--user", users, "names such as alice,bob"))
         conditions.append(lambda row: row.process.username in names)
@@ -57,10 +61,11 @@ def choose(
     return ProcessChoice(tuple(conditions), columns) if conditions or columns else None
 
 
-def _filter(text: str) -> Filter[ProcessRow]:
+def _filter(text: str, *, has_past: bool) -> Filter[ProcessRow]:
     try:
-        if names_term(text, _NEEDS_PAST):
-            raise UsageError(f"--filter {text!r}: one sample does not know how long one is idle")
+        if not has_past and names_term(text, _NEEDS_PAST):
+            why = "one sample does not tell how long a process is idle: add --loop or --replay"
+            raise UsageError(f"--filter {text!r}: {why}")
         return parse(text)
     except FilterError as error:
         raise UsageError(f"--filter: {error}") from None
@@ -68,7 +73,6 @@ def _filter(text: str) -> Filter[ProcessRow]:
 
 def _columns(text: str) -> tuple[Column[ProcessRow], ...]:
     known = {column.key: column for column in (*PROCESS_COLUMNS, TREE)}
-    del known[_NEEDS_PAST]
     aliases = {
         name: key for term in TERMS for key in known.keys() & term.names for name in term.names
     }

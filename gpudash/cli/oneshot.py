@@ -193,7 +193,13 @@ def _choice(options: argparse.Namespace) -> ProcessChoice | None:
         raise UsageError(f"--{given[0]} does not go with {_format(options)}, which has GPUs alone")
     from gpudash.analysis.process_choice import choose
 
-    return choose(filter=options.filter, sort=options.sort, users=options.user, pids=options.pid)
+    return choose(
+        filter=options.filter,
+        sort=options.sort,
+        users=options.user,
+        pids=options.pid,
+        has_past=options.loop is not None or options.replay is not None,
+    )
 
 
 def _format(options: argparse.Namespace) -> str:

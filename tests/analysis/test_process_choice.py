@@ -57,13 +57,25 @@ def test_a_tree_orders_siblings_by_the_other_columns() -> None:
         assert [row.process.pid for row in choice.rows(snapshot)] == pids
 
 
+def test_idle_sorts_the_longest_first_and_those_that_work_last_and_is_tested_where_known() -> None:
+    spans = {10: None, 20: 30.0, 30: 900.0, 40: 0.0}
+    snapshot = make_snapshot(
+        processes=tuple(make_process(pid=pid, idle_seconds=span) for pid, span in spans.items())
+    )
+    for choice, pids in (
+        (choose(sort="idle"), [30, 20, 40, 10]),
+        (choose(filter="idle>10m", has_past=True), [30]),
+    ):
+        assert choice is not None
+        assert [row.process.pid for row in choice.rows(snapshot)] == pids
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"filter": "mem>"}, "mem"),
-        ({"filter": "idle>10m"}, "idle"),
+        ({"filter": "idle>10m"}, "--loop or --replay"),
         ({"sort": "speed"}, "gpu_memory"),
-        ({"sort": "idle"}, "choose from"),
         ({"sort": "user,-Time"}, "'-Time': choose from"),
         ({"sort": "pid,"}, "columns"),
         ({"users": ""}, "alice"),

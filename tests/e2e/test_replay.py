@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -184,3 +185,19 @@ def test_an_impossible_value_is_one_line_with_its_path(
     assert ended.returncode == 65
     assert path in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_recording_knows_who_has_been_idle_and_the_first_sample_of_a_host_does_not(
+    tmp_path: Path,
+) -> None:
+    spans = {10: None, 20: 30.0, 30: 900.0}
+    processes = [make_process(pid=pid, idle_seconds=span) for pid, span in spans.items()]
+    path = write(tmp_path / "host.jsonl", [line(0, processes=tuple(processes), findings=())])
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [*GPUDASH, "--once", "--json", *words, "--filter", "idle>20s", "--sort", "idle"]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+
+    found = json.loads(run("--replay", str(path)).stdout)["processes"]
+    assert [process["pid"] for process in found] == [30, 20]
+    assert run("--demo").returncode == 2
