@@ -188,6 +188,16 @@ def test_a_terminal_shows_how_far_it_is(fakenvml: Path, tmp_path: Path) -> None:
         assert "recorded host.jsonl: " in terminal.text
 
 
+def test_on_a_terminal_a_failure_is_all_that_it_reports(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    argv = [*GPUDASH, "record", str(tmp_path / "host.jsonl")]
+    with Terminal(argv, env=environment(no_library(folder))) as terminal:
+        assert terminal.wait_exit() == 12
+        assert "NVML error 12" in terminal.text
+        assert "sample" not in terminal.text
+
+
 def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path) -> None:
     path = tmp_path / "host.jsonl.zst"
     record(fakenvml, path, 3)

@@ -137,9 +137,9 @@ class _ProgressLine:
         self._problem = problem
 
     def end(self) -> None:
-        """Report what was recorded."""
+        """Report what was recorded, if anything was."""
         if self._on_terminal:
-            terminal.end_progress(f"{self._done('recorded')}\n")
+            terminal.end_progress(f"{self._done('recorded')}\n" if self._writer.lines else "")
 
     def _done(self, verb: str) -> str:
         count, size = counted(self._writer.lines, "sample"), short_size(self._writer.bytes)
