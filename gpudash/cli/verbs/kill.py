@@ -54,15 +54,20 @@ def run(options: argparse.Namespace, timeouts: Timeouts | None = None) -> int:
 
 
 def signal_and_pids(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """Return the name or number of the signal, and the PIDs; raises UsageError for two signals."""
+    """Return the name or number of the signal, and the PIDs.
+
+    Raises UsageError for two signals, or no PID.
+    """
     pids = [word for word in options.pids if _SIGNAL.fullmatch(word) is None]
-    signals = [word for word in options.pids if _SIGNAL.fullmatch(word)] if pids else []
+    signals = [word for word in options.pids if _SIGNAL.fullmatch(word)]
+    if not pids:
+        raise UsageError(f"a PID is missing: gpudash kill {signals[0]} PID")
     if options.signal is not None:
         signals.append(f"--signal {options.signal}")
     if len(signals) > 1:
         raise UsageError(f"two signals: {' and '.join(signals)}")
     if not signals or options.signal is not None:
-        return options.signal or "TERM", pids or options.pids
+        return options.signal or "TERM", pids
     return signals[0][1:], pids
 
 

@@ -48,7 +48,13 @@ def test_what_is_no_signal_is_an_error(words: str) -> None:
         signal_and_pids(parse(words.split()))
 
 
-@pytest.mark.parametrize("words", ["kill -9", "kill -42x 42", "kill -999 42"])
+@pytest.mark.parametrize("words", ["kill -9", "kill -KILL --yes", "kill --signal INT -9"])
+def test_a_signal_alone_lacks_a_pid(words: str) -> None:
+    with pytest.raises(UsageError, match="PID is missing"):
+        signal_and_pids(parse(words.split()))
+
+
+@pytest.mark.parametrize("words", ["kill -42x 42", "kill -999 42"])
 def test_what_is_neither_a_signal_nor_a_pid_is_left_to_the_check_of_pids(words: str) -> None:
     signal, pids = signal_and_pids(parse(words.split()))
     assert signal == "TERM"
