@@ -16,7 +16,7 @@ from gpudash.analysis.labels import visible_devices
 from gpudash.analysis.status import PROHIBITED
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import Lease, Process
+from gpudash.model.process import EXITED, Lease, Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.units import duration, size
@@ -186,9 +186,11 @@ def leased(lease: Lease | None, now: Snapshot) -> str | None:
     return None if lease is None else f"leased by {lease_holder(lease, now)}"
 
 
-def _who(username: str | None, pid: int, create_time: float | None, at: float) -> str:
-    since = "" if create_time is None else f", for {duration(max(at - create_time, 0))}"
-    return f"{username or 'another user'} (PID {pid}{since})"
+def _who(process: Process, at: float) -> str:
+    begun, is_gone = process.create_time, process.hidden_reason == EXITED
+    since = "" if begun is None else f", for {duration(max(at - begun, 0))}"
+    whose = process.username or ("an unknown user" if is_gone else "another user")
+    return f"{whose} (PID {process.pid}{', exited' if is_gone else since})"
 
 
 def _taken(device: Device, request: GpuRequest) -> str | None:
@@ -227,8 +229,7 @@ def _held(
             if share.uuid == device.uuid and (
                 share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
             ):
-                who = _who(process.username, process.pid, process.create_time, at)
-                return f"held by {who}"
+                return f"held by {_who(process, at)}"
     return None
 
 

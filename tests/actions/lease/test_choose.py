@@ -11,7 +11,7 @@ from gpudash.actions.lease.request import GpuRequest, filter_candidates
 from gpudash.analysis.health.findings import findings, statuses, unusable_devices
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.process import Lease
+from gpudash.model.process import EXITED, Lease
 from gpudash.model.snapshot import Snapshot
 from tests.factories import (
     GIB,
@@ -146,6 +146,13 @@ def test_any_snapshot_offers_what_is_usable_and_free_or_gives_a_reason(
 def test_who_holds_it_is_named() -> None:
     snapshot = host(idle(0, memory_used_bytes=40 * GIB), processes=(make_process(),))
     assert "GPU 0 held by alice (PID 4242, for" in lack(snapshot)
+
+
+@pytest.mark.parametrize(("name", "whose"), [("alice", "alice"), (None, "an unknown user")])
+def test_one_held_by_a_process_that_has_exited(name: str | None, whose: str) -> None:
+    gone = make_process(username=name, create_time=None, hidden_reason=EXITED)
+    snapshot = host(idle(0), processes=(gone,))
+    assert f"GPU 0 held by {whose} (PID 4242, exited)" in lack(snapshot)
 
 
 def test_one_whose_processes_are_not_known_is_not_free() -> None:
