@@ -7,6 +7,7 @@ text. `clean` makes them printable, once, where they enter; everything later may
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -174,10 +175,16 @@ def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
     return space + text if align == ">" else text + space
 
 
+_BREAK = re.compile(r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|[KMGTP]?i?B(?:/s)?)(?!\w))")
+"""A blank at which a line may end: a number keeps its unit."""
+_MAX_UNIT = 6
+"""Characters of a unit and the one after it."""
+
+
 def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[str]:
     """Return `text` broken between words into up to `lines` lines of up to `cells`."""
     out = [""]
-    for word in text.split():
+    for word in _BREAK.split(" ".join(text.split())):
         joined = f"{out[-1]} {word}" if out[-1] else word
         if width(joined) <= cells or not out[-1]:
             out[-1] = joined
@@ -189,15 +196,15 @@ def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[st
 
 
 def fold(text: str, cells: int) -> list[str]:
-    """Return all of `text` in lines of up to `cells`, broken at blanks where possible."""
+    """Return all of `text` in lines of up to `cells`, broken between words where possible."""
     cells = max(1, cells)
     lines: list[str] = []
     while text:
         # Marks take no cell; clean text has at most two on a character.
         line = _head(text[: 4 * cells], cells) or text[:1]
-        blank = line.rfind(" ")
-        if len(line) < len(text) and text[len(line)] != " " and blank > 0:
-            line = line[:blank]
+        if len(line) < len(text):
+            ends = (found.start() for found in _BREAK.finditer(text[: len(line) + 1 + _MAX_UNIT]))
+            line = line[: max((end for end in ends if end <= len(line)), default=0) or len(line)]
         lines.append(line.rstrip())
         text = text[len(line) :].lstrip()
     return lines or [""]

@@ -68,6 +68,14 @@ def test_fold_breaks_at_blanks_and_within_long_words() -> None:
     assert fold("", 5) == [""]
 
 
+@pytest.mark.parametrize("measured", ["700 W", "87 °C", "96 %", "69.7 GiB", "1.5 MiB/s", "20 s"])
+def test_a_number_stays_with_its_unit(measured: str) -> None:
+    text = f"at the limit of {measured}; now"
+    for cells in range(len(measured) + 1, len(text)):
+        assert any(measured in line for line in fold(text, cells))
+        assert any(measured in line for line in wrap(text, cells, lines=9))
+
+
 @given(TEXTS, st.integers(2, 30))
 def test_fold_loses_nothing_but_blanks_and_fits(text: str, cells: int) -> None:
     lines = fold(text, cells)
