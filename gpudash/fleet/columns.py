@@ -171,10 +171,10 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     ),
     _amount(
         "memory",
-        "MEM",
+        "GPU-MEM",
         lambda row: row.memory_used_bytes,
         short_size,
-        5,
+        7,
         priority=4,
         level=_known(),
     ),
@@ -238,7 +238,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     Column(
         key="state",
-        header="STATE",
+        header="STATUS",
         text=lambda row: row.state_text,
         sort_key=lambda row: RANKS[row.state.id] if row.is_known else _UNKNOWN_RANK,
         width=12,
@@ -255,10 +255,10 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     _amount(
         "memory",
-        "MEM",
+        "MEMORY",
         lambda row: row.device.memory_used_bytes,
         short_size,
-        5,
+        6,
         level=_known(),
         share=_memory_share,
     ),
@@ -302,7 +302,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     _words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
     _word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
-    _word("name", "MODEL", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
+    _word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
 """GPUs; the column `state` ascends from the worst."""
 
@@ -346,7 +346,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         priority=1,
         level=lambda user: _waste(user.idle_cost),
     ),
-    _amount("memory", "MEM", lambda user: user.memory_used_bytes, short_size, 5, priority=2),
+    _amount("memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, priority=2),
     _amount("jobs", "JOBS", lambda user: user.jobs or None, _whole, 5, priority=3),
     _amount("hosts", "HOSTS", lambda user: user.hosts, _whole, 5, priority=1),
 )

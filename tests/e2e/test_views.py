@@ -114,7 +114,7 @@ def test_a_real_process_is_shown_with_its_family_and_environment_and_stays_when_
         terminal.wait_for("the-end")
         terminal.wait_for("[/x]")
         terminal.wheel(10, 10, -20)
-        terminal.wait_for("resident")
+        terminal.wait_for("rss")
         job.kill()
         job.wait()
         terminal.wait_for("EXITED")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw, json
 
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS
+from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.health.engine import Diagnosis
-from gpudash.fleet import remote_smi
+from gpudash.fleet import columns, remote_smi
 from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
@@ -251,3 +253,13 @@ def test_once_a_gpu_does_the_same_for_longer_than_a_pause_it_has_one_status(
 ) -> None:
     samples = samples_of([*before, (31, *last[1:])])
     assert len({read_from(samples) for read_from in SOURCES.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("many", "one"), [(columns.GPU_COLUMNS, DEVICE_COLUMNS), (columns.USER_COLUMNS, USER_COLUMNS)]
+)
+def test_a_value_has_the_name_that_it_has_on_one_host(many: Any, one: Any) -> None:
+    names = {column.key: column.header for column in one}
+    shared = [column for column in many if column.key in names]
+    assert len(shared) > 2
+    assert [column.header for column in shared] == [names[column.key] for column in shared]

@@ -130,7 +130,7 @@ async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() 
         await type_in(on, "nothing:3")
         text = " ".join(line.strip() for line in on.lines[-4:])
         assert "is not a filter term" in text
-        assert "rss>1G age>2h idle>10m" in text
+        assert "rss>1G time>2h idle>10m" in text
         for _letter in "nothing:3":
             await on.press("backspace")
         assert on.lines[-2].startswith(" / ")

@@ -59,7 +59,7 @@ def _codec(row: ProcessRow) -> str:
     return ABSENT if known == (None, None) else "/".join(map(percent, known))
 
 
-PERCENTAGES = "UTIL, MEM%, BW, ENC/DEC: mean of its GPUs; CPU: 100% is a core"
+PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs; CPU: 100% is a core"
 """What percentages of a process and of a user are of, for the help."""
 
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
@@ -124,7 +124,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     ),
     Column(
         key="memory_bandwidth",
-        header="BW",
+        header="MEM-BW",
         text=lambda row: percent(row.process.memory_utilization_percent),
         sort_key=lambda row: number(row.process.memory_utilization_percent),
         width=4,

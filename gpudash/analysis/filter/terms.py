@@ -157,8 +157,8 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         test=of_number(lambda row: row.process.resident_memory_bytes, units.parse_size),
     ),
     Term(
-        names=("age", "time"),
-        example="age>2h",
+        names=("time", "age"),
+        example="time>2h",
         help="time since it started",
         values=SPAN,
         operators=NUMBER_OPERATORS,

@@ -58,7 +58,7 @@ def test_the_column_that_orders_the_rows_is_shown_on_few_cells() -> None:
 @pytest.mark.parametrize("cells", range(30, 220, 7))
 def test_what_part_is_shown_covers_whole_headings_only(listing: Listing, cells: int) -> None:
     headings, slash, shown = title(listing, cells).partition("/")
-    known = {"PID", "USER", "GPUS", "▼GPU-MEM", "TYPE", "MEM%", "UTIL", "BW", "CPU", "RSS"}
+    known = {"PID", "USER", "GPUS", "▼GPU-MEM", "TYPE", "MEM%", "UTIL", "MEM-BW", "CPU", "RSS"}
     assert set(headings.split()) <= known | {"TIME", "IDLE", "JOB", "COMMAND"}
     assert slash
     assert "20 of 40" in shown

@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.inspection import Inspection, IoRates, inspect
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
@@ -66,6 +68,15 @@ async def test_shows_what_the_process_is_and_sees(job: int) -> None:
         assert "secret" in on.lines[-1]
 
 
+async def test_its_values_have_the_names_of_the_lists(job: int) -> None:
+    async with view(shown(job)) as on:
+        text = await on.shows("ENVIRONMENT")
+        headings = next(line for line in on.lines if line.startswith(" GPU  NAME")).split()
+        known = {column.header for column in (*DEVICE_COLUMNS, *PROCESS_COLUMNS)}
+        assert set(headings) <= known | {"ENC", "DEC"}
+        assert {"time", "cpu", "rss", "GPU-MEM"} <= set(text.split())
+
+
 async def test_secrets_are_shown_and_hidden_on_request(job: int) -> None:
     async with view(shown(job)) as on:
         text = await on.shows("HF_TOKEN")
@@ -102,7 +113,7 @@ async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
         may_read.set()
         await on.shows("HF_TOKEN")
         await on.press("q")
-        await on.shows("age")
+        await on.shows("rss")
         assert isinstance(on.app.screen, ProcessView)
 
 

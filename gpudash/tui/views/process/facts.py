@@ -135,9 +135,9 @@ def _facts(details: ProcessDetails) -> list[Fact]:
     rates = details.io_rates
     facts = [
         ("state", process.status or ABSENT),
-        ("age", duration(details.row.age_seconds)),
+        ("time", duration(details.row.age_seconds)),
         ("cpu", readable(process.cpu_percent, Unit.PERCENT)),
-        ("resident", size(process.resident_memory_bytes)),
+        ("rss", size(process.resident_memory_bytes)),
     ]
     if usage is None or usage.thread_count is not None or usage.open_file_count is not None:
         facts += [
@@ -313,10 +313,10 @@ _SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
     ),
     Column(
         key="part",
-        header="SHARE",
+        header="MEM%",
         text=_share_percent,
         sort_key=lambda _s: 0,
-        width=5,
+        width=4,
         align=">",
         priority=3,
     ),

@@ -183,7 +183,7 @@ def _graphs(details: ProcessDetails) -> list[_Graph]:
     held, cpu = process.used_gpu_memory_bytes, process.cpu_percent
     utilization = process.sm_utilization_percent
     return [
-        _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, True),
+        _Graph("GPU-MEM", "used_gpu_memory_bytes", Unit.BYTE, held, True),
         _Graph("UTIL", "sm_utilization_percent", Unit.PERCENT, utilization),
         _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu),
     ]
