@@ -112,27 +112,23 @@ class Grid(Generic[Row]):
         down: bool = False,
         names: Mapping[str, str] | None = None,
     ) -> list[Segment]:
-        """Return the headings; the one that orders the rows has an arrow in the gap at its side.
+        """Return the headings; the one that orders the rows has an arrow in the gap before it.
 
         `names` holds those that change, by the key of the column.
         """
         text, gap = "", _MARGIN
-        start = end = arrow = 0
+        start = end = 0
         for fitted in self.fitted:
             header = (names or {}).get(fitted.column.key, fitted.column.header)
             align = "<" if fitted.bar else fitted.column.align
             text, gap = text + gap + pad(header, fitted.cells, align), _GAP
-            if fitted.column.key == sorted_by and align == ">":
-                end = len(text)
-                start = arrow = end - len(header) - 1
-            elif fitted.column.key == sorted_by:
-                start = len(text) - fitted.cells
-                arrow = start + len(header)
-                end = arrow + 1
+            if fitted.column.key == sorted_by:
+                start = len(text) - (len(header) if align == ">" else fitted.cells) - 1
+                end = start + 1 + len(header)
         text += gap
         if end:
             sign = theme.glyphs.arrow_down if down else theme.glyphs.arrow_up
-            text = text[:arrow] + sign + text[arrow + 1 :]
+            text = text[:start] + sign + text[start + 1 :]
         return [
             Segment(text[:start], theme.heading),
             Segment(text[start:end], theme.sorted),

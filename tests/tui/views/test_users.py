@@ -86,6 +86,14 @@ async def test_keys_choose_and_reverse_the_order() -> None:
         assert names(on) == ["alice", "bob", "carol", "all"]
 
 
+async def test_the_mark_of_the_order_stands_before_its_heading() -> None:
+    async with on_screen(snapshot(*THREE), "u") as on:
+        assert "▼GPU-MEM" in on.text
+        await on.press("comma")
+        assert "▼USER" not in on.text
+        assert "▲USER" in on.text
+
+
 async def test_click_on_a_heading_sorts_by_its_column() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
         heading = on.lines[1]
