@@ -24,7 +24,7 @@ Row = TypeVar("Row")
 GAP = 2
 """Cells between two columns."""
 
-_COMFORT_PRIORITY = 2
+COMFORT_PRIORITY = 2
 """Columns up to this priority are kept before bars and the full width of the growing column."""
 
 _MIN_GROWING = 8
@@ -35,8 +35,9 @@ _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
 class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     """One column: its text, how bad a value is, and how much it matters.
 
-    `width` is the maximum of its cells; one that grows also takes what is left over. Priority 0 is
-    always shown; the higher, the sooner a narrow screen omits it. `share` (0 to 1) may be drawn as
+    `width` is the maximum of its cells, `least` the minimum, so that a percentage moves nothing
+    when it gets to 100; one that grows also takes what is left over. Priority 0 is always shown;
+    the higher, the sooner a narrow screen omits it. `share` (0 to 1) may be drawn as
     a bar before the text; `short` may replace a `text` that does not fit. A column with `stretch`
     has `width` cells, and up to `stretch` if there is room. `worth` decides whether a row is a
     reason to show the column; without it any text is. The text of one that `ticks` changes with
@@ -48,6 +49,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     text: Callable[[Row], str]
     sort_key: Callable[[Row], float | str]
     width: int
+    least: int = 0
     align: Align = "<"
     priority: int = 0
     grows: bool = False
@@ -99,22 +101,29 @@ def fit(
 
     Columns are as wide as their content; those without content are left out unless they are
     always shown, or there are no rows yet. The least important are omitted first, and never the
-    one that orders the rows. What is left over goes to the growing column, else to bars and
-    stretching columns.
+    one that orders the rows. What is left over goes to the growing column; without one to those
+    omitted that fit into it, then to bars and stretching columns.
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
     fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
+    order = [each.column.key for each in fitted]
+    omitted: list[FittedColumn[Row]] = []
     is_roomy = True
     while line_cells(fitted) > room:
         omissible = [each for each in fitted if each.column.key != sorted_by] or fitted
         last = max(reversed(omissible), key=lambda each: each.column.priority)
-        if is_roomy and last.column.priority <= _COMFORT_PRIORITY:
+        if is_roomy and last.column.priority <= COMFORT_PRIORITY:
             is_roomy = False
             fitted = [_narrow(each) for each in fitted]
         elif last.column.priority == 0:
             break
         else:
             fitted.remove(last)
+            omitted.append(last)
+    if is_roomy and not any(each.column.grows for each in fitted):
+        for each in reversed(omitted):
+            fitted += [each] if line_cells([*fitted, each]) <= room else []
+    fitted.sort(key=lambda each: order.index(each.column.key))
     return _grown(fitted, max(room - line_cells(fitted), 0))
 
 
@@ -161,7 +170,7 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
     if column.stretch:
         return column.width
     widest = max((width(column.text(row)) for row in rows), default=0)
-    return max(min(widest, column.width), width(column.header))
+    return max(min(widest, column.width), width(column.header), column.least)
 
 
 class BarGlyphs(NamedTuple):

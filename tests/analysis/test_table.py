@@ -62,6 +62,16 @@ def test_columns_are_as_wide_as_their_content() -> None:
     assert [place.width for place in fit(COLUMNS[:2], ["x" * 9], 80)] == [6, 6]
 
 
+def test_a_column_has_its_least_cells_whatever_it_holds() -> None:
+    widths = [fit((column("a", least=4),), [text], 80)[0].width for text in ("9%", "100%")]
+    assert widths == [4, 4]
+
+
+def test_a_narrow_column_stays_where_a_wider_one_that_matters_more_has_no_room() -> None:
+    columns = (column("a"), column("b", 20, priority=4), column("c", 3, priority=5))
+    assert [place.column.key for place in fit(columns, ["x" * 30], 20)] == ["a", "c"]
+
+
 def test_column_without_content_is_left_out_unless_it_always_stands() -> None:
     assert keys(80, ("-",)) == "ae"
 

@@ -71,6 +71,45 @@ def test_more_room_shows_more() -> None:
         assert word in text_of(wide)
 
 
+def headings(devices: tuple[Device, ...], cells: int) -> list[str]:
+    """The headings of the GPUs on a screen of 24 lines."""
+    dashboard = make_dashboard(make_snapshot(devices=devices), (cells, 24))
+    lines = text_of(DashboardPanels(dashboard).draw().devices).splitlines()
+    return next(line for line in lines if line.startswith(" GPU ")).split()
+
+
+def test_what_a_gpu_encodes_and_moves_over_pcie_is_shown_where_it_does() -> None:
+    active = {"pcie_rx_bytes_per_second": 9 << 20, "pcie_tx_bytes_per_second": 1 << 20}
+    card = make_device(name="RTX 4090", encoder_utilization_percent=30, **active)
+    assert {"NAME", "POWER", "PCIE", "RX/TX", "ENC"} <= set(headings((card,), 80))
+    assert "DEC" not in headings((card,), 80)
+    at_rest = make_device(encoder_utilization_percent=0, pcie_rx_bytes_per_second=0)
+    assert not {"RX/TX", "ENC", "DEC"} & set(headings((at_rest,), 300))
+
+
+def test_activity_and_memory_come_before_the_state_of_the_link() -> None:
+    cards = tuple(make_device(index=n, uuid=gpu_uuid(n), sm_active_percent=50) for n in range(8))
+    assert {"SM", "MEM%"} <= set(headings(cards, 100))
+    assert {"SM", "MEM%", "P", "PCIE"} <= set(headings(cards, 140))
+
+
+def test_no_column_moves_when_a_percentage_gets_to_100() -> None:
+    def titles(percent: int) -> tuple[str, str]:
+        card = make_device(
+            sm_active_percent=percent,
+            fan_speed_percent=percent,
+            encoder_utilization_percent=percent,
+        )
+        process = make_process(cpu_percent=float(percent))
+        snapshot = make_snapshot(devices=(card,), processes=(process,))
+        drawn = DashboardPanels(make_dashboard(snapshot, (200, 40))).draw()
+        gpus = next(line for line in text_of(drawn.devices).splitlines() if "SM" in line)
+        return gpus, text_of(drawn.processes).splitlines()[0]
+
+    assert titles(9) == titles(99) == titles(100)
+    assert {"SM", "FAN", "ENC"} <= set(titles(9)[0].split())
+
+
 @pytest.mark.parametrize(
     ("panel", "word"), [("host", "LOAD"), ("history", "mean"), ("sparklines", "last 1s")]
 )

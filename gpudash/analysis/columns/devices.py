@@ -57,16 +57,6 @@ def _both_ways(received: int | None, sent: int | None) -> str:
     return f"{short_size(received):>5}/{short_size(sent):<5}"
 
 
-def _codec(row: DeviceRow) -> str:
-    """Return how busy encoder and decoder are."""
-    known = _codecs(row)
-    return ABSENT if known == (None, None) else "/".join(map(percent, known))
-
-
-def _codecs(row: DeviceRow) -> tuple[int | None, int | None]:
-    return row.device.encoder_utilization_percent, row.device.decoder_utilization_percent
-
-
 def _ecc(row: DeviceRow) -> str:
     """Return memory errors since the driver was loaded: `3`, or `3+1` with uncorrected ones."""
     corrected, uncorrected = _errors(row)
@@ -116,8 +106,9 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=lambda row: percent(row.device.sm_active_percent),
         sort_key=lambda row: number(row.device.sm_active_percent),
         width=4,
+        least=4,
         align=">",
-        priority=7,
+        priority=4,
     ),
     Column(
         key="memory",
@@ -136,7 +127,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(_memory_percent(row)),
         width=4,
         align=">",
-        priority=4,
+        priority=5,
         level=lambda row: levels.memory_level(row.device),
     ),
     Column(
@@ -165,6 +156,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=lambda row: percent(row.device.fan_speed_percent),
         sort_key=lambda row: number(row.device.fan_speed_percent),
         width=4,
+        least=4,
         align=">",
         priority=5,
     ),
@@ -185,7 +177,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(row.device.sm_clock_mhz),
         width=12,
         align=">",
-        priority=6,
+        priority=7,
     ),
     Column(
         key="memory_clock",
@@ -202,7 +194,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=_performance_state,
         sort_key=lambda row: number(row.device.performance_state),
         width=3,
-        priority=5,
+        priority=6,
     ),
     Column(
         key="pcie_link",
@@ -210,7 +202,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=lambda row: pcie_link(row.device),
         sort_key=lambda row: number(row.device.pcie_link_width),
         width=8,
-        priority=5,
+        priority=6,
     ),
     Column(
         key="compute_mode",
@@ -218,7 +210,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=lambda row: (row.device.compute_mode or ABSENT).removesuffix("-process"),
         sort_key=lambda row: row.device.compute_mode or "",
         width=10,
-        priority=5,
+        priority=6,
     ),
     Column(
         key="pcie",
@@ -227,7 +219,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(sum_known(_pcie_rates(row))),
         width=11,
         align=">",
-        priority=8,
+        priority=4,
+        worth=lambda row: any(_pcie_rates(row)),
     ),
     Column(
         key="nvlink",
@@ -239,14 +232,26 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         priority=9,
     ),
     Column(
-        key="codec",
-        header="ENC/DEC",
-        text=_codec,
-        sort_key=lambda row: number(sum_known(_codecs(row))),
-        width=9,
+        key="encoder",
+        header="ENC",
+        text=lambda row: percent(row.device.encoder_utilization_percent),
+        sort_key=lambda row: number(row.device.encoder_utilization_percent),
+        width=4,
+        least=4,
         align=">",
-        priority=7,
-        worth=lambda row: any(_codecs(row)),
+        priority=4,
+        worth=lambda row: bool(row.device.encoder_utilization_percent),
+    ),
+    Column(
+        key="decoder",
+        header="DEC",
+        text=lambda row: percent(row.device.decoder_utilization_percent),
+        sort_key=lambda row: number(row.device.decoder_utilization_percent),
+        width=4,
+        least=4,
+        align=">",
+        priority=4,
+        worth=lambda row: bool(row.device.decoder_utilization_percent),
     ),
     Column(
         key="ecc",
@@ -255,7 +260,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(sum_known(_errors(row))),
         width=8,
         align=">",
-        priority=6,
+        priority=7,
         worth=lambda row: any(_errors(row)),
         level=lambda row: levels.ecc_level(row.device),
     ),

@@ -105,6 +105,7 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         text=lambda user: percent(user.cpu_percent),
         sort_key=lambda user: number(user.cpu_percent),
         width=7,
+        least=4,
         align=">",
         priority=5,
     ),

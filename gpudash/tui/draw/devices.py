@@ -9,12 +9,13 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.history import History
-from gpudash.analysis.table import Column, DeviceRow
+from gpudash.analysis.table import COMFORT_PRIORITY, Column, DeviceRow
 from gpudash.model.snapshot import Finding, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
@@ -155,12 +156,16 @@ _UTILIZATION_TREND: Column[DeviceRow] = Column(
 )
 _AFTER = {"utilization": _UTILIZATION_TREND}
 
-# A bar shows what the percentage of the memory would.
-_PLAIN_COLUMNS = [column for column in DEVICE_COLUMNS if column.key != "memory_percent"]
-_COLUMNS = [
+_CURVED_COLUMNS = [
     column
-    for plain in _PLAIN_COLUMNS
+    for plain in DEVICE_COLUMNS
     for column in (plain, *([_AFTER[plain.key]] if plain.key in _AFTER else ()))
+]
+_BEFORE_BARS = frozenset({"name", "pcie", "encoder", "decoder"})
+# What the bars of a GPU alone show is charted below it, which these are not.
+_COLUMNS_OF_ONE = [
+    replace(column, priority=COMFORT_PRIORITY) if column.key in _BEFORE_BARS else column
+    for column in DEVICE_COLUMNS
 ]
 
 
@@ -170,8 +175,9 @@ class DeviceTable:
     def __init__(self, trends: Trends) -> None:
         self._trends = trends
         curves = {_UTILIZATION_TREND.key: self._utilization}
-        self._plain = Grid(_PLAIN_COLUMNS, _ROLES, bar=_BAR)
-        self._curved = self._grid = Grid(_COLUMNS, _ROLES, bar=_BAR, curves=curves)
+        self._one = Grid(_COLUMNS_OF_ONE, _ROLES, bar=_BAR)
+        self._plain = Grid(DEVICE_COLUMNS, _ROLES, bar=_BAR)
+        self._curved = self._grid = Grid(_CURVED_COLUMNS, _ROLES, bar=_BAR, curves=curves)
 
     def lines(
         self,
@@ -197,7 +203,8 @@ class DeviceTable:
             grid = DeviceCells(rows, room, theme)
             title, drawn = grid.heading(), [grid.draw(row) for row in visible]
         else:
-            self._grid = self._curved if curves else self._plain
+            plain = self._plain if len(rows) > 1 else self._one
+            self._grid = self._curved if curves else plain
             drawn = self._drawn(rows, visible, room, theme)
             title = self._title(theme)
         if cursor is not None and first <= cursor < first + len(drawn):

@@ -48,7 +48,11 @@ def test_headings_stay_where_nothing_fits_and_where_there_is_nothing() -> None:
 def test_the_column_that_orders_the_rows_is_shown_on_few_cells() -> None:
     table, listing = ProcessTable(), Listing("gpu_memory")
     listing.fill(process_rows(busy_snapshot(4)))
-    for key, heading in (("resident_memory", "▼RSS"), ("user", "▲USER"), ("gpu_memory", "▼GPU-MEM")):
+    for key, heading in (
+        ("resident_memory", "▼RSS"),
+        ("user", "▲USER"),
+        ("gpu_memory", "▼GPU-MEM"),
+    ):
         listing.sort_by(key)
         line = table.lines(listing, (), THEME, 60, 6, empty_text=lambda: "")[0]
         assert heading in "".join(segment.text for segment in line).split()

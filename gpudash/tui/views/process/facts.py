@@ -285,6 +285,7 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
         text=lambda share: percent(getattr(share.used, f"{key}_utilization_percent")),
         sort_key=lambda _share: 0,
         width=cells,
+        least=cells,
         align=">",
         priority=priority,
         level=_utilization_level if key == "sm" else None,
