@@ -234,7 +234,7 @@ def host_line(host: Host, theme: Theme, cells: int) -> Line:
 
 
 def _facts(host: Host) -> list[_Part]:
-    """Return what is known, the most important first."""
+    """Return what is known, the most important first: swap that is used is."""
     cores, total = host.cpu_count, host.memory_total_bytes
     parts: list[_Part] = []
     if host.cpu_percent is not None:
@@ -242,13 +242,16 @@ def _facts(host: Host) -> list[_Part]:
     if total:
         used, share = short_size(host.memory_used_bytes), _share(host.memory_used_bytes, total)
         parts.append(_Part("MEM", f"{used:>5}", f"/{short_size(total)}", share, True))
+    swap: list[_Part] = []
+    if host.swap_total_bytes:
+        rest = f"/{short_size(host.swap_total_bytes)}"
+        swap = [_Part("SWAP", short_size(host.swap_used_bytes), rest)]
+    parts += swap if host.swap_used_bytes else []
     if host.load_average:
         one, five, fifteen = (f"{load:.1f}" for load in host.load_average)
         of_cores = f" of {cores}" if cores else ""
         parts.append(_Part("LOAD", one, f" {five} {fifteen}{of_cores}"))
-    if host.swap_total_bytes:
-        used, swap = short_size(host.swap_used_bytes), short_size(host.swap_total_bytes)
-        parts.append(_Part("SWAP", used, f"/{swap}"))
+    parts += [] if host.swap_used_bytes else swap
     if host.uptime_seconds is not None:
         parts.append(_Part("UP", duration(host.uptime_seconds - host.uptime_seconds % 60), ""))
     return parts

@@ -168,6 +168,12 @@ def test_narrow_line_keeps_what_matters_most(cells: int, last: str) -> None:
     assert words[-1] == last
 
 
+@pytest.mark.parametrize(("used", "word"), [(GIB, "SWAP"), (0, "LOAD")])
+def test_swap_comes_before_the_load_when_it_is_used(used: int, word: str) -> None:
+    line = text_host(make_host(swap_total_bytes=8 * GIB, swap_used_bytes=used), 60)
+    assert {"SWAP", "LOAD"} & set(line.split()) == {word}
+
+
 def test_host_that_tells_nothing_shows_no_zeros() -> None:
     assert text_host(Host(hostname="x"), 80).split() == []
 
