@@ -104,9 +104,7 @@ def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
 
 
 _ROOMY = 30
-"""Lines from which the processes stand above the metrics, and a blank line below the chart."""
-_FEW, _MANY = 4, 12
-"""Processes shown above the metrics, and below them."""
+"""Lines from which there are more findings than one, and a blank line below the chart."""
 _MAX_CHART = 22
 _MIN_BELOW = 5
 """Lines that the metrics have before any of the chart."""
@@ -181,7 +179,7 @@ class DeviceView(View):
         return lines
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the metrics, the processes above them where there is room, else below."""
+        """Return who holds it, then the metrics."""
         theme, row = self.dashboard.value_theme, self.row()
         if row is None:
             return [[], [Segment(" " + no_gpus_text(self.dashboard.snapshot), theme.dim)]]
@@ -191,18 +189,16 @@ class DeviceView(View):
         details = DeviceDetails(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
         held = holders(self.dashboard.snapshot, row.device)
-        roomy = height >= _ROOMY
-        leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
-        few = _FEW if roomy else _MANY
         nothing = no_processes_on(row.device, self.dashboard.snapshot)
-        last = last_lines(row.device, theme, cells)
-        listed = leased + self._table.lines(held, nothing, theme, cells, few)
-        before, after = ([*last, *listed], []) if roomy else (last, listed)
+        before = [
+            *last_lines(row.device, theme, cells),
+            *lease_lines(self.dashboard.snapshot, row.device, theme, cells),
+            *self._table.lines(held, nothing, theme, cells),
+        ]
         self._sheet_line = len(before)
         return [
             *before,
             *self._sheet.lines,
-            *after,
             *missing(details, shown_key(self.keys, "device.explain"), cells, theme),
         ]
 

@@ -289,28 +289,30 @@ def holders(snapshot: Snapshot, device: Device) -> list[ProcessRow]:
     return rows
 
 
+_MAX_HOLDERS = 4
+
+
 class HolderTable:
     """Draws the first few processes of a device under their headings."""
 
     def __init__(self) -> None:
         self._grid = Grid(PROCESS_COLUMNS, _HOLDER_ROLES)
 
-    def lines(
-        self, rows: list[ProcessRow], nothing: str, theme: Theme, cells: int, limit: int
-    ) -> list[Line]:
-        """Return at most `limit` processes, how many more there are, and a blank line.
+    def lines(self, rows: list[ProcessRow], nothing: str, theme: Theme, cells: int) -> list[Line]:
+        """Return some processes, how many more there are and what lists them, and a blank line.
 
         `nothing` is the text where there is none.
         """
         if not rows:
             return [[Segment(f" {nothing}", theme.dim)], []]
-        shown = rows[:limit] if len(rows) <= limit else rows[: limit - 1]
+        shown = rows if len(rows) <= _MAX_HOLDERS else rows[: _MAX_HOLDERS - 1]
         members = tuple(row.process.key for row in rows)
         lines = self._grid.rows(
             rows, members, cells, shown, lambda row: joined(self._grid.draw(row, theme))
         )
         if len(shown) < len(rows):
-            more = f"{len(rows) - len(shown)} more"
+            gpu = rows[0].process.devices[0].index
+            more = f"{len(rows) - len(shown)} more: filter gpu:{gpu}"
             lines.append([Segment(" " * MARGIN + more, theme.dim)])
         return [self._grid.heading(theme), *lines, []]
 
