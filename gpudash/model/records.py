@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from gpudash.model.fields import Group, Index, Natural, Seconds, metric
-from gpudash.model.units import Unit, duration, percent, readable, size
+from gpudash.model.units import Unit, duration, readable, size
 
 _reliability = partial(metric, Group.RELIABILITY)
 _process = partial(metric, Group.PROCESS)
@@ -112,9 +112,9 @@ class AccountedProcess(Struct, frozen=True, kw_only=True):
     # fmt: on
 
     def __str__(self) -> str:
-        """Return `PID 4242 5.0 GiB at most, 71% busy, for 1m01s`."""
+        """Return `PID 4242 5.0 GiB at most, 71 % busy, for 1m01s`."""
         most = size(self.max_gpu_memory_bytes)
-        busy = percent(self.gpu_utilization_percent)
+        busy = readable(self.gpu_utilization_percent, Unit.PERCENT)
         lasted = "still running" if self.is_running else f"for {duration(self.active_seconds)}"
         return f"PID {self.pid} {most} at most, {busy} busy, {lasted}"
 

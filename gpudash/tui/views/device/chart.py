@@ -13,7 +13,7 @@ from gpudash.analysis.history.metrics import device_metrics, highest_possible
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
-from gpudash.model.units import Unit, readable, short
+from gpudash.model.units import Unit, short
 from gpudash.tui.draw.chart import Chart, Curve, Scale, scaled, tight
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
@@ -182,7 +182,7 @@ def title(
     field: Field, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
 ) -> Line:
     """Return what is charted, its numbers over that time, and which time that is."""
-    now = readable(getattr(device, field.name), field.unit)
+    now = short(getattr(device, field.name), field.unit)
     head = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
     right = [Segment(f" {time} ", theme.dim)]
     parts = [

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from gpudash.analysis.inspection import Variable
 from gpudash.model.process import Process
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.model.units import Unit, readable, size
+from gpudash.model.units import Unit, short, size
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
@@ -162,9 +162,10 @@ def graphs(
 def _graph(
     graph: _Graph, details: ProcessDetails, theme: Theme, width: int, height: int
 ) -> list[Line]:
+    now = None if graph.now is None else round(graph.now)
     title = [
         Segment(f"{graph.title}  ", theme.heading),
-        Segment(readable(graph.now, graph.unit), theme.strong),
+        Segment(short(now, graph.unit), theme.strong),
     ]
     values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
     highest = max((value for value in values if value is not None), default=0.0)
