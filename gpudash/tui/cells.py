@@ -7,6 +7,7 @@ they are: to move the cursor takes a few bytes, to change the style up to forty.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,8 @@ _MAX_CELLS = 1 << 15
 _UNLIMITED = 1 << 16
 _GAP = 4
 """Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
+_RUN_BYTES = 20
+"""What a part of one style takes besides its text, more or less."""
 _MIN_MOVED = 8
 """Cells that must differ before a part is moved rather than drawn again, for the same reason."""
 _FEW_BLANKS = 4
@@ -150,9 +153,11 @@ class ScreenBuffer:
         if y >= self.height:
             # The terminal would show it in its last row.
             return
-        row = self._wanted.get(y)
+        row = self._wanted.pop(y, None)
         if row is None:
-            row = self._wanted[y] = self._rows.get(y, [])[:]
+            row = self._rows.get(y, [])[:]
+        # Last of all: what a key has changed must not wait for what a sample did.
+        self._wanted[y] = row
         end = min(x + len(cells), self.width)
         if end <= x:
             return
@@ -190,20 +195,31 @@ class ScreenBuffer:
         self.forget()
         return False
 
-    def take(self) -> str:
-        """Return the bytes that show what was put; they leave the terminal without a style."""
+    @property
+    def is_behind(self) -> bool:
+        """Whether rows wait that were not taken."""
+        return bool(self._wanted)
+
+    def take(self, most: float = math.inf) -> str:
+        """Return the bytes that show what was put; they leave the terminal without a style.
+
+        Once they are some `most` bytes the rows that were put first wait.
+        """
         runs: list[Run] = []
         moved: list[Moved] = []
-        for y, row in self._wanted.items():
+        size = 0
+        while self._wanted and size < most:
+            y, row = self._wanted.popitem()
             old = self._rows.get(y, [])
             if row != old:
                 parts = list(_moved(old, row)) if self._moves else []
                 for number, (start, end) in enumerate(parts):
                     moved.append((number, y, start, end))
                     old = [*old[:start], *old[start + 1 : end + 1], _UNKNOWN, *old[end + 1 :]]
-                runs += self._runs(y, old, row)
+                found = [*self._runs(y, old, row)]
+                size += sum(_RUN_BYTES + len(run[-1]) for run in found)
+                runs += found
             self._rows[y] = row
-        self._wanted = {}
         if not runs and self._cursor == self._cursor_wanted:
             return ""
         # What a terminal may draw wider than expected, and so over what follows it, comes first.

@@ -7,6 +7,7 @@ are outdated when they are seen.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import select
@@ -21,8 +22,10 @@ PARTING_SECONDS = 2.0
 """How long the terminal may take for the last bytes, and for the last answer."""
 _REPORT = re.compile(rb"\x1b\[(?:\?\d+;\d*\$y|\d+;\d+(R))")
 _CUT_REPORT = re.compile(rb"\x1b(?:\[\??[\d;]*\$?)?\Z")
-_LEAST_BYTES, _MOST_BYTES = 256, 3072
+_LEAST_BYTES, _MOST_BYTES = 200, 3072
 """Between what and what may be on its way while more is sent."""
+_WHOLE_BYTES = 1024
+"""With room for so many, pictures are sent whole."""
 _AHEAD_SECONDS = 0.1
 """What a link may have to carry before it carries what is sent next."""
 _SLOWEST_LINK = 10_000
@@ -118,6 +121,11 @@ class Backlog:
         """Whether enough was sent since the last question for another one."""
         known = self._questions[-1].sent if self._questions else self._seen
         return self._answers and self._sent - known >= self.window // 3
+
+    @property
+    def room(self) -> float:
+        """Bytes of a picture that may be sent at once: over a slow link it comes in parts."""
+        return math.inf if self.window >= _WHOLE_BYTES else self.window - self._sent + self._seen
 
     def sent(self, size: int) -> None:
         """Count bytes."""

@@ -133,14 +133,17 @@ class Terminal(LinuxDriver):
     def send(self) -> None:
         """Send the cells that differ, if a frame may be sent now; else when it may."""
         if self.is_drawing and not self.owner.is_holding and self.may_send():
-            data = self.buffer.take()
+            data = self.buffer.take(self.backlog.room)
             if data:
                 self.limiter.spend()
                 self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
                 self.backlog.sent(self.buffer.size)
                 if self.backlog.wants_question:
                     self._ask()
-            if self.output is not None and not self.output.busy:
+            if self.buffer.is_behind:
+                if self.may_send():
+                    self._events.call_soon(self.send)
+            elif self.output is not None and not self.output.busy:
                 waiting, self._when_sent = self._when_sent, []
                 for callback in waiting:
                     callback()

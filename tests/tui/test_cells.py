@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 
 import pytest
@@ -416,3 +417,14 @@ def test_texts_that_are_kept_are_bounded_by_their_cells() -> None:
     for number in range(3000):
         buffer.cells([Segment(f"{number:200}")])
     assert sys.getallocatedblocks() - before < 100_000
+
+
+def test_over_a_slow_link_rows_put_last_are_sent_first_and_the_others_follow() -> None:
+    buffer = ScreenBuffer(ColorSystem.TRUECOLOR)
+    for y, text in ((0, "first"), (1, "second"), (2, "third"), (0, "FIRST")):
+        buffer.draw(y, 0, 6, [Segment(text)], Style())
+    parts = []
+    while buffer.is_behind:
+        parts.append(re.findall("FIRST|first|second|third", buffer.take(10)))
+    assert parts == [["FIRST"], ["third"], ["second"]], "in the order of their last change"
+    assert buffer.take() == ""
