@@ -49,9 +49,7 @@ class DashboardModel:
         self.revision = 0
         """Counts the snapshots that were shown."""
         self.findings: tuple[Finding, ...] = ()
-        """All findings of the snapshot that is shown."""
-        self.wrong: list[Finding] = []
-        """Those that are worse than a remark, the worst first."""
+        """All findings of the snapshot that is shown, the worst first."""
         self.notes: list[str] = []
         """What the tables cannot show: faults of the host, and a hint where no GPU is found."""
         self.history = History()
@@ -97,7 +95,8 @@ class DashboardModel:
         self.snapshot = snapshot
         self.revision += 1
         self._take_derived()
-        self._peak_findings.update(len(self.wrong), snapshot.taken_at.timestamp())
+        wrong = sum(each.level != "info" for each in self.findings)
+        self._peak_findings.update(wrong, snapshot.taken_at.timestamp())
         self.listing.fill(process_rows(snapshot))
         self.devices.fill(snapshot)
         self.scroll_devices(0)
@@ -105,7 +104,6 @@ class DashboardModel:
     def _take_derived(self) -> None:
         snapshot = self.snapshot
         self.findings = findings(snapshot)
-        self.wrong = [each for each in self.findings if each.level != "info"]
         self.notes = [str(fault.message) for fault in snapshot.errors]
         if not snapshot.devices and self.is_here:
             self.notes.append("gpudash doctor finds out why")

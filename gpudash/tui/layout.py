@@ -18,7 +18,7 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
-_MAX_FINDINGS, _ROOM_FOR_FINDINGS = 2, 12
+_MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
     """Columns of devices side by side."""
     charts: int
     spaces: int
-    """Blank lines: above the processes, above the charts, above the devices, while there are."""
+    """Blank lines: above the devices, and between charts and processes."""
     seen: int
     """Devices in view at once; where that is not all, the last line shows which."""
     compact: bool = False
@@ -92,15 +92,12 @@ def compute_layout(
     left -= host
     finding_lines = _finding_lines(left, findings)
     left -= finding_lines
-    # A line that one finding has, or none, separates as a blank one does.
-    spaces = int(left > _SPACE_FROM and finding_lines != 1)
-    left -= spaces
     charts = left + reserved - wanted - 1
     if charts < _MIN_CHARTS or "history" in hidden:
         charts = 0
-    if charts:
-        spaces += 1
-        left -= charts + 1
+    # What follows the findings has a heading: their lines, some of them blank, separate enough.
+    spaces = int(charts > 0)
+    left -= charts + spaces
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1

@@ -64,7 +64,7 @@ class DashboardPanels:
             dashboard.revision,
             dashboard.snapshot.host,
             devices.rows,
-            None if dashboard.snapshot.brief else dashboard.wrong,
+            None if dashboard.snapshot.brief else dashboard.findings,
             unread if dashboard.snapshot.brief else theme,
             dashboard.cells,
             dashboard.layout,

@@ -8,6 +8,7 @@ from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.process import LastProcess, LastRead
+from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import clean
 from tests.factories import GIB, gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen, process_of
@@ -210,9 +211,34 @@ async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> Non
     ) as on:
         lines = on.lines
         gpu = next(y for y, line in enumerate(lines) if "asleep" in line and "GPU" not in line)
-        assert "No problem found" in lines[gpu + 1]
+        assert "GPU 0 is asleep" in lines[gpu + 1]
         assert "GPU-MEM" in lines[gpu + 4]
         assert "No running processes found" in lines[gpu + 5]
+
+
+FINDINGS: tuple[FindingLevel, ...] = ("warn", "info", "info", "info")
+
+
+@pytest.mark.parametrize(
+    ("levels", "height", "shown", "more"),
+    [
+        (FINDINGS, 24, ["found 0"], "+3 more: w"),
+        (FINDINGS, 40, ["found 0", "found 1", "found 2"], "+1 more: w"),
+        (FINDINGS[1:], 24, ["found 0"], "+2 more: w"),
+        (FINDINGS[2:], 40, ["found 0", "found 1"], ""),
+        ((), 40, ["No problem found"], ""),
+    ],
+)
+async def test_remarks_fill_the_lines_of_findings_and_are_counted(
+    levels: tuple[FindingLevel, ...], height: int, shown: list[str], more: str
+) -> None:
+    found = tuple(
+        Finding(rule="x", level=level, sentence=clean(f"found {number}"))
+        for number, level in enumerate(levels)
+    )
+    async with on_screen(make_snapshot(findings=found), size=(100, height)) as on:
+        assert re.findall("found .|No problem found", on.text) == shown
+        assert re.findall(r"\+\d+ more: w", on.text) == [more] * bool(more)
 
 
 async def test_nothing_is_claimed_before_the_first_snapshot() -> None:

@@ -282,8 +282,8 @@ class UpperView(NamedTuple):
     """Counts the samples: with a new one, whose rows may be the same, the charts are others."""
     host: Host
     rows: Sequence[DeviceRow]
-    wrong: Sequence[Finding] | None
-    """None until it is known."""
+    findings: Sequence[Finding] | None
+    """The worst first; None until it is known."""
     theme: Theme
     cells: int
     plan: Layout
@@ -312,7 +312,7 @@ class Upper:
         plan = view.plan
         self._trends.show(view.moment)
         lines: list[Line] = [host_line(view.host, view.theme, view.cells)] if plan.host else []
-        if plan.spaces > 1 + bool(plan.charts):
+        if plan.spaces > bool(plan.charts):
             lines.append([])
         table = self._devices.lines(
             view.rows,
@@ -330,15 +330,15 @@ class Upper:
         if plan.charts:
             devices, size = [row.device for row in view.rows], (view.cells, plan.charts)
             drawn = charts(view.host, devices, self._trends, view.theme, size, view.metric)
-            lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
+            lines += [*drawn, *[[]] * (plan.charts - len(drawn))]
         return lines
 
 
 def _findings(view: UpperView) -> list[Line]:
     """Return the worst findings in the lines planned for them, or that there is none."""
-    count, theme = view.plan.findings, view.theme
+    count, theme, found = view.plan.findings, view.theme, view.findings
     key = shown_key(view.keys, "view.findings")
-    texts = worst(view.wrong or (), theme, view.cells, count, key) if count else []
-    if count and view.rows and view.wrong is not None and not view.wrong:
+    texts = worst(found or (), theme, view.cells, count, key) if count else []
+    if count and view.rows and found is not None and not found:
         texts = [[Segment(" No problem found", theme.dim)]]
     return texts + [[]] * (count - len(texts))

@@ -44,7 +44,9 @@ def worst(
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
     text = f" {_MARKS[finding.level]} {finding.sentence}"
     mark = theme.glyphs.ellipsis
-    return [Segment(cut(text, max(0, cells - 1), mark=mark), _level_style(finding, theme))]
+    # Beside those that are worse a remark recedes.
+    style = theme.dim if finding.level == "info" else theme.level(finding.level)
+    return [Segment(cut(text, max(0, cells - 1), mark=mark), style)]
 
 
 def _level_style(finding: Finding, theme: Theme) -> Style:

@@ -43,7 +43,7 @@ class DevicePanel(Panel):
         """Select a device, or open what was clicked."""
         event.stop()
         layout, devices = self.dashboard.layout, self.dashboard.devices
-        top = layout.host + (layout.spaces > 1 + bool(layout.charts))
+        top = layout.host + (layout.spaces > bool(layout.charts))
         if 0 <= event.y - top - layout.headed < layout.findings:
             self.post_message(self.FindingsOpened())
         elif (row := self._device_at(event.x, event.y - top - 1)) is not None:
