@@ -22,6 +22,8 @@ _MAX_NAMED = 40
 class FindingsPage(FleetPage):
     """Findings one below the other, the worst first, a cursor on one."""
 
+    TITLE = "Findings"
+
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
         self._first = self._end = 0

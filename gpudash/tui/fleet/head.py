@@ -68,12 +68,15 @@ def local_time(moment: datetime, *, dated: bool = False) -> str:
     return moment.astimezone().strftime("%m-%d %H:%M:%S" if dated else "%H:%M:%S")
 
 
-def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") -> Line:
+def fleet_line(
+    sums: Totals, theme: Theme, cells: int, *, title: str = "", position: str = ""
+) -> Line:
     """Return the GPUs by what they do, their mean utilization, power and hottest.
 
-    `position` is which rows are in view, and stands at the end whatever else fits.
+    `title` is that of the page, and stands before them; `position` is which rows are in view, and
+    stands at the end whatever else fits.
     """
-    counts: list[Line] = []
+    counts: list[Line] = [[Segment(f" {title} ", theme.title)]] if title else []
     for status, count in sums.counts.items():
         state = state_of(status)
         number = Segment(f" {count:,}", _count_style(state.level, theme))

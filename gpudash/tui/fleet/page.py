@@ -42,6 +42,8 @@ class FleetPage(Wheel, Page):
     subject = "cluster"
     KEYS: ClassVar[tuple[Key, ...]] = ()
     """The keys of this page besides those of every page."""
+    TITLE: ClassVar[str] = ""
+    """Empty where its lines have one."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -128,7 +130,8 @@ class FleetPage(Wheel, Page):
         room = max(0, height - self._above - len(below))
         model.charts = self.charts(cells, room)
         page = self.lines(theme, cells, room)[:room]
-        sums = fleet_line(model.totals, theme, cells, position=self.position)
+        title, place = self.TITLE, self.position
+        sums = fleet_line(model.totals, theme, cells, title=title, position=place)
         return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
 
     def _ask(self) -> None:

@@ -142,6 +142,7 @@ class HostsPage(TablePage[HostRow]):
     """All hosts."""
 
     COLUMNS = HOST_COLUMNS
+    TITLE = "Hosts"
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "group": "dim"}
     EMPTY = "no host is known yet"
 
@@ -160,6 +161,7 @@ class GpusPage(TablePage[GpuRow]):
     """The GPUs of all hosts."""
 
     COLUMNS = GPU_COLUMNS
+    TITLE = "GPUs"
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
     EMPTY = "no GPU is known yet"
 
@@ -186,6 +188,7 @@ class HostGpusPage(GpusPage):
     KEYS = (*TABLE_KEYS, *CHART_KEYS)
     BINDINGS: ClassVar[list[Any]] = bindings(CHART_KEYS)
     COLUMNS = GPU_COLUMNS[1:]
+    TITLE = ""
     EMPTY = "nothing is known of its GPUs"
 
     def __init__(self, model: FleetModel, host: HostKey) -> None:
@@ -230,6 +233,7 @@ class UsersPage(TablePage[FleetUser]):
     """The users of all GPUs."""
 
     COLUMNS = USER_COLUMNS
+    TITLE = "Users"
     ROLES: ClassVar[Mapping[str, str]] = {"user": "owner", "memory": "memory"}
     EMPTY = "no user of a GPU is known: neither processes nor jobs are"
 
@@ -248,6 +252,7 @@ class JobsPage(TablePage[FleetJob]):
     """The jobs on all GPUs."""
 
     COLUMNS = JOB_COLUMNS
+    TITLE = "Jobs"
     ROLES: ClassVar[Mapping[str, str]] = {"job": "strong", "user": "owner", "name": "dim"}
     EMPTY = "no job is known: neither Slurm's nor Kubernetes' labels are there"
 

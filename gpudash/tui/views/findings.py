@@ -112,9 +112,10 @@ class FindingsView(View):
         """Return how many findings there are."""
         findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
         fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
-        texts = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
-        title = self.dashboard.value_theme.title
-        return [*([Segment(" " * MARGIN + text, title)] for text in texts), []]
+        title = f"Findings: {heading(findings)}" if findings else fine
+        texts = fold(title, max(8, cells - 2 * MARGIN))
+        style = self.dashboard.value_theme.title
+        return [*([Segment(" " * MARGIN + text, style)] for text in texts), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""

@@ -174,7 +174,7 @@ def styled(line: StyledLine, theme: Theme) -> Line:
     return joined(Segment(gap + text, _STYLES[role](theme)) for gap, (text, role) in texts)
 
 
-_TABS = ("links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
+_TABS = ("Links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
 _MIN_BESIDE = 18
 """Cells of two rates with the margins around them."""
 

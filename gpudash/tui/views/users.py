@@ -107,6 +107,10 @@ class UsersView(View):
         self._everyone: User = all_users(EMPTY)
         self._page = 1
 
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the title."""
+        return [[Segment(" " * MARGIN + "Users", self.dashboard.value_theme.title)]]
+
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the users in view, the total and what belongs to none of them."""
         theme, snapshot = self.dashboard.value_theme, self.dashboard.snapshot
@@ -121,7 +125,7 @@ class UsersView(View):
         if unowned is not None and unowned >= NOTABLE_BYTES:
             text = f"{size(unowned)} of GPU memory is held by no listed process"
             notes = [[], [Segment(" " * MARGIN + text, theme.dim)]]
-        room = max(3, height - len(notes))
+        room = max(3, height - 1 - len(notes))
         self._page = room - 2
         return [*self._table.lines(self._ranking, self._everyone, theme, cells, room), *notes]
 
@@ -156,7 +160,7 @@ class UsersView(View):
 
     def on_click(self, event: Click) -> None:
         """Sort by a heading, or choose the user who was clicked."""
-        line = event.screen_y - self.body.region.y
+        line = event.screen_y - self.body.region.y - 1
         if line == 0 and self._ranking.rows:
             key = self._table.column_at(event.screen_x)
             if key is not None:

@@ -671,11 +671,21 @@ async def test_a_list_longer_than_the_window_shows_which_part_is_in_view() -> No
             assert on.lines[1].rstrip().endswith(f"-{count} of {count}")
 
 
+@pytest.mark.parametrize("cells", [60, 80, 160])
+async def test_every_list_has_its_title(cells: int) -> None:
+    async with on_screen(fleet(some_hosts(40)), size=(cells, 24)) as on:
+        for key, name in (("2", "Hosts"), ("3", "GPUs"), ("4", "Users"), ("5", "Jobs")):
+            await on.press(key)
+            assert on.lines[1].startswith(f" {name}  ")
+        await on.press("w")
+        assert on.lines[1].startswith(" Findings  ")
+
+
 async def test_every_count_above_a_list_has_its_word() -> None:
     words = ["lost", "hot", "busy", "held-idle", "in-use", "leased", "free", "unknown"]
     async with on_screen(fleet(tuple(host(n, *words) for n in range(40))), "2") as on:
         line = on.lines[1]
-    counts = line[: line.index("1-")].replace(",", "")
+    counts = line[: line.index("1-")].replace(",", "").removeprefix(" Hosts ")
     assert re.fullmatch(r"( \d+ [a-zA-Z ]+?)+ *", counts.rstrip() + " ")
     assert not counts.rstrip()[-1].isdigit()
 

@@ -99,7 +99,7 @@ async def test_click_on_a_name_shows_its_matrix() -> None:
 
 
 async def test_the_name_of_the_matrix_shown_is_in_view_on_few_cells() -> None:
-    names = ["links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N"]
+    names = ["Links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N"]
     async with on_screen(linked(), "m", size=(34, 12)) as on:
         for name in names:
             tabs = on.lines[1]

@@ -57,15 +57,15 @@ def snapshot(*processes: Process) -> Snapshot:
 
 def names(on: OnScreen) -> list[str]:
     """The first word of each line below the headings."""
-    return [line.split()[0] for line in on.lines[2:-1] if line.strip()]
+    return [line.split()[0] for line in on.lines[3:-1] if line.strip()]
 
 
 async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
         assert names(on) == ["alice", "bob", "carol", "all"]
-        bob = on.lines[3].split()
+        bob = on.lines[4].split()
         assert {"20.0G", "12%", "1-2", "2"} <= set(bob)
-        total = on.lines[5].split()
+        total = on.lines[6].split()
         assert {"65.0G", "20%", "0-3", "4"} <= set(total)
 
 
@@ -96,10 +96,10 @@ async def test_the_mark_of_the_order_stands_before_its_heading() -> None:
 
 async def test_click_on_a_heading_sorts_by_its_column() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
-        heading = on.lines[1]
-        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        heading = on.lines[2]
+        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 1))
         assert names(on)[0] == "bob"
-        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        await on.pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 1))
         assert names(on)[0] != "bob"
 
 
@@ -119,14 +119,14 @@ async def test_enter_shows_only_the_processes_of_the_user() -> None:
 
 async def test_click_on_a_user_does_so_too() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
-        await on.click("#body", offset=(3, 3))
+        await on.click("#body", offset=(3, 4))
         assert not isinstance(on.app.screen, View)
         assert {row.process.pid for row in on.listing.rows} == {4}
 
 
 async def test_click_on_the_total_or_below_chooses_nobody() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
-        await on.pilot.click("#body", offset=(3, 4))
+        await on.pilot.click("#body", offset=(3, 5))
         await on.pilot.click("#body", offset=(3, 12))
         assert isinstance(on.app.screen, View)
 
@@ -155,7 +155,7 @@ async def test_an_idle_time_is_the_one_of_the_list_of_processes() -> None:
     later = replace(first, host=replace(first.host, uptime_seconds=uptime))
     async with on_screen(snapshot(*processes), "u") as on:
         await on.give(diagnosis.examine(later))
-        assert "2h00m" in on.lines[2]
+        assert "2h00m" in on.lines[3]
         (row,) = on.listing.everything
         assert row.process.idle_seconds == 7200
 
@@ -164,7 +164,7 @@ async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None
     crowd = [held(number, f"user{number:02}", 70 - number) for number in range(1, 60)]
     async with on_screen(snapshot(*crowd), "u", size=(80, 12)) as on:
         assert names(on)[0] == "user01"
-        assert "1-8 of 59" in on.lines[1]
+        assert "1-7 of 59" in on.lines[2]
         await on.press("end")
         assert names(on)[-2:] == ["user59", "all"]
         await on.press("home")
