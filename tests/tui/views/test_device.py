@@ -139,13 +139,15 @@ async def test_click_finds_the_metric_also_when_scrolled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: powered down")]
+    ("state", "word", "said"),
+    [("lost", "LOST", "fell off the bus"), ("asleep", "asleep", "powered down")],
 )
-async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
+async def test_fault_is_reported_in_words(state: Any, word: str, said: str) -> None:
     fault = Fault(source="nvml", message=clean("fell off the bus"))
     gone = make_device(state=state, fault=fault if state == "lost" else None)
     async with on_screen(make_snapshot(1, devices=(gone,), processes=()), "d") as on:
         assert said in on.lines[2]
+        assert [word in line for line in on.lines[1:4]] == [True, False, False]
 
 
 async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:

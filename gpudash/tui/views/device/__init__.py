@@ -93,13 +93,16 @@ def _window(widths: Sequence[int], index: int, room: int) -> tuple[int, int]:
 
 
 def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
-    """Return in words why a device has no values, no line for one that has."""
+    """Return in words why a device has no values, no line for one that has.
+
+    Its state is in the line above.
+    """
     device = row.device
     if device.state == "ok":
         return []
     reason = device.fault.message if device.fault else row.state.reason
     style = theme.level(row.level)
-    texts = fold(f"{row.state.word}: {reason}", max(1, cells - 2))[:_MAX_FAULT_LINES]
+    texts = fold(reason, max(1, cells - 2))[:_MAX_FAULT_LINES]
     return [[Segment(f" {text}", style)] for text in texts]
 
 
