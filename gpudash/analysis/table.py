@@ -267,6 +267,24 @@ def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
     return rows
 
 
+def rows_per_gpu(snapshot: Snapshot, row: ProcessRow) -> list[ProcessRow]:
+    """Return a row for each GPU of a process, with what it has of that one."""
+    if len(row.process.devices) < 2:
+        return [row]
+    labels = mig_labels(snapshot.devices)
+    memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
+    return [
+        row._replace(
+            process=replace(row.process, devices=share),
+            gpus=gpu_ranges(share, labels),
+            gpu_memory_percent=memory_percent(
+                share[0].used_gpu_memory_bytes, memory_of(share, memory)
+            ),
+        )
+        for share in ((device,) for device in row.process.devices)
+    ]
+
+
 def age_seconds(process: Process, snapshot: Snapshot) -> float | None:
     """Return how long a process had run when a snapshot was taken, None where that is unknown."""
     if process.create_time is None:

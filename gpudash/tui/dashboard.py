@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
-from gpudash.analysis.table import process_rows
+from gpudash.analysis.table import process_rows, rows_per_gpu
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
@@ -97,7 +98,7 @@ class DashboardModel:
         self._take_derived()
         wrong = sum(each.level != "info" for each in self.findings)
         self._peak_findings.update(wrong, snapshot.taken_at.timestamp())
-        self.listing.fill(process_rows(snapshot))
+        self.listing.fill(process_rows(snapshot), partial(rows_per_gpu, snapshot))
         self.devices.fill(snapshot)
         self.scroll_devices(0)
 
@@ -130,7 +131,8 @@ class DashboardModel:
     def layout(self) -> Layout:
         """How the lines of the terminal are shared out."""
         rows = self.devices.rows
-        count = len(self.listing.everything) + (len(self.notes) + 1 if self.notes else 0)
+        count = max(len(self.listing.everything), len(self.listing.rows))
+        count += len(self.notes) + 1 if self.notes else 0
         return compute_layout(
             self.cells,
             self.height,

@@ -199,7 +199,7 @@ class HostPage(Page):
         rows = listing.tagged_rows if self.is_root else []
         if not rows and listing.selected is not None:
             listing.hold()
-            rows = [listing.selected]
+            rows = [row for row in listing.everything if row.process.key == listing.selected_key]
         return rows
 
 

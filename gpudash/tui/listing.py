@@ -157,6 +157,11 @@ class Listing(Ranking[ProcessRow]):
         self.hidden_devices: Collection[int] = ()
         """Indices of GPUs: processes that use no others are not shown."""
         self.tagged: set[ProcessKey] = set()
+        self.is_per_gpu = False
+        """Whether a process on several GPUs has a row for each."""
+        self._per_gpu: Callable[[ProcessRow], list[ProcessRow]] = lambda row: [row]
+        self._gpus = ""
+        """The GPUs of the row under the cursor."""
         self._missed: ProcessKey | None = None
         """The process under the cursor before a sample left it out."""
 
@@ -184,13 +189,18 @@ class Listing(Ranking[ProcessRow]):
         """All tagged processes, also those that are not shown."""
         return [row for row in self.everything if row.process.key in self.tagged]
 
-    def fill(self, rows: Sequence[ProcessRow]) -> None:
+    def fill(
+        self,
+        rows: Sequence[ProcessRow],
+        per_gpu: Callable[[ProcessRow], list[ProcessRow]] = lambda row: [row],
+    ) -> None:
         """Take new rows; the cursor stays on its process, or at its index if that is gone.
 
         It stays even if the process no longer fits the filter, until the cursor is moved, and
-        goes back to one that only some samples left out.
+        goes back to one that only some samples left out. `per_gpu` returns the rows of a process,
+        one for each of its GPUs.
         """
-        self.everything = rows
+        self.everything, self._per_gpu = rows, per_gpu
         before = self.selected_key
         followed = self._missed or before
         was_given_up = bool(self.rows) and before is None
@@ -203,6 +213,11 @@ class Listing(Ranking[ProcessRow]):
         """Show what fits; the cursor goes to `anchor` if that is shown, or else stays."""
         self.filter = wanted
         self._choose(anchor, self.selected_key)
+
+    def toggle_per_gpu(self) -> None:
+        """Show a process on several GPUs once for each, or once."""
+        self.is_per_gpu = not self.is_per_gpu
+        self._choose(self.selected_key)
 
     def hide_devices(self, indices: Collection[int]) -> None:
         """Leave out the processes that use none but these GPUs."""
@@ -244,7 +259,13 @@ class Listing(Ranking[ProcessRow]):
             fitting += extra
             self.members |= {row.process.key for row in extra}
         self.rows = fitting
+        if self.is_per_gpu:
+            self.rows = [part for row in fitting for part in self._parts(row)]
         self._order(*followed)
+
+    def _parts(self, row: ProcessRow) -> list[ProcessRow]:
+        """Return the rows of a process on each GPU, as far as they fit; itself if none does."""
+        return [part for part in self._per_gpu(row) if self._fits(part)] or [row]
 
     def _fits(self, row: ProcessRow) -> bool:
         devices = row.process.devices
@@ -258,6 +279,15 @@ class Listing(Ranking[ProcessRow]):
         self._missed = None
         self.rows.sort(key=lambda row: row.process.pid)
         super()._order(*(key for key in followed if key in self.members))
+
+    def _put(self, index: int) -> None:
+        super()._put(index)
+        self._gpus = self.rows[self.cursor].gpus if self.rows else ""
+
+    def _index_of(self, wanted: Hashable) -> int | None:
+        found = [i for i, row in enumerate(self.rows) if row.process.key == wanted]
+        same = (i for i in found if self.rows[i].gpus == self._gpus)
+        return next(same, found[0] if found else None)
 
     def _arranged(self) -> list[ProcessRow]:
         if self.sort_key == TREE.key:

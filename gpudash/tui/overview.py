@@ -232,6 +232,14 @@ class Overview(HostPage):
         self.dashboard.listing.sort_beside(self.panels.process_table.sortable, step)
         self._try_out_order()
 
+    def action_per_gpu(self) -> None:
+        """Show a process on several GPUs once for each of them, or once."""
+        listing = self.dashboard.listing
+        if any(len(row.process.devices) > 1 for row in listing.everything):
+            listing.toggle_per_gpu()
+        else:
+            self.show_message("no process uses more than one GPU")
+
     def action_reverse(self) -> None:
         """Turn the order around."""
         self.sort_by(self.dashboard.listing.sort_key)

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 
 import pytest
@@ -6,9 +7,10 @@ from hypothesis import strategies as st
 
 from gpudash.analysis.filter import parse
 from gpudash.analysis.table import Column, process_rows
+from gpudash.model.process import Process
 from gpudash.tui.listing import PROCESS_ORDERS, Listing, Ranking
-from tests.factories import make_process, make_process_device, make_snapshot
-from tests.tui.stage import process_of
+from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
+from tests.tui.stage import OnScreen, on_screen, process_of
 
 KEYS = [column.key for column in PROCESS_ORDERS]
 numbers = st.lists(st.integers(0, 30), unique=True, max_size=20)
@@ -273,3 +275,46 @@ def test_a_tree_orders_siblings_as_before_and_turns_them_around() -> None:
     listing.filter_by(parse(""))
     listing.sort_by("pid")
     assert shown() == ["4", "3", "2", "1"]
+
+
+def spread_over(*gpus: int, pid: int = 9) -> Process:
+    """A process that holds more on each further GPU."""
+    devices = tuple(
+        make_process_device(index=gpu, uuid=gpu_uuid(gpu), used_gpu_memory_bytes=(1 + gpu) * GIB)
+        for gpu in gpus
+    )
+    return make_process(pid=pid, devices=devices)
+
+
+def rows(on: OnScreen) -> list[tuple[int, str, str]]:
+    """PID, GPUs and their memory of each line of the list of processes."""
+    shown = [line.split() for line in on.lines if re.match(r" +\d+  \w+ +[\d,-]+ ", line)]
+    return [(int(pid), gpus, memory) for pid, _, gpus, memory, *_ in shown]
+
+
+async def test_a_process_is_listed_once_for_each_of_its_gpus() -> None:
+    crowd = make_snapshot(4, processes=(spread_over(0, 1, 3), spread_over(1, pid=7)))
+    async with on_screen(crowd) as on:
+        assert rows(on) == [(9, "0-1,3", "7.0G"), (7, "1", "2.0G")]
+        await on.press("x", "o", "n")
+        by_gpu = [(9, "0", "1.0G"), (7, "1", "2.0G"), (9, "1", "2.0G"), (9, "3", "4.0G")]
+        assert rows(on) == by_gpu
+        await on.press("end")
+        await on.give(crowd)
+        assert on.listing.cursor == 3
+        on.listing.filter_by(parse("gpu:1"))
+        await on.give(crowd)
+        assert rows(on)[:2] == by_gpu[1:3]
+        await on.press("escape", "x")
+        assert len(rows(on)) == 2
+
+
+async def test_a_signal_is_for_the_process_whichever_of_its_gpus_is_chosen() -> None:
+    async with on_screen(make_snapshot(4, processes=(spread_over(0, 1, 3),)), "x", "j") as on:
+        (chosen,) = on.app.first.chosen_rows
+        assert [share.index for share in chosen.process.devices] == [0, 1, 3]
+
+
+async def test_a_key_that_would_open_no_process_says_so() -> None:
+    async with on_screen(make_snapshot(4, processes=(spread_over(2),)), "x") as on:
+        assert "no process uses more than one GPU" in on.lines[-1]

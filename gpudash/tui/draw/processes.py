@@ -64,6 +64,11 @@ class _Drawn(NamedTuple):
     line: Line
 
 
+def _key(row: ProcessRow) -> tuple[ProcessKey, str]:
+    """Return what row of a process it is, which may have one for each GPU."""
+    return row.process.key, row.gpus
+
+
 class ProcessTable:
     """Draws a listing around its cursor, under headings and with notes below."""
 
@@ -72,7 +77,7 @@ class ProcessTable:
         """Index in the listing of the first line in view."""
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
         self._shift = 0
-        self._known: dict[ProcessKey, _Drawn] = {}
+        self._known: dict[tuple[ProcessKey, str], _Drawn] = {}
 
     def choose(self, keys: Sequence[str]) -> None:
         """Show these columns in this order, as far as they fit; with none named, all."""
@@ -135,14 +140,13 @@ class ProcessTable:
             lambda row: self._line(listing, row, theme),
             sorted_by=listing.leading[0],
         )
-        keys = {listing.rows[index].process.key for index in window}
+        keys = {_key(listing.rows[index]) for index in window}
         self._known = {key: line for key, line in self._known.items() if key in keys}
         return lines
 
     def _line(self, listing: Listing, row: ProcessRow, theme: Theme) -> Line:
         """Return the line of a row, the same object as before while nothing changes it."""
-        key = row.process.key
-        is_tagged = key in listing.tagged
+        key, is_tagged = _key(row), row.process.key in listing.tagged
         cause = id(self._grid.fitted), id(theme), self._shift, is_tagged
         known = self._known.get(key)
         if known is not None and known.cause == cause and known.row.is_as(row):
