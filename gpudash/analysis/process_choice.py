@@ -17,6 +17,15 @@ _MAX_PID_DIGITS = 10
 _NEEDS_PAST = "idle"
 """The term that the first sample of a host fits nothing to: all idleness begins with it."""
 
+_COLUMNS = {column.key: column for column in (*PROCESS_COLUMNS, TREE)}
+SORT_COLUMNS = _COLUMNS | {
+    name: _COLUMNS[key]
+    for term in TERMS
+    for key in _COLUMNS.keys() & term.names
+    for name in term.names
+}
+"""The columns of --sort by their names: their keys, and those of the filter."""
+
 
 class ProcessChoice(NamedTuple):
     """Conditions that all must hold, and the columns to sort by, the first of which decides.
@@ -72,16 +81,12 @@ def _filter(text: str, *, has_past: bool) -> Filter[ProcessRow]:
 
 
 def _columns(text: str) -> tuple[Column[ProcessRow], ...]:
-    known = {column.key: column for column in (*PROCESS_COLUMNS, TREE)}
-    aliases = {
-        name: key for term in TERMS for key in known.keys() & term.names for name in term.names
-    }
     columns = []
     for typed in _words("--sort", text, "columns"):
-        word = typed.replace("-", "_").lower()
-        column = known.get(aliases.get(word, word))
+        column = SORT_COLUMNS.get(typed.replace("-", "_").lower())
         if column is None:
-            raise UsageError(f"--sort {typed[:40]!r}: choose from {', '.join(known)}")
+            known = ", ".join(name for name, each in SORT_COLUMNS.items() if name == each.key)
+            raise UsageError(f"--sort {typed[:40]!r}: choose from {known}")
         columns.append(column)
     return tuple(columns)
 
