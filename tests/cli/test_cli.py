@@ -107,7 +107,7 @@ def test_the_whole_help_has_every_option(before: list[str], printed: Words) -> N
     assert "--no-config" in text
 
 
-NO_PIDS = ("-1", "0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
+NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,7 @@ NO_PIDS = ("-1", "0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--query-gpu=memory.usd", "--format=csv"], "did you mean memory.used"),
         (["--format", "xml"], "choose from table, json, csv, prometheus, gpustat"),
         (["--query-gpu=index", "--format=csv", "-lms", "1"], "expected 100 to 3600000 ms"),
+        (["kill", "--yes", "--", "-1"], "a PID is missing"),
         *((["kill", "--yes", "--", pid], "is not a PID") for pid in NO_PIDS),
     ],
 )
