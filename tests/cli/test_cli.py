@@ -116,7 +116,9 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--interval", "0"], "expected 0.1 to 3600 seconds"),
         (["--interval", "soon"], "invalid value 'soon'"),
         (["--interval", "nan"], "invalid value 'nan'"),
-        (["--once", "--demo=nonsense"], "there are: dgx-h100"),
+        (["--once", "--demo=nonsense"], "there are: dgx-h100, pcie-1080ti, "),
+        (["--once", "--demo=nonsense"], "empty, and fleet for many hosts"),
+        (["run", "--demo", "--wait", "--", "true"], "--wait does not go with --demo"),
         (["--once", "--demo=single", "--gpu", "7"], "choose from 0"),
         (["frobnicate"], "unknown command 'frobnicate': choose from completion, config, "),
         (["docter"], "unknown command 'docter': did you mean doctor? choose from "),
@@ -177,7 +179,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--query-gpu=index", "--format=csv", "-l", "1", "--once"], "--once does not go with"),
         (["--gpu", "0", "kill", "4"], "--gpu does not go with gpudash kill"),
         (["-i", "0", "doctor"], "--gpu does not go with gpudash doctor"),
-        (["--demo", "run", "--", "true"], "--demo does not go with gpudash run"),
+        (["--replay", "x", "run", "--", "true"], "--replay does not go with gpudash run"),
         (["--demo", "--replay", "x", "--once"], "--demo does not go with --replay"),
         (["--timeout", "3", "leases"], "--timeout does not go with gpudash leases"),
         (["--timeout", "3", "wait"], "its own --timeout goes after wait"),
@@ -279,6 +281,14 @@ def test_fail_on_a_level_fails_on_findings_of_it_or_worse(level: str, status: in
     outcome = gpudash("--once", "--json", "--demo=laptop", "--fail-on", level)
     levels = {finding["level"] for finding in json.loads(outcome.stdout)["findings"]}
     assert (outcome.returncode, levels) == (status, {"info"})
+
+
+def test_run_gives_a_command_the_gpus_that_pick_names_on_a_simulated_host() -> None:
+    command = ("--", "printenv", "CUDA_VISIBLE_DEVICES")
+    run, picked = gpudash("run", "--demo", *command), gpudash("pick", "--demo")
+    assert (run.returncode, run.stdout) == (0, picked.stdout)
+    too_many = gpudash("run", "--demo", "-n", "2", *command)
+    assert (too_many.returncode, too_many.stdout) == (ExitStatus.TOO_FEW_GPUS, "")
 
 
 def test_without_a_terminal_the_table_is_printed() -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NoReturn
 
 from gpudash.actions.lease.acquire import Leased, hold_until_exit, lease
-from gpudash.actions.lease.choose import require_soon
+from gpudash.actions.lease.choose import choose, require_soon
 from gpudash.actions.lease.queue import (
     TIMING,
     Timing,
@@ -20,11 +20,13 @@ from gpudash.actions.lease.queue import (
     kept_for_others,
     lease_when_free,
 )
+from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import span, visible_devices
 from gpudash.cli.verbs import Verb
 from gpudash.cli.verbs.pick import add_hosts, add_request, gpu_request, has_hosts
 from gpudash.feed.sampler import open_sampler
+from gpudash.fleet.sources import DEMO_OF_ONE
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
 from gpudash.system import terminal
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
     add_hosts(parser)
+    add_shared(parser, "demo", demo=f"{DEMO_OF_ONE}, whose GPUs need no lease")
     text = "the command to run, and its arguments"
     parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help=text)
     parser.usage = "gpudash run [options] -- COMMAND ..."
@@ -60,6 +63,8 @@ def run(options: argparse.Namespace, timing: Timing = TIMING) -> int:
     wait, timeout, window = options.wait, options.give_up, options.window
     if timeout is not None and not wait:
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
+    if wait and options.demo is not None:
+        raise UsageError("--wait does not go with --demo: simulated GPUs are not waited for")
     if has_hosts(options):
         from gpudash.cli.fleet_lease import run_there
 
@@ -72,7 +77,11 @@ def run(options: argparse.Namespace, timing: Timing = TIMING) -> int:
     else:
         with closing(sampling()) as sampler:
             require_soon(sampler, request)
-            found = lease(sampler, request, kept_for_others(sampler.samples[-1], timing))
+            if options.demo is None:
+                found = lease(sampler, request, kept_for_others(sampler.samples[-1], timing))
+            else:
+                choice = choose(tuple(sampler.samples), request, os.environ)
+                found = choice.shortage or Leased(choice.devices, ())
         if isinstance(found, str):
             terminal.write_message(f"gpudash: {found}\n")
     if not isinstance(found, Leased):

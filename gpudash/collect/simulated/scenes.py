@@ -437,5 +437,6 @@ SCENES = {scene.name: scene for scene in _SCENES}
 def load(name: str) -> Scene:
     """Return a declared host; raises UsageError that names the valid ones."""
     if name not in SCENES:
-        raise UsageError(f"no simulated host {name!r}; there are: {', '.join(SCENES)}")
+        known = f"{', '.join(SCENES)}, and fleet for many hosts"
+        raise UsageError(f"no simulated host {name!r}; there are: {known}")
     return SCENES[name]
