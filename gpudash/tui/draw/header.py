@@ -140,6 +140,8 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
     for key in fitting:
         left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
     right = [Segment(f" {text} ", theme.notice)] if text else []
+    if text and fitting:
+        right.insert(0, Segment(theme.glyphs.trunk.strip(), theme.label))
     return [spread(left, right, cells, theme.label)]
 
 
@@ -174,14 +176,14 @@ def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | Non
 def _fitting_keys(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
     """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
     shown = labelled(keys)
-    room = cells - (width(notice) + 2 if notice else 0)
-    loose = _taken(shown, room, _GAP)
-    if len(loose) < len(shown):
-        tight = _taken(shown, room, 1)
-        if len(tight) > len(loose):
-            return tight, 1
-    # One that is cut is better than none, where there is no notice.
-    return (loose or ([] if notice else shown[:1])), _GAP
+    if notice:
+        # With a line between: closer, a message reads like one of the keys.
+        return _taken(shown, cells - width(notice) - 2 - 1 - _GAP, _GAP), _GAP
+    loose, tight = (_taken(shown, cells, gap) for gap in (_GAP, 1))
+    if len(tight) > len(loose):
+        return tight, 1
+    # One that is cut is better than none.
+    return (loose or shown[:1]), _GAP
 
 
 def _taken(keys: list[Key], cells: int, gap: int) -> list[Key]:

@@ -107,7 +107,9 @@ def test_notice_pushes_whole_keys_out(cells: int) -> None:
     notice = "killed 23741 and the rest"
     shown = text_footer(notice, cells)
     assert shown.rstrip().endswith(notice)
-    left = shown.rpartition(notice)[0].strip()
+    left, line, _none = shown.rpartition(notice)[0].strip().rpartition("│")
+    assert bool(line) is bool(left)
+    left = left.strip()
     every = [f"{key.shown} {key.label}" for key in labelled(OVERVIEW_KEYS)]
     words = left.split()
     assert words == " ".join(every).split()[: len(words)]
