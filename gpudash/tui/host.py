@@ -12,10 +12,11 @@ from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
 from gpudash.feed.protocol import FeedState
 from gpudash.model.errors import FilterError
-from gpudash.model.state import is_suspended_on_purpose
+from gpudash.model.state import ASLEEP, RESTING
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.keymap import HOST_KEYS, KEYS
 from gpudash.tui.page import Page
@@ -80,15 +81,39 @@ class HostPage(Page):
 
     # The driver
 
+    def action_pause(self) -> None:
+        """Freeze the screen, or follow the feed; say what that means while there is no sample."""
+        super().action_pause()
+        if self.feed.state is FeedState.RELEASED:
+            did = "no longer frozen" if self.dashboard.time.is_live else "frozen"
+            key = shown_key(self.dashboard.keys, "driver.release")
+            self.show_message(f"screen {did}; nothing is sampled until {key} reattaches")
+
     def action_release(self) -> None:
-        """Release the GPUs, or take them back."""
-        self.release_gpus()
+        """Ask whether to detach from the driver, or reattach at once."""
+        if self.feed.collector is None or self.feed.state is FeedState.RELEASED:
+            self.release_gpus()
+            return
+
+        def chosen(letter: str | None) -> None:
+            if letter in ("y", "Y"):
+                self.release_gpus()
+
+        choices = [
+            Choice("n", "n  keep monitoring"),
+            Choice("y", "y  detach, for a GPU reset or a driver reload"),
+        ]
+        key = shown_key(self.dashboard.keys, "driver.release")
+        hint = f"monitoring here stops for everyone until {key} reattaches"
+        title, theme = "Detach from the driver?", self.dashboard.theme
+        dialog = ChooseScreen(title, choices, theme, by_letter=True, hint=hint)
+        put_above(self.app, dialog, chosen)
 
     def release_gpus(self) -> None:
-        """Release the GPUs, so that a reset or a change of MIG mode can proceed; or resume."""
+        """Detach from the driver, for a reset or a change of MIG mode; or reattach."""
         collector = self.feed.collector
         if collector is None:
-            self.show_message("this is a recording: it holds no GPU to release")
+            self.show_message("this is a recording: there is no driver to detach from")
         elif self.feed.state is FeedState.RELEASED:
             collector.resume()
         else:
@@ -97,12 +122,17 @@ class HostPage(Page):
     def action_wake(self) -> None:
         """Read GPUs again that are left alone so that they can fall asleep."""
         collector, latest = self.feed.collector, self.feed.latest
+        unread = {device.state: device.index for device in latest.devices} if latest else {}
         if collector is None:
             self.show_message("this is a recording: it has no GPU to read")
-        elif latest is None or not any(map(is_suspended_on_purpose, latest.devices)):
-            self.show_message("no GPU is known to be left alone on battery")
-        else:
+        elif RESTING.id in unread:
             collector.resume()
+            self.show_message("reading the GPUs that were left alone on battery")
+        elif ASLEEP.id in unread:
+            asleep = f"GPU {unread[ASLEEP.id]} is asleep"
+            self.show_message(f"{asleep}: only a program that uses it wakes it")
+        else:
+            self.show_message("no GPU is left alone on battery")
 
     # Other pages, each of which is imported when it is first opened
 

@@ -14,7 +14,7 @@ from gpudash.analysis.history.metrics import device_metrics
 from gpudash.feed.protocol import SnapshotFeed
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
-from gpudash.tui.bindings import QUIT, bindings
+from gpudash.tui.bindings import QUIT, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
@@ -29,8 +29,7 @@ from gpudash.tui.theme import PLAIN
 from gpudash.tui.widgets.filter_prompt import FilteredProcesses, FilterPrompt
 from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
-_OF_PANELS = frozenset({"toggle_panel", "choose_metric"})
-"""Actions whose effect is not seen while one part has all the room."""
+_PANEL_NAMES = {"host": "line of the host", "history": "charts", "sparklines": "sparklines"}
 _COMMAND_STEP, _END = 8, 1 << 20
 _ALL = "all"
 _BY_LETTER = {
@@ -151,12 +150,6 @@ class Overview(HostPage):
     def may_signal(self) -> bool:
         """It shows the process that is selected."""
         return True
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what would not be seen."""
-        if self.dashboard.enlarged and action in _OF_PANELS:
-            return False
-        return super().check_action(action, parameters)
 
     def action_turn(self) -> None:
         """Give the focus to the devices, or back to the processes."""
@@ -313,6 +306,8 @@ class Overview(HostPage):
     def action_choose_metric(self) -> None:
         """Choose the metric that the charts show of all GPUs."""
         dashboard = self.dashboard
+        if self._explain_enlarged():
+            return
         fields = charted_fields(dashboard.snapshot.devices)
         current = dashboard.metric or device_metrics()[0]
 
@@ -386,9 +381,26 @@ class Overview(HostPage):
         self.dashboard.hide_devices(lambda devices: devices.toggle(index))
 
     def action_toggle_panel(self, panel: str) -> None:
-        """Hide a panel, or show it again."""
-        self.dashboard.toggle_panel(panel)
-        self.app.preferences.try_out(hidden_panels=tuple(sorted(self.dashboard.hidden)))
+        """Hide a panel, or show it again; say so, as that may not be seen."""
+        dashboard = self.dashboard
+        if self._explain_enlarged():
+            return
+        before = self.panels.draw().devices
+        dashboard.toggle_panel(panel)
+        self.app.preferences.try_out(hidden_panels=tuple(sorted(dashboard.hidden)))
+        did = f"{_PANEL_NAMES[panel]} {'off' if panel in dashboard.hidden else 'on'}"
+        if self.panels.draw().devices == before:
+            are_beside = panel == "sparklines" and dashboard.layout.charts
+            why = "they show where no charts are" if are_beside else "no room or no values here"
+            did += f": {why}"
+        self.show_message(did)
+
+    def _explain_enlarged(self) -> bool:
+        """Whether one part has all the room; then show which key leads back to panels."""
+        key = shown_key(self.dashboard.keys, "move.enlarge")
+        if self.dashboard.enlarged:
+            self.show_message(f"one part has the whole screen: {key} shows the others again")
+        return self.dashboard.enlarged
 
     # The mouse
 

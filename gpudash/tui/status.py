@@ -40,9 +40,9 @@ def error_text(
     if feed.state is FeedState.RELEASED:
         if lingering():
             if feed.age > feed.interval + _LONG:
-                return "a collector hangs in the driver, which still has the GPUs"
-            return "releasing the GPUs"
-        return f"GPUs released: {shown_key(keys, 'driver.release')} takes them back"
+                return "a collector hangs in the driver and still holds the GPUs"
+            return "detaching from the driver"
+        return f"detached from the driver: {shown_key(keys, 'driver.release')} reattaches"
     if feed.error is not None:
         return feed.error
     if of_time:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpudash.feed.protocol import FeedState
 from tests.factories import make_device, make_snapshot
 from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 
@@ -23,7 +24,7 @@ class WokenFeed(HandFeed):
 @pytest.mark.parametrize(
     ("key", "why"),
     [
-        ("W", "no GPU is known to be left alone on battery"),
+        ("W", "no GPU is left alone on battery"),
     ],
 )
 async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> None:
@@ -34,18 +35,69 @@ async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> Non
         await on.press("escape")
 
 
-@pytest.mark.parametrize("state", ["resting", "asleep"])
-async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
-    feed = WokenFeed()
-    async with on_screen(make_snapshot(1, devices=(make_device(state=state),)), feed=feed) as on:
-        await on.press("W")
+async def test_a_gpu_that_is_left_alone_is_read() -> None:
+    feed, resting = WokenFeed(), make_snapshot(1, devices=(make_device(state="resting"),))
+    async with on_screen(resting, "W", feed=feed, size=(120, 24)) as on:
         assert feed.resumed == 1
-        assert "left alone on battery" not in on.lines[-1]
+        assert "reading the GPUs that were left alone" in on.lines[-1]
+
+
+async def test_a_gpu_that_sleeps_is_not_woken() -> None:
+    feed, asleep = WokenFeed(), make_snapshot(1, devices=(make_device(state="asleep"),))
+    async with on_screen(asleep, "W", feed=feed, size=(120, 24)) as on:
+        assert feed.resumed == 0
+        assert "GPU 0 is asleep: only a program that uses it wakes it" in on.lines[-1]
+
+
+@pytest.mark.parametrize("view", ["", "d", "u"])
+async def test_monitoring_stops_only_after_a_question(view: str) -> None:
+    async with on_screen(busy_snapshot(), *filter(None, [view]), "X") as on:
+        assert "for a GPU reset or a driver reload" in on.text
+        await on.press("enter")
+        assert on.feed.state is FeedState.LIVE
+        await on.press("X", "y")
+        assert on.feed.state is FeedState.RELEASED
+        await on.press("X")
+        assert on.feed.state is FeedState.LIVE
+
+
+async def test_escape_resumes_monitoring_before_it_clears_anything() -> None:
+    async with on_screen(busy_snapshot(), "1", "X", "y", "escape") as on:
+        assert on.feed.state is FeedState.LIVE
+        assert on.dashboard.devices.hidden
+        await on.press("escape")
+        assert not on.dashboard.devices.hidden
+
+
+async def test_a_pause_while_nothing_is_sampled_says_what_it_did() -> None:
+    async with on_screen(busy_snapshot(), "X", "y", "p") as on:
+        assert "screen frozen; nothing is sampled until X" in on.lines[-1]
+        await on.press("p")
+        assert "no longer frozen" in on.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("size", "key", "said"),
+    [
+        ((80, 24), "c", "charts off: no room"),
+        ((80, 24), "v", "sparklines off"),
+        ((80, 24), "H", "line of the host off"),
+        ((140, 40), "c", "charts off"),
+        ((140, 40), "v", "sparklines off: they show where no charts are"),
+    ],
+)
+async def test_a_panel_that_is_toggled_is_named(size: tuple[int, int], key: str, said: str) -> None:
+    snapshot = busy_snapshot(20 if size == (80, 24) else 3)
+    async with on_screen(snapshot, key, size=size) as on:
+        assert on.lines[-1].rstrip().rpartition("│")[2].strip().startswith(said)
+        await on.press(key)
+        assert said.partition(" off")[0] + " on" in on.lines[-1]
 
 
 async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
     async with on_screen(busy_snapshot(), "z", "H", "c", "v", "M") as on:
         assert on.dashboard.hidden == frozenset()
+        assert "z shows the others again" in on.lines[-1]
         assert not on.app.screen.is_modal
         await on.press("z", "H")
         assert on.dashboard.hidden == {"host"}

@@ -65,16 +65,16 @@ def test_a_result_is_reported_for_long_enough_to_read_it() -> None:
 
 @pytest.mark.parametrize(
     ("age", "text"),
-    [(0.5, "releasing the GPUs"), (61.0, "releasing the GPUs"), (63.0, "a collector hangs")],
+    [(0.5, "detaching"), (61.0, "detaching"), (63.0, "a collector hangs")],
 )
 def test_a_collector_hangs_only_once_its_end_is_overdue(
     monkeypatch: pytest.MonkeyPatch, age: float, text: str
 ) -> None:
     feed = HandFeed()
     feed.interval, feed.age, feed.state = 60.0, age, FeedState.RELEASED
-    assert "released: X takes" in status.error_text(feed, None, OVERVIEW_KEYS)
+    assert "X reattaches" in status.error_text(feed, None, OVERVIEW_KEYS)
     remapped = keys_in_force(OVERVIEW_KEYS, {"driver.release": ["f7"]})
-    assert "released: F7 takes" in status.error_text(feed, None, remapped)
+    assert "F7 reattaches" in status.error_text(feed, None, remapped)
     with subprocess.Popen(["sleep", "60"]) as child:
         monkeypatch.setattr(collector, "_unreaped", [child])
         assert status.error_text(feed, None, OVERVIEW_KEYS).startswith(text)
