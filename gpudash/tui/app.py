@@ -18,7 +18,7 @@ from gpudash.model.errors import ExitStatus
 from gpudash.tui.bindings import remap
 from gpudash.tui.cells import color_system
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.dialogs.dialog import put_above
+from gpudash.tui.dialogs.dialog import Dialog, put_above
 from gpudash.tui.keymap import Key
 from gpudash.tui.page import WHILE_TYPING, Page
 from gpudash.tui.preferences import Preferences
@@ -221,7 +221,7 @@ class GpudashApp(TerminalApp):
         """Refuse what would have no visible effect, or is not for the screen in front."""
         if self.screen.is_modal:
             # Any other is of a key that was pressed before the dialog opened.
-            return action == "suspend_process"
+            return action in ("suspend_process", "help")
         if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
         return super().check_action(action, parameters)
@@ -239,8 +239,12 @@ class GpudashApp(TerminalApp):
         self.forget_frame()
 
     def action_help(self) -> None:
-        """Show all keys that work."""
-        put_above(self, self.front.help())
+        """Show all keys that work, first those of the page or dialog, or of what is typed."""
+        screen, page = self.screen, self.front
+        first = screen.KEYS if isinstance(screen, (Page, Dialog)) else ()
+        if screen is page and isinstance(self.focused, Edit):
+            first = tuple(key for key in page.shown.keys if key.group == "Filter")
+        put_above(self, page.help(first))
 
     def action_mistakes(self) -> None:
         """Show all that is wrong in the file of settings."""

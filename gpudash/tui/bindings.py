@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from textual.binding import Binding
 
 
-def bindings(keys: Iterable[Key]) -> list[Binding]:
-    """Return Textual's bindings for keys; `{key}` in an action is the key that was pressed."""
+def bindings(keys: Iterable[Key], *, priority: bool = False) -> list[Binding]:
+    """Return Textual's bindings for keys; `{key}` in an action is the key that was pressed.
+
+    With `priority` they come before the use that a line being typed has for them.
+    """
     from textual.binding import Binding
 
     found: list[Binding] = []
@@ -23,7 +26,9 @@ def bindings(keys: Iterable[Key]) -> list[Binding]:
             each = [(name, key.action.format(key=name)) for name in key.keys.split(",")]
             found += [Binding(name, action, key.help, show=False) for name, action in each]
         else:
-            found.append(Binding(key.keys, key.action, key.help, show=False, id=key.id))
+            found.append(
+                Binding(key.keys, key.action, key.help, show=False, id=key.id, priority=priority)
+            )
     return found
 
 

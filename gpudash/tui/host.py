@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
-from gpudash.tui.keymap import HOST_KEYS, KEYS
+from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
 from gpudash.tui.page import Page
 from gpudash.tui.preferences import next_interval
 
@@ -47,11 +48,12 @@ class HostPage(Page):
         """The name of the host."""
         return self.dashboard.snapshot.host.hostname or ""
 
-    def help(self) -> Screen[Any]:
+    def help(self, first: Sequence[Key]) -> Screen[Any]:
         """Return the dialog that lists all keys of one host."""
         from gpudash.tui.dialogs.text import HelpScreen
 
-        return HelpScreen(self.dashboard.theme, self.dashboard.in_force(KEYS))
+        keys = dict.fromkeys(self.dashboard.in_force((*first, *KEYS)))
+        return HelpScreen(self.dashboard.theme, tuple(keys))
 
     @property
     def may_signal(self) -> bool:

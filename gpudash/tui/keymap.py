@@ -359,7 +359,6 @@ VIEW_KEYS: tuple[Key, ...] = _under(
 """What all views above the overview share."""
 
 DEVICE_KEYS: tuple[Key, ...] = (
-    *VIEW_KEYS,
     *_under(
         "In the view of a GPU",
         Key("device.next", "right,n", "→", "turn(1)", "show the next GPU (also n)", "next"),
@@ -377,34 +376,39 @@ DEVICE_KEYS: tuple[Key, ...] = (
         Key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
         Key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
     ),
+    *VIEW_KEYS,
 )
 """The keys of the view of a device."""
 
 FINDINGS_KEYS: tuple[Key, ...] = (
-    *VIEW_KEYS,
     *_under(
         "Findings",
         Key(
             "findings.open", "enter", "⏎", "open", "open the process or GPU of the finding", "open"
         ),
     ),
+    *VIEW_KEYS,
 )
 """The keys of the view of the findings."""
 
 LINKS_KEYS: tuple[Key, ...] = (
-    *VIEW_KEYS,
     Key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
     Key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
     Key("links.right", "right", "→", "scroll_columns(8)", "scroll the matrix right"),
     Key("links.left", "left", "←", "scroll_columns(-8)", "scroll the matrix left"),
+    *VIEW_KEYS,
 )
 """The keys of the view of the links."""
 
 USERS_KEYS: tuple[Key, ...] = (
-    *VIEW_KEYS,
     Key("users.choose", "enter", "⏎", "choose", "show only this user's processes", "filter"),
     Key(
-        "users.next", "greater_than_sign,full_stop", ">", "sort(1)", "sort users by the next column"
+        "users.next",
+        "greater_than_sign,full_stop",
+        ">",
+        "sort(1)",
+        "sort users by the next column",
+        "sort",
     ),
     Key(
         "users.previous",
@@ -414,17 +418,18 @@ USERS_KEYS: tuple[Key, ...] = (
         "sort users by the previous column",
     ),
     Key("users.reverse", "r", "r", "reverse", "reverse the sort order of users", "reverse"),
+    *VIEW_KEYS,
 )
 """The keys of the view of the users."""
 
 PROCESS_KEYS: tuple[Key, ...] = (
-    *VIEW_KEYS,
     *_under(
         "In the view of a process",
         Key("process.tree", "t", "t", "to('tree')", "go to its parents and children", "tree"),
         Key("process.environment", "e", "e", "to('environment')", "go to its environment", "env"),
         Key("process.reveal", "x", "x", "reveal", "show or hide secret values", "secrets"),
     ),
+    *VIEW_KEYS,
 )
 """The keys of the view of a process."""
 
@@ -435,8 +440,8 @@ KILL_KEYS: tuple[Key, ...] = tuple(
         Key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
         Key("kill.press", "enter", "⏎", "press", "press the button in focus, at first Cancel"),
         Key("kill.turn", "tab,shift+tab", "Tab", "turn", "focus the other button"),
-        Key("kill.left", "left,h", "←", "focus_button('left')", "focus the left button, Cancel"),
-        Key("kill.right", "right,l", "→", "focus_button('right')", "focus the right button"),
+        Key("kill.left", "left", "←", "focus_button('left')", "focus the left button, Cancel"),
+        Key("kill.right", "right", "→", "focus_button('right')", "focus the right button"),
         Key("kill.next", "down", "↓", "next_signal(1)", "choose the next signal"),
         Key("kill.previous", "up", "↑", "next_signal(-1)", "choose the previous signal"),
         Key("kill.signal", "s", "s", "choose_signal", "choose any signal, by name or number"),
@@ -448,6 +453,20 @@ KILL_KEYS: tuple[Key, ...] = tuple(
     )
 )
 """The keys of the question before a signal."""
+
+CHOOSE_KEYS: tuple[Key, ...] = _under(
+    "In a list",
+    Key("choose.take", "enter", "⏎", "take", "choose what is under the cursor"),
+    Key("choose.mark", "space", "Space", "mark", "switch it on or off, where several can be"),
+    Key("choose.cancel", "escape,ctrl+c,f10", "Esc", "cancel", "close it (also Ctrl-C, F10)"),
+    Key("choose.down", "down,tab,ctrl+n", "↓", "move('cursor_down')", "go down (also Tab, Ctrl-N)"),
+    Key("choose.up", "up,shift+tab,ctrl+p", "↑", "move('cursor_up')", "go up (also Ctrl-P)"),
+    Key("choose.page_down", "pagedown", "PgDn", "move('page_down')", "go a page down"),
+    Key("choose.page_up", "pageup", "PgUp", "move('page_up')", "go a page up"),
+    Key("choose.first", "home", "Home", "move('first')", "go to the first entry"),
+    Key("choose.last", "end", "End", "move('last')", "go to the last entry"),
+)
+"""The keys of the lists to choose from, where letters are typed; F1 is help there."""
 
 _SHARED = {key.id: key for key in OVERVIEW_KEYS}
 
@@ -544,12 +563,13 @@ SCREENS: tuple[tuple[Key, ...], ...] = (
     USERS_KEYS,
     PROCESS_KEYS,
     KILL_KEYS,
+    CHOOSE_KEYS,
     FLEET_KEYS,
 )
 """The keys of each screen."""
 
 PAGES = tuple(
-    (*keys, *SCREEN_KEYS, *HOST_KEYS) if keys[: len(VIEW_KEYS)] == VIEW_KEYS else keys
+    (*keys, *SCREEN_KEYS, *HOST_KEYS) if keys[-len(VIEW_KEYS) :] == VIEW_KEYS else keys
     for keys in SCREENS
 )
 """The same with those that a page of a host has beside its own."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
     from gpudash.tui.preferences import Preferences
 
-WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
+WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process", "help"})
 """Actions whose keys cannot be part of a text."""
 
 
@@ -64,6 +64,8 @@ class Page(Closing[str], inherit_bindings=False):
     Page > Footer.-covered { display: none; }
     """
     BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    """Those that it has besides what others have; with them help begins."""
     is_root = False
     """Whether it is the first page over its feed."""
 
@@ -176,8 +178,8 @@ class Page(Closing[str], inherit_bindings=False):
     def release_gpus(self) -> None:
         """Release the GPUs of the host, or take them back; nothing where there is no such host."""
 
-    def help(self) -> Screen[Any]:
-        """Return the dialog that lists all keys that work."""
+    def help(self, first: Sequence[Key]) -> Screen[Any]:
+        """Return the dialog that lists all keys that work, some of them first."""
         raise NotImplementedError
 
     # Actions

@@ -243,6 +243,49 @@ async def test_help_shows_every_key_and_every_term(size: tuple[int, int]) -> Non
         assert len(on.app.screen_stack) == 1
 
 
+@pytest.mark.parametrize(
+    ("pressed", "first"),
+    [
+        (("u",), "show only this user's processes"),
+        (("d",), "show the next GPU"),
+        (("K",), "send the signal"),
+        (("colon",), "choose what is under the cursor"),
+        (("slash",), "filter the processes"),
+    ],
+)
+async def test_help_begins_with_the_keys_of_what_is_in_front(
+    pressed: tuple[str, ...], first: str
+) -> None:
+    async with on_screen(busy_snapshot(), *pressed, "f1", guard_seconds=0.0) as on:
+        assert first in "".join(on.lines[:3])
+        await on.press("escape")
+        assert first not in on.text
+
+
+async def test_help_is_searched() -> None:
+    async with on_screen(busy_snapshot(), "h", *"/idle since") as on:
+        assert "idle>10m" in on.text
+        assert "switch between GPUs" not in on.text
+        await on.press("enter", "j", "escape")
+        assert "switch between GPUs" not in on.text
+        assert "choose the colour theme" in on.text
+        await on.press(*"/qqq")
+        assert "no matches" in on.text
+        await on.press("escape", "escape")
+        assert not on.app.screen.is_modal
+
+
+@pytest.mark.parametrize("key", ["d", "w", "m", "u", "enter"])
+async def test_every_view_names_the_key_of_help(key: str) -> None:
+    async with on_screen(busy_snapshot(), key, size=(100, 30)) as on:
+        assert "h help" in on.lines[-1]
+
+
+async def test_the_footer_of_users_names_the_key_that_sorts() -> None:
+    async with on_screen(busy_snapshot(), "u") as on:
+        assert "> sort" in on.lines[-1]
+
+
 async def test_a_theme_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     async with on_screen(busy_snapshot(), size=(100, 30)) as on:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
@@ -17,8 +16,10 @@ from textual.widgets.option_list import Option
 
 from gpudash.model.errors import UsageError
 from gpudash.model.text import cut, fold, width
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, spread
+from gpudash.tui.keymap import CHOOSE_KEYS
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
 
@@ -133,18 +134,8 @@ class ChooseScreen(Dialog["str | None"]):
     }
     """
     )
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+c,f10", "cancel", show=False),
-        # Before the line that is typed has its own use for them.
-        Binding("space", "mark", show=False, priority=True),
-        Binding("home", "move('first')", show=False, priority=True),
-        Binding("end", "move('last')", show=False, priority=True),
-        Binding("enter", "take", show=False),
-        Binding("down,tab,ctrl+n", "move('cursor_down')", show=False),
-        Binding("up,shift+tab,ctrl+p", "move('cursor_up')", show=False),
-        Binding("pagedown", "move('page_down')", show=False),
-        Binding("pageup", "move('page_up')", show=False),
-    ]
+    KEYS = CHOOSE_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(CHOOSE_KEYS, priority=True)
 
     def __init__(
         self,

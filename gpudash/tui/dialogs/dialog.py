@@ -13,6 +13,7 @@ from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
+from gpudash.tui.keymap import Key
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
 
@@ -70,9 +71,12 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     """
     SCOPED_CSS = False
     """The rules are about the screen itself, too."""
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    """Its keys, at which the help that is asked for above it begins."""
     BINDINGS: ClassVar[list[Any]] = [
-        # With its id it has the keys that the settings give to the one of the overview.
+        # With their ids they have the keys that the settings give to those of the overview.
         Binding("ctrl+z", "app.suspend_process", show=False, id="screen.suspend"),
+        Binding("h,question_mark,f1", "app.help", show=False, id="screen.help"),
     ]
 
     EDGE_FROM: ClassVar[tuple[int, int]] = 24, 8

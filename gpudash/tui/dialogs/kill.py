@@ -80,6 +80,7 @@ class KillScreen(Dialog["Answer | None"]):
     KillScreen.-small #body { display: none; }
     """
     )
+    KEYS = KILL_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
     AUTO_FOCUS = ""
     EDGE_FROM = 40, 14

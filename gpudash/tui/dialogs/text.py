@@ -19,11 +19,12 @@ from gpudash.analysis.columns.processes import PERCENTAGES
 from gpudash.analysis.filter.terms import TERMS, Term
 from gpudash.model.text import fold, pad, width
 from gpudash.model.units import counted
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme
-from gpudash.tui.widgets.edit import content
+from gpudash.tui.widgets.edit import Edit, content
 
 COLUMN = 60
 """Cells of a column."""
@@ -59,6 +60,11 @@ class TextScreen(Dialog[None]):
         self._box = VerticalScroll(self._text, can_focus=False)
         self._box.border_title = Content(title)
 
+    @property
+    def hint(self) -> str:
+        """The keys that are named besides those that scroll."""
+        return "Esc closes"
+
     def lines(self, cells: int) -> list[Line]:
         """Return the text for a width."""
         raise NotImplementedError
@@ -81,11 +87,11 @@ class TextScreen(Dialog[None]):
     def _describe(self) -> None:
         """Show what closes it, and which part is in view if not all is."""
         room, count = self._box.size.height, self._box.virtual_size.height
-        keys = "Esc closes"
+        keys = self.hint
         if count > room > 0:
             first = round(self._box.scroll_y) + 1
             place = f"{first}-{min(first + room - 1, count)} of {count}"
-            texts = (f"j k PgDn PgUp scroll  {keys}  {place}", f"{keys}  {place}", keys)
+            texts = (f"j k PgDn scroll  {keys}  {place}", f"{keys}  {place}", keys)
             keys = next((text for text in texts if len(text) + 4 <= self._box.size.width), "")
         self._box.border_subtitle = Content(keys)
 
@@ -95,9 +101,20 @@ class TextScreen(Dialog[None]):
 
 
 class HelpScreen(TextScreen):
-    """Lists the keys and the terms of the filter."""
+    """Lists the keys and the terms of the filter, all or those in which what is typed occurs."""
 
-    BINDINGS: ClassVar[list[Any]] = [Binding("h,question_mark,f1", "cancel", show=False)]
+    CSS = (
+        TextScreen.CSS
+        + """
+    HelpScreen Edit { dock: top; display: none; padding: 0 2; }
+    """
+    )
+    BINDINGS: ClassVar[list[Any]] = [
+        # With their ids they have the keys that the settings give to those of the overview.
+        Binding("h,question_mark,f1", "cancel", show=False, id="screen.help"),
+        Binding("slash,f", "search", show=False, id="filter.open"),
+        Binding("enter", "keep", show=False),
+    ]
 
     def __init__(
         self,
@@ -109,12 +126,56 @@ class HelpScreen(TextScreen):
     ) -> None:
         """Explain `terms` of the filter, whose plain words are `searched` for."""
         super().__init__("Keys", theme)
-        self._keys, self._terms, self._searched = keys, terms, searched
+        self._keys, self._terms = keys, term_entries(terms, searched)
+        self._edit = Edit(placeholder="a key, or words of what it does")
+
+    @property
+    def hint(self) -> str:
+        """How to search, or to end that."""
+        finds = f"{shown_key(self._keys, 'filter.open')} finds  Esc closes"
+        return "Esc shows all" if self._edit.display else finds
+
+    def compose(self) -> ComposeResult:
+        """Stack the line that is typed on the text."""
+        with self._box:
+            yield self._edit
+            yield self._text
 
     def lines(self, cells: int) -> list[Line]:
-        """Return everything, in as many columns as fit."""
-        terms = term_entries(self._terms, self._searched)
-        return help_lines(self._keys, self.palette, cells, terms)
+        """Return what is searched for, or everything, in as many columns as fit."""
+        words = self._edit.value.casefold().split()
+
+        def fits(*texts: str) -> bool:
+            return all(word in " ".join(texts).casefold() for word in words)
+
+        keys = [key for key in self._keys if fits(key.shown, key.help, key.group, key.words)]
+        terms = [entry for entry in self._terms if fits(_FILTER, *entry)]
+        if not keys and not terms:
+            return [[Segment(" " * _INDENT + "no matches", self.palette.panel)]]
+        return help_lines(keys, self.palette, cells, terms)
+
+    def on_mount(self) -> None:
+        """Search with each letter."""
+        self.watch(self._edit, "value", lambda: self._fit(self.app.size), init=False)
+
+    def action_search(self) -> None:
+        """Begin to search; the dialog keeps its height."""
+        self._box.styles.height = self._box.outer_size.height
+        self._edit.display = True
+        self.set_focus(self._edit)
+
+    def action_keep(self) -> None:
+        """Scroll through what was found; where nothing is typed, close."""
+        if self.focused is None:
+            self.action_cancel()
+        self.set_focus(None)
+
+    def action_cancel(self) -> None:
+        """Show all again after a search; else close."""
+        if not self._edit.display:
+            super().action_cancel()
+        self.set_focus(None)
+        self._edit.value, self._edit.display = "", False
 
 
 class MistakesScreen(TextScreen):
@@ -159,12 +220,15 @@ def help_lines(
     has_two = cells >= 2 * _MIN_COLUMN
     column = min(COLUMN, cells // 2 if has_two else cells)
     blocks = []
+    entries = term_entries() if terms is None else terms
+    of_terms = [_block("Filter terms", entries, theme, column, _TERM_CELLS)] if entries else []
     for name, group in groupby(keys, attrgetter("group")):
         shown = ((key.shown, key.help) for key in group)
         blocks.append(_block(name, shown, theme, column, _KEY_CELLS))
         if name == _FILTER:
-            entries = term_entries() if terms is None else terms
-            blocks.append(_block("Filter terms", entries, theme, column, _TERM_CELLS))
+            blocks += of_terms
+            of_terms = []
+    blocks += of_terms
     if not has_two:
         return [line for block in blocks for line in [*block, []]]
     left, right = _halves(blocks)

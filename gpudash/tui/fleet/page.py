@@ -23,7 +23,7 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.keymap import FLEET_PAGE_KEYS, SCREEN_KEYS, Key
+from gpudash.tui.keymap import FLEET_KEYS, FLEET_PAGE_KEYS, SCREEN_KEYS, Key
 from gpudash.tui.overview import Overview
 from gpudash.tui.page import Page
 from gpudash.tui.status import state_mark
@@ -40,8 +40,6 @@ class FleetPage(Wheel, Page):
 
     BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
     subject = "cluster"
-    KEYS: ClassVar[tuple[Key, ...]] = ()
-    """The keys of this page besides those of every page."""
     TITLE: ClassVar[str] = ""
     """Empty where its lines have one."""
 
@@ -91,12 +89,13 @@ class FleetPage(Wheel, Page):
 
     # What the app asks of the page in front
 
-    def help(self) -> Screen[Any]:
+    def help(self, first: Sequence[Key]) -> Screen[Any]:
         """Return the dialog that lists all keys of many hosts."""
         from gpudash.tui.dialogs.text import HelpScreen
 
-        model = self.model
-        return HelpScreen(model.theme, model.keys, terms=TERMS, searched="host, rack, user, job")
+        keys = tuple(dict.fromkeys(self.model.in_force((*first, *FLEET_KEYS))))
+        searched = "host, rack, user, job"
+        return HelpScreen(self.model.theme, keys, terms=TERMS, searched=searched)
 
     def on_screen_resume(self) -> None:
         """Show what arrived while a host was in front."""

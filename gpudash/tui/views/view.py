@@ -24,7 +24,7 @@ _OF_LISTS = frozenset(key.id for key in LIST_KEYS)
 class View(Wheel, HostPage):
     """A page about one thing: subclasses return its lines, which are scrolled here.
 
-    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` first) and
+    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last) and
     `BINDINGS` to `bindings(KEYS)`.
     """
 
@@ -67,7 +67,8 @@ class View(Wheel, HostPage):
         self._room = room = max(0, height - len(top))
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
-        keys, theme = self.keys_in_force, self.dashboard.theme
+        help_key = (key for key in self.dashboard.keys if key.id == "screen.help")
+        keys, theme = (*self.keys_in_force, *help_key), self.dashboard.theme
         message = self.dashboard.status_text
         seen = [*top, *lines[self.first : self.first + room]]
         if not message and has_room_beside(keys, self._position, cells):
