@@ -75,6 +75,7 @@ class KillScreen(Dialog["Answer | None"]):
     KillScreen.-airy #question { padding: 1 3; }
     KillScreen.-airy #title, KillScreen.-airy #body { margin-bottom: 1; }
     KillScreen.-airy #choices { margin-bottom: 1; }
+    KillScreen.-cramped #buttons Static { margin-right: 0; }
     KillScreen.-small #question { padding: 0; height: 100%; }
     KillScreen.-small #title { height: 1fr; }
     KillScreen.-small #body { display: none; }
@@ -280,8 +281,6 @@ class KillScreen(Dialog["Answer | None"]):
         if not self._act.display:
             self.set_focus(self._cancel)
         self._show_buttons(asked.action)
-        keys = "Left Right button" + "  Up Down signal" * self._takes_signal
-        self.query_one("#question").border_subtitle = Content(keys if self._act.display else "")
         self.call_after_refresh(self._drawn)
 
     def _fit_parts(self, cells: int, *, has_choices: bool) -> bool:
@@ -351,8 +350,14 @@ class KillScreen(Dialog["Answer | None"]):
         below = max(0, self._body.virtual_size.height - above - self._body.size.height)
         glyphs = self.palette.glyphs
         arrow, count = (glyphs.arrow_down, below) if below else (glyphs.arrow_up, above)
-        text = f"{arrow} {count} more" if count else ""
-        self._hint.update(Content(text if len(text) <= self._hint.size.width else ""))
+        texts = (f"{arrow} {count} more", f"{arrow}{count}", arrow) if count else ()
+        room = self._hint.size.width
+        self._hint.update(Content(next((text for text in texts if len(text) <= room), "")))
+        keys = ["PgDn scroll"] * bool(count) + ["Left Right button"] * self._act.display
+        keys += ["Up Down signal"] * (self._act.display and self._takes_signal)
+        while keys and len("  ".join(keys)) + 4 > self._room[0]:
+            del keys[-1]
+        self.query_one("#question").border_subtitle = Content("  ".join(keys))
 
 
 def _clickable(text: str, style: Style, action: str) -> Segment:

@@ -87,6 +87,18 @@ def _wheel() -> Any:
     return MouseScrollDown
 
 
+@pytest.mark.parametrize(("size", "mark"), [((24, 8), "y ▼"), ((44, 14), "more")])
+async def test_what_is_out_of_view_is_marked_on_small_terminals(
+    victim: Any, size: tuple[int, int], mark: str
+) -> None:
+    command = ("python", *(f"--argument{n}=value" for n in range(40)))
+    async with stage(size) as on:
+        await on.ask(process_for(victim.pid, command_line=command))
+        await on.shows(mark)
+        assert size == (24, 8) or "PgDn scroll" in on.lines[-1]
+        await on.press("n")
+
+
 async def test_a_hostile_command_is_harmless_text(victim: Any) -> None:
     from gpudash.model.text import clean
 
