@@ -227,8 +227,10 @@ class GpudashApp(TerminalApp):
         return super().check_action(action, parameters)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
-        """Show what an action led to in the footer of the page in front."""
+        """Show what an action led to in the footer of the page in front, and of a dialog above."""
         self.front.show_message(message, stays=stays)
+        if isinstance(self.screen, Dialog):
+            self.screen.show_message(message)
 
     def action_leave(self) -> None:
         """Quit; from a host that was entered, go back to where that was done."""

@@ -108,6 +108,22 @@ async def test_a_file_that_cannot_be_changed_is_never_called_saved(path: Path) -
     assert path.read_text() == "theme = \n"
 
 
+@pytest.mark.parametrize("size", [(80, 24), (44, 12)])
+async def test_why_a_save_failed_is_shown_while_a_dialog_is_up(
+    path: Path, size: tuple[int, int]
+) -> None:
+    path.mkdir()
+    async with on_screen(
+        busy_snapshot(4), "C", preferences=Preferences(str(path)), size=size
+    ) as on:
+        await on.press("space")
+        await on.until(lambda: "settings not saved to" in on.text)
+        assert on.app.screen.is_modal
+        assert "on or off" in on.text
+        await on.press("escape")
+        assert "settings not saved to" in on.text
+
+
 def test_who_asked_for_a_save_is_told_when_it_is_written(path: Path) -> None:
     path.mkdir()
     failing, mended, told = threading.Event(), threading.Event(), threading.Event()

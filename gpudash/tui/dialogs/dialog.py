@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
@@ -12,10 +13,12 @@ from textual.containers import VerticalScroll
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widgets import Static
 
 from gpudash.tui.keymap import Key
 from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.edit import content
 
 
 class Closing(Screen[ScreenResultType]):
@@ -68,6 +71,7 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     }
     Dialog.-ascii > * { border: ascii $primary; }
     Dialog.-cramped > * { border: none; }
+    Dialog > #notice { dock: bottom; width: 100%; border: none; padding: 0 1; }
     """
     SCOPED_CSS = False
     """The rules are about the screen itself, too."""
@@ -112,6 +116,11 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         self.set_class(cramped, "-cramped")
         self.edges = 0 if cramped else 2
         self.fit(max(1, cells - self.edges), max(1, lines - self.edges))
+
+    def show_message(self, message: str) -> None:
+        """Show what happened meanwhile at the bottom, where it may cover the footer."""
+        self.query("#notice").remove()
+        self.mount(Static(content([[Segment(message, self.palette.notice)]]), id="notice"))
 
     def on_click(self, event: Click) -> None:
         """Close by a click beside the dialog."""
