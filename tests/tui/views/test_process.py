@@ -131,7 +131,7 @@ async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
 async def test_the_footer_offers_to_kill_it_unless_nothing_may_be_sent(job: int) -> None:
     async with view(shown(job)) as on:
         await on.shows("••••••")
-        assert on.lines[-1].startswith(" q back  K kill  ")
+        assert on.lines[-1].startswith(" q back  h help  K kill  ")
         await on.pilot.click("#footer", offset=(on.lines[-1].index("kill"), 0))
         await on.shows("Kill PID ")
         await on.press("escape")
