@@ -25,7 +25,7 @@ from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.header import host_line
-from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined
+from gpudash.tui.draw.line import Line, beside, cells_of, fitted, highlighted, joined
 from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.keymap import Key
 from gpudash.tui.layout import Layout
@@ -211,8 +211,8 @@ class DeviceTable:
             drawn[cursor - first] = highlighted(drawn[cursor - first], theme, room)
         height = plan.device_lines
         blocks = [drawn[start : start + height] for start in range(0, len(drawn), height)]
-        lines = [_beside([title] * max(1, len(blocks)), room, theme)]
-        lines += [_beside(line, room, theme) for line in zip_longest(*blocks)]
+        lines = [beside([title] * max(1, len(blocks)), room, theme.base)]
+        lines += [beside(line, room, theme.base) for line in zip_longest(*blocks)]
         if plan.devices > height and len(visible) < len(rows):
             note = f" {first + 1}-{first + len(visible)} of {len(rows)}"
             lines += [[]] * (height + 1 - len(lines))
@@ -250,13 +250,6 @@ class DeviceTable:
                 name = whole if len(whole) <= fitted_column.width else span
                 return self._grid.heading(theme, names={_UTILIZATION_TREND.key: name})
         return self._grid.heading(theme)
-
-
-def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
-    """Return lines side by side, each but the last in exactly `room` cells."""
-    *others, last = lines
-    beside = [segment for line in others for segment in fitted(line or [], room, theme.base)]
-    return [*beside, *(last or [])]
 
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:

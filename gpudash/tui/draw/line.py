@@ -72,6 +72,13 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
     return joined([*fitted(left, cells - cells_of(end), blank), *end])
 
 
+def beside(lines: Sequence[Line | None], room: int, blank: Style) -> Line:
+    """Return lines side by side, each but the last in exactly `room` cells."""
+    *others, last = lines
+    before = [segment for line in others for segment in fitted(line or [], room, blank)]
+    return [*before, *(last or [])]
+
+
 def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
     """Return a line in exactly `cells` cells as the one under the cursor."""
     over = theme.selected if focused else _receding(theme.panel)

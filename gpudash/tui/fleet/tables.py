@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
@@ -24,7 +25,7 @@ from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, highlighted, joined
+from gpudash.tui.draw.line import Line, beside, highlighted, joined
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
@@ -36,6 +37,8 @@ Row = TypeVar("Row")
 
 _MIN_CHART = 5
 """Lines of a chart with its heading."""
+_PART_CELLS, _PART_GAP = 96, 2
+"""Cells of each part of a long table that stand side by side, and those between two."""
 _MEASURED = 400
 """Rows by which columns are made as wide as they need; others may widen them later."""
 
@@ -54,6 +57,8 @@ class TablePage(FleetPage, Generic[Row]):
         super().__init__(model)
         self._grid: Grid[Row] = Grid(self.COLUMNS, self.ROLES, bar=6)
         self._first = self._shown = 0
+        self._height = self._room = 1
+        """Rows of a part of the table, of which several stand side by side, and its cells."""
 
     @property
     def ranking(self) -> Ranking[Row]:
@@ -61,11 +66,14 @@ class TablePage(FleetPage, Generic[Row]):
         raise NotImplementedError
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the headings and the rows in view."""
+        """Return the headings and the rows in view, a long list in several parts."""
         ranking = self.ranking
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
-        self.page_rows = max(1, height - 1)
+        self._height = max(1, height - 1)
+        across = max(1, cells // _PART_CELLS) if len(ranking.rows) > self._height else 1
+        self._room, self.page_rows = cells // across, across * self._height
+        room = self._room - (_PART_GAP if across > 1 else 0)
         window = ranking.window(self.page_rows)
         self._first, self._shown = window.start, len(window)
         rows = ranking.rows[window.start : window.stop]
@@ -73,15 +81,19 @@ class TablePage(FleetPage, Generic[Row]):
         drawn = self._grid.rows(
             measured,
             len(ranking.rows),
-            cells,
+            room,
             rows,
             lambda row: joined(self._grid.draw(row, theme)),
             sorted_by=ranking.sort_key,
         )
         index = ranking.cursor - window.start
-        drawn[index] = highlighted(drawn[index], theme, cells)
+        drawn[index] = highlighted(drawn[index], theme, room)
         titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
-        return [titles, *drawn]
+        parts = [
+            [titles, *drawn[start : start + self._height]]
+            for start in range(0, len(drawn), self._height)
+        ]
+        return [beside(line, self._room, theme.base) for line in zip_longest(*parts)]
 
     @property
     def position(self) -> str:
@@ -101,13 +113,14 @@ class TablePage(FleetPage, Generic[Row]):
         """Sort by a heading, or select a row; return whether it was selected before."""
         ranking = self.ranking
         if y == 0:
-            key = self._grid.column_at(x)
+            key = self._grid.column_at(x % self._room)
             if key is not None:
                 ranking.sort_by(key)
             return False
-        if not 0 < y <= self._shown:
+        row = x // self._room * self._height + y - 1
+        if not 0 < y <= self._height or row >= self._shown:
             return False
-        index = self._first + y - 1
+        index = self._first + row
         was_selected = ranking.cursor == index
         ranking.move_to(index)
         return was_selected

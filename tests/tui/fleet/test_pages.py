@@ -265,6 +265,25 @@ async def test_the_line_of_the_selected_host_says_each_state_once() -> None:
         assert on.text.count("2 hot") == 2  # of all GPUs, and of the host
 
 
+async def test_a_long_table_stands_in_two_parts_where_it_is_wide() -> None:
+    async with on_screen(fleet(some_hosts(40)), "2", size=(200, 30)) as on:
+        heading = next(y for y, line in enumerate(on.lines) if "HOST " in line)
+        first, second = on.lines[heading].index("HOST"), on.lines[heading].rindex("HOST")
+        names = [row.host.name for row in on.model.ranked_hosts().rows]
+        # Header, sums and footer are above and below the heading and its rows.
+        rows = len(on.lines) - heading - 2
+        assert [line[first:].split()[0] for line in on.lines[heading + 1 : -1]] == names[:rows]
+        assert on.lines[heading + 1][second:].split()[0] == names[rows]
+        await on.pilot.click(offset=(second + 1, heading + 3))
+        assert on.model.ranked_hosts().selected.host.name == names[rows + 2]
+        await on.pilot.click(offset=(second + 1, heading + rows))
+        assert on.model.ranked_hosts().selected.host.name == names[rows + 2]
+        await on.pilot.click(offset=(second + 1, heading))
+        assert on.model.ranked_hosts().sort_key == "host"
+    async with on_screen(fleet(some_hosts(9)), "2", size=(200, 30)) as on:
+        assert on.text.count("HOST ") == 1
+
+
 async def test_the_worst_host_comes_first() -> None:
     hosts = (host(0), host(1, "busy", "lost"), host(2, state="down"), host(3, "held-idle"))
     async with on_screen(fleet(hosts), "2") as on:
