@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from gpudash.analysis.history.tracks import Axis, Extent, Row, Track, Window
-from gpudash.model.device import Device, device_fields
+from gpudash.model.device import AnyDevice, Device, device_fields
 from gpudash.model.fields import Field
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host, Snapshot
@@ -54,10 +54,10 @@ def host_row(host: Host) -> Row:
     return host.cpu_percent, host.memory_used_bytes, host.swap_used_bytes, load
 
 
-def highest_possible(field: Field, devices: Iterable[Device]) -> float | None:
+def highest_possible(field: Field, devices: Iterable[AnyDevice]) -> float | None:
     """Return how high a metric of devices can be, None if no limit is known."""
     if isinstance(field.limit, str):
-        limits = [getattr(device, field.limit) for device in devices]
+        limits = [getattr(device, field.limit, None) for device in devices]
         known = [float(limit) for limit in limits if limit]
         if known:
             return max(known)

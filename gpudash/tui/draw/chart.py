@@ -59,16 +59,20 @@ def scaled(low: float, high: float, unit: Unit, count: int) -> Scale:
     return Scale(low, high, tuple((value, short(value, unit)) for value in values))
 
 
-def tight(values: Iterable[float], unit: Unit, count: int) -> Scale:
-    """Return the scale between round values that holds all `values` and wastes little."""
+def tight(values: Iterable[float], unit: Unit, count: int, most: float | None = None) -> Scale:
+    """Return the scale between round values that holds all `values` and wastes little.
+
+    Above `most`, if that is known, it goes only where a value does.
+    """
     known = list(values) or [0.0, 1.0]
     low, high = min(known), max(known)
     margin = (high - low) / 20 or abs(high) / 20 or 1.0
     step = _step((high - low + 2 * margin) / (_FINER * max(1, count)), unit)
     bottom = floor((low - margin) / step) * step
-    return scaled(
-        max(0.0, bottom) if low >= 0 else bottom, ceil((high + margin) / step) * step, unit, count
-    )
+    top = ceil((high + margin) / step) * step
+    if most is not None:
+        top = max(high, min(top, most))
+    return scaled(max(0.0, bottom) if low >= 0 else bottom, top, unit, count)
 
 
 def _step(least: float, unit: Unit) -> float:

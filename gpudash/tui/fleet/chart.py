@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
+from gpudash.analysis.history.metrics import highest_possible
 from gpudash.fleet.summary import gpu_index
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
@@ -69,8 +70,10 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
         for number, line in enumerate(lines)
     )
     known = [value for line in lines for value in line.values if value is not None]
+    devices = (device for row in model.rows for device in row.host.devices)
+    top = highest_possible(device_fields()[found.metric], devices)
     is_percent = unit is Unit.PERCENT
-    scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
+    scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS, top)
     age = (model.snapshot.taken_at - found.end).total_seconds()
     now = "now" if model.time.is_live and age <= 2 * found.step_seconds else local_time(found.end)
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)

@@ -164,6 +164,12 @@ def test_tight_scale_holds_all_values(values: list[float], unit: Unit) -> None:
     assert scale.high >= max(values)
 
 
+def test_tight_scale_goes_above_what_is_possible_only_where_a_value_does() -> None:
+    gib = 1 << 30
+    highs = [tight([0, used * gib], Unit.BYTE, 2, 80 * gib).high / gib for used in (6, 70, 90)]
+    assert highs == [7, 80, 90]
+
+
 def test_memory_is_named_in_powers_of_two() -> None:
     gib = 1 << 30
     named = [text for _value, text in scaled(0, 80 * gib, Unit.BYTE, 5).ticks]

@@ -21,7 +21,14 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import ProcessDetails
 from gpudash.tui.views.process.page import ProcessSheet, branches, graphs, page
-from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
 from tests.tui.past import sample, watched
 
 chart.load()
@@ -317,3 +324,18 @@ def test_scale_of_memory_holds_a_peak_of_one_second() -> None:
     lines = texts(graphs(seen, THEME, 80, 8, stacked=True))
     named = [line.split("┼")[0].strip() for line in lines if "┼" in line]
     assert named[0] == "64.0G"
+
+
+def test_scale_of_memory_ends_with_that_of_all_gpus() -> None:
+    shares = tuple(make_process_device(index=n, uuid=gpu_uuid(n)) for n in range(2))
+    process = make_process(devices=shares)
+    devices = tuple(
+        make_device(index=n, uuid=gpu_uuid(n), memory_total_bytes=40 * GIB) for n in range(2)
+    )
+    seen = details_of(
+        process,
+        snapshot=make_snapshot(devices=devices, processes=(process,)),
+        series=lambda _field, points: [float(72 * GIB)] * points,
+    )
+    lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
+    assert lines[1].split("┼")[0].strip() == "80.0G"

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from gpudash.analysis.inspection import Variable
 from gpudash.model.process import Process
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.model.units import Unit, short, size
+from gpudash.model.units import Unit, short, size, sum_known
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
@@ -171,12 +171,19 @@ def _graph(
     highest = max((value for value in values if value is not None), default=0.0)
     count = max(1, min(_MAX_TICKS, height // 3))
     if graph.is_memory:
-        scale = tight((0.0, highest), graph.unit, count)
+        scale = tight((0.0, highest), graph.unit, count, _memory_of_all(details))
     else:
         scale = scaled(0, _round_percent(highest), graph.unit, count)
     curves = (Curve("", tuple(values), theme.base),)
     chart = Chart(curves, scale, details.span, "now", graph.is_memory)
     return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
+
+
+def _memory_of_all(details: ProcessDetails) -> float | None:
+    """Return the memory of all its devices together, None where that of one is not known."""
+    totals = {str(device.uuid): device.memory_total_bytes for device in details.snapshot.devices}
+    known = [totals.get(str(used.uuid)) for used in details.row.process.devices]
+    return None if None in known else sum_known(known)
 
 
 def _graphs(details: ProcessDetails) -> list[_Graph]:
