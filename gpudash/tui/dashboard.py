@@ -24,6 +24,8 @@ PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
 
 _HOLD_SECONDS = 60.0
+_YOUNG_SECONDS = 60
+"""How long the history is too short to deserve several lines a curve."""
 
 
 class PeakHold:
@@ -141,6 +143,7 @@ class DashboardModel:
             self.hidden if any_chart(rows) else self.hidden | {"history"},
             findings=self._peak_findings.value,
             alone=self.focus if self.enlarged else "",
+            young=self.history.now - self.history.began < _YOUNG_SECONDS,
         )
 
     # The first and the last line

@@ -18,6 +18,8 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
+_CURVES_OF_ONE, _CURVES_OF_ALL = 4, 2
+"""Curves of a GPU alone; those of a host beside the ones of its GPUs."""
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
@@ -73,13 +75,14 @@ def compute_layout(
     *,
     findings: int = 0,
     alone: str = "",
+    young: bool = False,
 ) -> Layout:
     """Return the best use of a terminal for this number of devices and processes.
 
     The processes have a few lines before anything else, then all devices, the host, and the
     processes again; what is left over is for the charts. What is wrong has a line, several where
     there is room. The part that is to be `alone`, `devices` or `processes`, has all but a line or
-    two; empty for neither.
+    two; empty for neither. While the history is `young`, no curve has more than a line.
     """
     room = height - _FIXED_LINES
     if alone:
@@ -101,7 +104,17 @@ def compute_layout(
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
+    # What no curve has is left to the processes.
+    charts = _chart_lines(charts, devices, young=young)
     return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=finding_lines)
+
+
+def _chart_lines(room: int, devices: int, *, young: bool) -> int:
+    """Return the lines of the charts: a title, and equally many for each curve."""
+    curves = devices + _CURVES_OF_ALL if devices > 1 else _CURVES_OF_ONE
+    if room <= curves:
+        return room
+    return 1 + curves * (1 if young else (room - 1) // curves)
 
 
 def _finding_lines(left: int, findings: int) -> int:

@@ -64,7 +64,16 @@ def test_charts_leave_no_more_lines_than_the_next_few_processes_take() -> None:
     for height, processes in ((40, 3), (60, 8), (80, 8), (100, 20)):
         plan = compute_layout(120, height, 2, processes)
         left = height - 3 - plan.upper
-        assert processes <= left < processes + 4
+        # Less than a line for each curve more: of two GPUs, their mean and the host.
+        assert processes <= left < processes + 4 + 4
+        assert plan.charts % 4 == 1
+
+
+@pytest.mark.parametrize(("gpus", "curves"), [(1, 4), (2, 4), (8, 10)])
+def test_a_young_history_has_a_line_for_each_curve(gpus: int, curves: int) -> None:
+    old, young = (compute_layout(200, 60, gpus, 3, young=each) for each in (False, True))
+    assert young == old._replace(charts=1 + curves)
+    assert old.charts > 2 * curves
 
 
 def test_one_process_more_seldom_moves_the_charts() -> None:

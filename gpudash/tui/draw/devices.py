@@ -19,7 +19,7 @@ from gpudash.analysis.table import COMFORT_PRIORITY, Column, DeviceRow
 from gpudash.model.snapshot import Finding, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
-from gpudash.model.units import ABSENT, duration
+from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.findings import worst
@@ -245,9 +245,11 @@ class DeviceTable:
         """Return the headings; that of the curves is the time that they show."""
         for fitted_column in self._grid.fitted:
             if fitted_column.column.key == _UTILIZATION_TREND.key:
-                span = duration(self._trends.span(fitted_column.width))
-                whole = f"last {span}"
-                name = whole if len(whole) <= fitted_column.width else span
+                cells = fitted_column.width
+                time = self._trends.filled(cells)
+                past = time.partition(" ")[0]
+                names = f"last {time}", f"last {past}", past
+                name = next((each for each in names if len(each) <= cells), names[-1])
                 return self._grid.heading(theme, names={_UTILIZATION_TREND.key: name})
         return self._grid.heading(theme)
 

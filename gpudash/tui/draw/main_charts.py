@@ -1,7 +1,7 @@
 """The past of all GPUs beside each other, on one time axis.
 
-It fills from the left, a column a second, until it is full; then a column stands for twice as long.
-So it shows all there is, young or old, and what is past stands still: a tick costs a cell a curve.
+Now is at its right end. It grows to the left, a column every two seconds, until it is full; then a
+column stands for twice as long, so that it shows all there is, young or old.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from gpudash.tui.theme import Glyphs, Theme
 
 MAX_SECONDS = 1800
 """The longest time that is shown; after that the oldest column goes when one is added."""
+_MIN_SECONDS = 2
+"""What a column stands for at least: each half of a braille character has a second."""
 _MAX_KEPT = 1024
 
 Values = list[float | None]
@@ -55,8 +57,8 @@ class Trends:
         self._began = self._history.began
 
     def column_seconds(self, cells: int) -> int:
-        """Return what a column stands for: a second, doubled until `cells` hold everything."""
-        seconds = 1
+        """Return what a column stands for, doubled until `cells` hold everything."""
+        seconds = _MIN_SECONDS
         while (
             2 * seconds * cells <= MAX_SECONDS
             and self._until // seconds - self._began // seconds >= cells
@@ -64,16 +66,18 @@ class Trends:
             seconds *= 2
         return seconds
 
-    def span(self, cells: int) -> float:
-        """Return the seconds between the first column and the instant that is shown."""
-        first, _column, seconds = self._columns(cells)
-        return max(1.0, self._until - max(self._began, float(first * seconds)))
+    def filled(self, cells: int) -> str:
+        """Return the time from the first value to the instant that is shown, and of how much."""
+        first, column, seconds = self._columns(cells)
+        span = duration(max(1.0, self._until - max(self._began, float(first * seconds))))
+        is_full = column - first + 1 >= cells
+        return span if is_full else f"{span} of {duration(seconds * cells)}"
 
     def values(self, keys: Sequence[Key], field: str, cells: int, glyphs: Glyphs) -> Values:
         """Return the mean of the keys' known values at each point of `cells` columns."""
         first, column, seconds = self._columns(cells)
         points = self._points(keys, field, range(first, column + 1), seconds, glyphs)
-        return points + [None] * (cells * points_of(1, glyphs) - len(points))
+        return [None] * (cells * points_of(1, glyphs) - len(points)) + points
 
     def lines(
         self,
@@ -100,8 +104,8 @@ class Trends:
             old[first - done.first :] + text[:-1] for old, text in zip(done.texts, new, strict=True)
         ]
         self._finished[name] = _Finished(seconds, first, column, texts)
-        rest = " " * (cells - (column - first) - 1)
-        return [old + text[-1] + rest for old, text in zip(texts, new, strict=True)]
+        before = " " * (cells - (column - first) - 1)
+        return [before + old + text[-1] for old, text in zip(texts, new, strict=True)]
 
     def _columns(self, cells: int) -> tuple[int, int, int]:
         """Return the numbers of the first and of the last column, and what each stands for."""
@@ -132,9 +136,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 _MARGIN, _GAP = 1, 3
 _WIDE, _MIN_BLOCK = 160, 24
-"""Cells from which two metrics stand side by side, and those that a curve needs with its label."""
-_EXTRA = 4
-"""Lines below those of the GPUs for the mean of all, and for the host."""
+"""Cells from which metrics stand side by side, and those that a curve needs with its label."""
 _FIRST = ("gpu_utilization_percent", "memory_used_bytes", "power_usage_mw", "temperature_celsius")
 _VALUE = 7
 
@@ -158,7 +160,7 @@ class _Block(NamedTuple):
     unit: Unit
     bands: list[_Band]
     extras: list[_Band]
-    """What is drawn below where room is left."""
+    """What is drawn below where room is left: the mean of all, and the host."""
 
 
 def any_chart(rows: Iterable[DeviceRow]) -> bool:
@@ -219,7 +221,7 @@ def _blocks(
     host: Host, gpus: Sequence[Device], fields: Sequence[Field], cells: int, height: int
 ) -> list[_Block]:
     if len(gpus) == 1:
-        return [_of_one(gpus[0], fields, height)]
+        return _of_one(gpus[0], fields, height, 2 if cells >= _WIDE else 1)
     if cells >= _WIDE and len(gpus) <= height:
         return [_of_all(host, gpus, field) for field in fields[:2]]
     block = _of_all(host, gpus, fields[0])
@@ -236,10 +238,15 @@ def _blocks(
     ]
 
 
-def _of_one(gpu: Device, fields: Sequence[Field], height: int) -> _Block:
+def _of_one(gpu: Device, fields: Sequence[Field], height: int, across: int) -> list[_Block]:
+    """Return the curves of some metrics in so many columns."""
     shown = [field for field in fields if field.name in _FIRST or field is fields[0]]
-    bands = [_band(field.label, [gpu], field) for field in shown[: max(1, height // 2)]]
-    return _Block(f"GPU {gpu.index}", Unit.NONE, bands, [])
+    size = min(height, -(-len(shown) // across))
+    bands = [_band(field.label, [gpu], field) for field in shown[: size * across]]
+    return [
+        _Block("" if start else f"GPU {gpu.index}", Unit.NONE, bands[start : start + size], [])
+        for start in range(0, len(bands), size)
+    ]
 
 
 def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
@@ -258,11 +265,16 @@ def _band(label: str, gpus: Sequence[Device], field: Field) -> _Band:
     value = _mean(getattr(gpu, field.name) for gpu in gpus)
     keys = tuple(gpu.key for gpu in gpus)
     top = highest_possible(field, gpus)
-    return _Band(label, keys, field.name, short(value, field.unit), field.unit, top)
+    return _Band(label, keys, field.name, _whole(value, field.unit), field.unit, top)
 
 
 def _host_band(label: str, field: str, host: Host, unit: Unit, top: float | None) -> _Band:
-    return _Band(label, (None,), field, short(getattr(host, field), unit), unit, top)
+    return _Band(label, (None,), field, _whole(getattr(host, field), unit), unit, top)
+
+
+def _whole(value: float | None, unit: Unit) -> str:
+    """Return a value without the decimals that a mean has and those beside it have not."""
+    return short(None if value is None else round(value), unit)
 
 
 def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block:
@@ -286,14 +298,13 @@ def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block
 def _heading(
     blocks: Sequence[_Block], room: int, trends: Trends, theme: Theme, size: tuple[int, int]
 ) -> Line:
-    """Return the titles, and once at the right the time that all curves show."""
+    """Return the titles, and once at the right the time that all curves show, of how much."""
     cells, curve = size
     left: Line = [Segment(" " * _MARGIN, theme.base)]
     for block in blocks:
         title = [Segment(block.title, theme.heading)]
         left += [*fitted(title, room, theme.base), Segment(" " * _GAP, theme.base)]
-    span, seconds = trends.span(curve), trends.column_seconds(curve)
-    text = f" last {duration(span)}, {duration(seconds)} a column "
+    text = f" last {trends.filled(curve)}, {duration(trends.column_seconds(curve))} a column "
     return spread(left, [Segment(text, theme.faint)], cells, theme.base)
 
 
@@ -317,13 +328,7 @@ def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, in
 
 
 def _heights(block: _Block, height: int) -> list[tuple[_Band, int]]:
-    """Return the lines of each curve: most for the GPUs, a few for what is below them."""
-    count = len(block.bands)
-    each = max(1, (height - _EXTRA) // count) if block.extras else height // count
-    rest = height - each * count
-    if not block.extras or rest < 1:
-        each, rest = divmod(height, count)
-        return [(band, each + (number < rest)) for number, band in enumerate(block.bands)]
-    last = rest // 3 if rest >= _EXTRA else 0
-    extras = list(zip(block.extras, (rest - last, last), strict=False))
-    return [(band, each) for band in block.bands] + [each for each in extras if each[1]]
+    """Return the lines of each curve: as many for one as for another."""
+    shown = [*block.bands, *block.extras][: max(len(block.bands), height)]
+    each, rest = divmod(height, len(shown))
+    return [(band, each + (number < rest)) for number, band in enumerate(shown)]

@@ -63,12 +63,22 @@ def test_heading_names_metric_scale_and_once_the_time_that_is_shown() -> None:
         "to",
         "100%",
         "last",
-        "59s,",
-        "1s",
+        "59s",
+        "of",
+        "3m32s,",
+        "2s",
         "a",
         "column",
     ]
     assert sum("last " in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "filled"), [(0, "1s of 40s"), (9, "9s of 40s"), (39, "39s"), (40, "40s of 1m20s")]
+)
+def test_time_of_a_curve_is_what_it_shows_of_what_it_can(seconds: int, filled: str) -> None:
+    trends = trends_of(watched(sample(second, [7]) for second in range(seconds + 1)))
+    assert trends.filled(20) == filled
 
 
 def test_number_of_a_gpu_is_its_last_sample_and_that_of_all_their_mean() -> None:
@@ -76,6 +86,18 @@ def test_number_of_a_gpu_is_its_last_sample_and_that_of_all_their_mean() -> None
     lines = drawn(80, 12, samples[-1].devices, trends_of(watched(samples)))
     numbers = {line.split()[0]: line.split()[-1] for line in lines[1:] if line[:5].strip()}
     assert numbers == {"0": "50%", "1": "40%", "mean": "45%", "CPU": "12%"}
+
+
+def test_numbers_beside_each_other_have_as_many_decimals() -> None:
+    devices = sample(0, [76, 77]).devices
+    lines = charts(make_host(cpu_percent=9.5), devices, TRENDS, THEME, (80, 5), "")
+    numbers = ["".join(part.text for part in line).split()[-1] for line in lines[1:]]
+    assert numbers == ["76%", "77%", "76%", "10%"]
+
+
+def test_every_curve_has_as_many_lines() -> None:
+    lines = drawn(80, 13)
+    assert [line.split()[0] for line in lines[1::3]] == ["0", "1", "mean", "CPU"]
 
 
 def test_one_curve_needs_no_mean() -> None:
@@ -121,6 +143,14 @@ def test_a_gpu_alone_shows_several_metrics() -> None:
     assert all(word in text for word in ("GPU utilization", "Memory used", "Power", "Temperature"))
 
 
+def test_wide_ones_of_a_gpu_alone_stand_in_two_columns() -> None:
+    lines = drawn(200, 13, DEVICES[:1])
+    assert "GPU utilization" in lines[1]
+    assert "Power" in lines[1]
+    assert "Memory used" in lines[7]
+    assert "Temperature" in lines[7]
+
+
 def test_any_metric_can_be_charted_also_one_without_a_limit() -> None:
     devices = tuple(replace(each, pcie_rx_bytes_per_second=3 << 20) for each in DEVICES)
     history = watched(sample(second, [], devices=devices) for second in range(20))
@@ -158,21 +188,19 @@ def test_any_size_is_kept(cells: int, height: int, gpus: int) -> None:
         assert all(cells_of(line) <= cells for line in lines)
 
 
-def test_a_curve_fills_from_the_left_and_what_is_past_stands_still() -> None:
-    history = watched(sample(second, [second]) for second in range(5))
+def test_a_curve_ends_now_at_its_right_and_moves_left_as_a_whole() -> None:
+    history = watched(sample(second, [20 * second]) for second in range(6))
     trends = trends_of(history)
-    assert values(trends, 10) == [0, 1, 2, 3, 4, *[None] * 5]
-    before = trends.lines([GPU], FIELD, 100, (10, 1), UNICODE)[0]
-    history.push(*received(sample(5, [90])))
+    assert values(trends, 10) == [*[None] * 7, 10, 50, 90]
+    before = trends.lines([GPU], FIELD, 100, (10, 2), UNICODE)
+    history.push(*received(sample(6, [90])))
     trends.show(None)
-    after = trends.lines([GPU], FIELD, 100, (10, 1), UNICODE)[0]
-    assert (after[:4], len(after)) == (before[:4], 10)
-    assert after[5] != " " == before[5]
+    after = trends.lines([GPU], FIELD, 100, (10, 2), UNICODE)
+    assert [line[:-1] for line in after] == [line[1:] for line in before]
+    assert after[0][-1] != " "
 
 
-@pytest.mark.parametrize(
-    ("seconds", "column"), [(0, 1), (19, 1), (20, 2), (39, 2), (40, 4), (79, 4), (80, 8)]
-)
+@pytest.mark.parametrize(("seconds", "column"), [(0, 2), (39, 2), (40, 4), (79, 4), (80, 8)])
 def test_a_full_curve_halves_its_pace(seconds: int, column: int) -> None:
     trends = trends_of(watched(sample(second, [7]) for second in range(seconds + 1)))
     assert trends.column_seconds(20) == column
@@ -200,22 +228,22 @@ def test_a_moment_of_the_past_is_drawn_as_it_was_then() -> None:
     then = values(trends_of(history), 20)
     for second in range(5, 30):
         history.push(*received(sample(second, [second])))
-    assert values(trends_of(history), 20)[:3] == [0.5, 2.5, 4.5]
-    assert values(trends_of(history, START + 4), 20) == then == [0, 1, 2, 3, 4, *[None] * 15]
+    assert values(trends_of(history), 20)[-15:-12] == [0.5, 2.5, 4.5]
+    assert values(trends_of(history, START + 4), 20) == then == [*[None] * 17, 0.5, 2.5, 4]
 
 
 def test_mean_leaves_out_what_is_unknown() -> None:
     trends = trends_of(watched(sample(second, [10, 30, None]) for second in range(3)))
     keys = tuple(map(gpu_uuid, range(3)))
-    assert values(trends, 4, *keys) == [20, 20, 20, None]
+    assert values(trends, 4, *keys) == [None, None, 20, 20]
     assert values(trends, 4, keys[2]) == [None] * 4
 
 
 def test_an_outage_is_a_gap() -> None:
     samples = [sample(0, [50]), sample(1, [50]), sample(12, [50])]
     line = trends_of(watched(samples)).lines([GPU], FIELD, 100, (20, 1), UNICODE)[0]
-    assert line[0] != " " != line[12]
-    assert line[6:12] == " " * 6
+    assert line[-7] != " " != line[-1]
+    assert line[-4:-1] == " " * 3
 
 
 def test_columns_that_are_finished_one_by_one_are_those_of_a_look_at_all() -> None:
@@ -238,5 +266,5 @@ def test_another_history_has_another_past() -> None:
     history.clear()
     history.push(*received(sample(12, [80])))
     trends.show(None)
-    assert values(trends, 5) == [80, None, None, None, None]
-    assert trends.lines([GPU], FIELD, 100, (5, 1), UNICODE)[0][1:] == " " * 4
+    assert values(trends, 5) == [None, None, None, None, 80]
+    assert trends.lines([GPU], FIELD, 100, (5, 1), UNICODE)[0][:-1] == " " * 4

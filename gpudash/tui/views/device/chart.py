@@ -186,7 +186,7 @@ def title(
     head = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
     right = [Segment(f" {time} ", theme.dim)]
     parts = [
-        [Segment(f"{name} ", theme.dim), Segment(short(value, field.unit), theme.base)]
+        [Segment(f"{name} ", theme.dim), Segment(short(round(value), field.unit), theme.base)]
         for name, value in zip(("min", "mean", "max"), numbers or (), strict=False)
     ]
     room = cells - cells_of(head) - cells_of(right)
