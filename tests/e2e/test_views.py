@@ -38,7 +38,7 @@ def test_views_are_worked_by_keys() -> None:
         terminal.send(*"power usage")
         terminal.wait_for("power usage")
         terminal.send("enter")
-        terminal.wait_for(re.compile(r"Power usage +[\d.]+ W +min \d+W"))
+        terminal.wait_for(re.compile(r"Power usage +\d+W +min \d+W"))
         terminal.send("a")
         terminal.wait_for(re.compile(r"(?m)^ GPU +0 \d+W +1 \d+W .*7 \d+W"))
         terminal.send("q")
@@ -64,7 +64,7 @@ def test_views_are_worked_by_mouse() -> None:
         terminal.click_on(" 6 ")
         terminal.wait_for("[6]")
         terminal.click_on("SM clock")
-        terminal.wait_for(re.compile(r"SM clock +\d+ MHz +min"))
+        terminal.wait_for(re.compile(r"SM clock +\d+MHz +min"))
         below = terminal.lines[-2]
         terminal.wheel(10, 30, 3)
         terminal.wait_for(lambda text: text.split("\n")[-2] != below)

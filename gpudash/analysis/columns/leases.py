@@ -73,7 +73,7 @@ LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
     ),
     Column(
         key="user",
-        header="OWNER",
+        header="USER",
         text=lambda row: row.lease.username or ABSENT,
         sort_key=lambda row: row.lease.username or "",
         width=20,
@@ -88,7 +88,7 @@ LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
     ),
     Column(
         key="age",
-        header="SINCE",
+        header="TIME",
         text=lambda row: duration(row.age_seconds),
         sort_key=lambda row: number(row.age_seconds),
         width=7,

@@ -37,7 +37,8 @@ def test_they_read_like_a_sentence() -> None:
         "compute_mode": "-",
         "pcie": "-",
         "nvlink": "-",
-        "codec": "-",
+        "encoder": "-",
+        "decoder": "-",
         "ecc": "-",
         "status": "busy",
     }
@@ -89,11 +90,11 @@ def test_encoder_and_memory_errors_appear_only_when_there_are_any() -> None:
     quiet = make_device(encoder_utilization_percent=0, ecc_corrected_volatile_count=0)
     busy = make_device(encoder_utilization_percent=40, decoder_utilization_percent=0)
     failing = make_device(ecc_corrected_volatile_count=3, ecc_uncorrected_volatile_count=1)
-    assert {"codec", "ecc"}.isdisjoint(shown(quiet, make_device(index=1)))
-    assert "codec" in shown(quiet, busy)
+    assert {"encoder", "decoder", "ecc"}.isdisjoint(shown(quiet, make_device(index=1)))
+    assert {"encoder", "decoder"} & shown(quiet, busy) == {"encoder"}
     assert "ecc" in shown(quiet, failing)
-    assert (texts(quiet)["codec"], texts(quiet)["ecc"]) == ("0%/-", "0")
-    assert (texts(busy)["codec"], texts(failing)["ecc"]) == ("40%/0%", "3+1")
+    assert (texts(quiet)["encoder"], texts(quiet)["ecc"]) == ("0%", "0")
+    assert (texts(busy)["encoder"], texts(failing)["ecc"]) == ("40%", "3+1")
 
 
 @pytest.mark.parametrize(("processes", "word"), [(1, "held idle"), (0, "in use")])
