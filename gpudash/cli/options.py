@@ -168,11 +168,15 @@ def judgement(levels: Iterable[FindingLevel], fail_on: FindingLevel | None) -> i
 
 def has_color() -> bool:
     """Whether printed output may have colours."""
-    return terminal.is_terminal() and "NO_COLOR" not in os.environ
+    return terminal.is_terminal() and terminal.allows_color(os.environ)
 
 
 def is_ascii(options: argparse.Namespace) -> bool:
-    """Whether only ASCII is to be printed: by --ascii, or because the locale is not UTF-8."""
+    """Whether only ASCII is to be printed: by --ascii, or where there may be no Unicode.
+
+    That is where the locale is not UTF-8, or the terminal is plain.
+    """
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     locale = next((name for name in names if name), "").lower()
-    return options.ascii or not ("utf-8" in locale or "utf8" in locale)
+    is_utf8 = "utf-8" in locale or "utf8" in locale
+    return options.ascii or not is_utf8 or terminal.is_plain(os.environ)

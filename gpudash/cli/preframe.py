@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudash.cli.signals import exit_on_signals
 from gpudash.model.errors import UsageError
-from gpudash.system.terminal import color_bits
+from gpudash.system.terminal import allows_color, color_bits
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import SnapshotFeed
@@ -95,7 +95,7 @@ def skeleton(
     cells: int, environ: Mapping[str, str], *, ascii: bool, what: str = "reading GPUs"
 ) -> str:
     """Return the background, a header line `cells` wide and what is being done."""
-    word, bar = _WITHOUT_COLORS if "NO_COLOR" in environ else _STYLES[color_bits(environ)]
+    word, bar = _STYLES[color_bits(environ)] if allows_color(environ) else _WITHOUT_COLORS
     name = " gpudash"[:cells].ljust(cells)
     patience = f" {what}{'...' if ascii else '…'}"[:cells]
     return f"\x1b[{word}m\x1b[2J\x1b[H\x1b[{bar}m{name}\x1b[{word}m\x1b[3;1H{patience}\x1b[0m"

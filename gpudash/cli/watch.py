@@ -24,6 +24,7 @@ from gpudash.cli.preframe import (
 )
 from gpudash.model.errors import UsageError
 from gpudash.system.imports import import_msgspec
+from gpudash.system.terminal import allows_color
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -116,7 +117,7 @@ def show_page(
 
     `first_frame` shows a picture before there is an app, which leaves it until it has its own.
     """
-    no_color = "NO_COLOR" in os.environ
+    no_color = not allows_color(os.environ)
     with quiet_terminal() as attributes:
         size = os.get_terminal_size(1)
         in_ascii = bool(for_this_run.get("ascii"))

@@ -16,6 +16,7 @@ from gpudash.model.device import Device
 from gpudash.model.text import clean
 from gpudash.model.units import counted
 from gpudash.system.processes import FIRST_PID_NAMESPACE
+from gpudash.system.terminal import is_plain
 
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
@@ -141,6 +142,8 @@ def _around(environ: Mapping[str, str]) -> str:
 def _colors(environ: Mapping[str, str], colors: str) -> Check:
     if "NO_COLOR" in environ:
         return passed("colours", "none: NO_COLOR is set")
+    if is_plain(environ):
+        return passed("colours", f"none: {clean(environ['TERM'])} has none")
     if colors == "16":
         advice = "export TERM=xterm-256color, or COLORTERM=truecolor, if the terminal can"
         return warned("colours", "16: themes are reduced to them", advice)
@@ -150,6 +153,8 @@ def _colors(environ: Mapping[str, str], colors: str) -> Check:
 def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
     if environ.get("TERM") == "linux":
         return passed("characters", "ASCII: the console's font has no blocks and braille")
+    if is_plain(environ):
+        return passed("characters", f"ASCII: {clean(environ['TERM'])} has no others")
     if not utf8:
         advice = "export LC_ALL=C.UTF-8"
         return warned("characters", "ASCII: the locale is not UTF-8", advice)

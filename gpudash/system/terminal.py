@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import stat
 import termios
@@ -16,6 +17,8 @@ from gpudash.model.text import cut
 _PROGRESS_FD = 2
 _ERASE = "\r\x1b[K"
 _DEFAULT_COLUMNS = 80
+_PLAIN = re.compile(r"vt\d.*|.+-m(ono)?")
+"""TERM of the VT100 and what followed it, and as terminfo names the monochrome: `xterm-mono`."""
 
 _FD = 1
 _captured: list[bytes] | None = None
@@ -152,6 +155,16 @@ def width(default: int = _DEFAULT_COLUMNS) -> int:
         return os.get_terminal_size(_FD).columns or default
     except OSError:
         return default
+
+
+def is_plain(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal has neither colours nor Unicode."""
+    return _PLAIN.fullmatch(environ.get("TERM", "")) is not None
+
+
+def allows_color(environ: Mapping[str, str]) -> bool:
+    """Whether a terminal may be sent colours."""
+    return "NO_COLOR" not in environ and not is_plain(environ)
 
 
 def color_bits(environ: Mapping[str, str]) -> int:

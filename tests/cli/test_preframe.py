@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from gpudash.cli.preframe import skeleton
+from gpudash.system.terminal import allows_color
 from gpudash.tui.cells import color_system
 from gpudash.tui.theme import load_theme
 
@@ -22,11 +23,12 @@ from gpudash.tui.theme import load_theme
         {"TERM": "linux"},
         {"TERM": "xterm", "COLORTERM": "yes"},
         {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""},
+        {"TERM": "vt220"},
     ],
 )
 def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
     system = color_system(environ)
-    theme = load_theme("dark", no_color="NO_COLOR" in environ, color_system=system)
+    theme = load_theme("dark", no_color=not allows_color(environ), color_system=system)
     word, bar = (
         "\x1b[0;"
         + style.render("x", color_system=system)[2:].partition("x")[0].replace(";49m", "m")

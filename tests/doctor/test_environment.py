@@ -140,3 +140,10 @@ def test_a_console_draws_ascii_by_choice() -> None:
         )
     )
     assert {check.verdict for check in found.values()} == {"PASS"}
+
+
+def test_a_plain_terminal_is_asked_for_nothing() -> None:
+    found = by_topic(
+        environment.terminal_checks({"TERM": "vt220"}, (80, 24), colors="16", utf8=False)
+    )
+    assert {check.verdict for check in found.values()} == {"PASS"}
