@@ -126,7 +126,10 @@ class Trends:
         points = (
             rows[0] if len(rows) == 1 else [_mean(values) for values in zip(*rows, strict=True)]
         )
-        return points + [None] * (len(columns) * each - count)
+        # Half a column at either end would differ from the next as the curve moves by whole ones.
+        early = max(0, int(self._began // width) - columns.start * each)
+        late = len(columns) * each - count
+        return points[early : early + 1] * early + points[early:] + points[-1:] * late
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -239,6 +239,17 @@ def test_mean_leaves_out_what_is_unknown() -> None:
     assert values(trends, 4, keys[2]) == [None] * 4
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_steady_curve_is_the_same_from_end_to_end(first: int) -> None:
+    history = watched([])
+    trends = Trends(history)
+    for second in range(first, first + 9):
+        history.push(*received(sample(second, [50])))
+        trends.show(None)
+        curve = trends.lines([GPU], FIELD, 100, (10, 1), UNICODE)[0]
+        assert set(curve.lstrip()) == {"\u28e4"}
+
+
 def test_an_outage_is_a_gap() -> None:
     samples = [sample(0, [50]), sample(1, [50]), sample(12, [50])]
     line = trends_of(watched(samples)).lines([GPU], FIELD, 100, (20, 1), UNICODE)[0]
