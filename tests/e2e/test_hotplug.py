@@ -244,8 +244,8 @@ def select(terminal: Terminal, holder: Holder) -> None:
 def chosen(terminal: Terminal) -> str:
     """Return the PID in the title of the view that Enter opens."""
     terminal.send("enter")
-    text = terminal.wait_for("GPU MEMORY")
+    text = terminal.wait_for("rss ")
     terminal.send("escape")
-    terminal.wait_for(lambda text: "GPU MEMORY" not in text)
+    terminal.wait_for(lambda text: "rss " not in text)
     found = re.search(r"(?m)^\W*(\d+) +sleep of ", text)
     return found[1] if found else text

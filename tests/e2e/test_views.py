@@ -101,7 +101,7 @@ def test_a_real_process_is_shown_with_its_family_and_environment_and_stays_when_
         terminal.wait_for(str(job.pid))
         # Before keys are listened to.
         terminal.send("enter")
-        terminal.wait_for("GPU MEMORY")
+        terminal.wait_for("rss ")
         terminal.send("t")
         terminal.wait_for("sleep 601")
         terminal.click_on(" env")
