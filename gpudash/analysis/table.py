@@ -106,7 +106,6 @@ def fit(
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
     fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
-    order = [each.column.key for each in fitted]
     omitted: list[FittedColumn[Row]] = []
     is_roomy = True
     while line_cells(fitted) > room:
@@ -123,7 +122,7 @@ def fit(
     if is_roomy and not any(each.column.grows for each in fitted):
         for each in reversed(omitted):
             fitted += [each] if line_cells([*fitted, each]) <= room else []
-    fitted.sort(key=lambda each: order.index(each.column.key))
+    fitted.sort(key=lambda each: kept.index(each.column))
     return _grown(fitted, max(room - line_cells(fitted), 0))
 
 

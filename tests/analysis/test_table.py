@@ -68,8 +68,10 @@ def test_a_column_has_its_least_cells_whatever_it_holds() -> None:
 
 
 def test_a_narrow_column_stays_where_a_wider_one_that_matters_more_has_no_room() -> None:
-    columns = (column("a"), column("b", 20, priority=4), column("c", 3, priority=5))
-    assert [place.column.key for place in fit(columns, ["x" * 30], 20)] == ["a", "c"]
+    narrow = column("a", 3, priority=5)
+    columns = (column("a"), column("b", 20, priority=4), column("d", 3), narrow)
+    places = fit(columns, ["x" * 30], 22)
+    assert [place.column for place in places] == [columns[0], columns[2], narrow]
 
 
 def test_column_without_content_is_left_out_unless_it_always_stands() -> None:
