@@ -159,6 +159,7 @@ class ChooseScreen(Dialog["str | None"]):
         self._marking = marks_only
         self._cells = _WIDTH
         self._why_none = "no matches"
+        self._hint = hint
         self._edit = Edit(placeholder=hint, limit=80, without="" if toggled is None else " ")
         self._list = _List(markup=False)
         self._list.can_focus = False
@@ -181,6 +182,8 @@ class ChooseScreen(Dialog["str | None"]):
     def fit(self, cells: int, lines: int) -> None:
         """Draw the entries for another width."""
         self._cells = min(_WIDTH, cells)
+        mark = self.palette.glyphs.ellipsis
+        self._edit.placeholder = cut(self._hint, max(0, self._cells - 6), mark=mark)
         self._box.styles.width = self._cells + self.edges
         self._box.styles.height = min(_HEIGHT, len(self._all) + 1, lines) + self.edges
         self._fill(self._list.highlighted or 0)

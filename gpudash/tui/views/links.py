@@ -28,13 +28,13 @@ from gpudash.analysis.links import (
 )
 from gpudash.analysis.table import Column, fit, line_cells
 from gpudash.model.snapshot import Topology
-from gpudash.model.text import StyledLine, wrap
+from gpudash.model.text import StyledLine, fold, width, wrap
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.bars import sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, joined
+from gpudash.tui.draw.line import Line, fit_parts, joined
 from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import LINKS_KEYS, Key
 from gpudash.tui.theme import Theme
@@ -174,6 +174,14 @@ def styled(line: StyledLine, theme: Theme) -> Line:
     return joined(Segment(gap + text, _STYLES[role](theme)) for gap, (text, role) in texts)
 
 
+def folded(line: StyledLine, cells: int) -> list[StyledLine]:
+    """Return a line of the legend as lines of up to `cells`, what it means below itself."""
+    (name, role), (meaning, dim) = line
+    first, *others = fold(meaning, cells - width(name))
+    rest: list[StyledLine] = [[(" " * width(name), role), (each, dim)] for each in others]
+    return [[(name, role), (first, dim)], *rest]
+
+
 _TABS = ("Links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
 _MIN_BESIDE = 18
 """Cells of two rates with the margins around them."""
@@ -220,6 +228,7 @@ class LinksView(View):
         traffic = self._traffic.lines(rows, theme, cells - MARGIN - grid.width - 1)
         table = beside([lowest, *self._cells(grid, columns, len(rows))], traffic, theme)
         legend = legend_lines(matrix, with_marks=not grid.in_words)
+        legend = [part for line in legend for part in folded(line, cells - 2 * MARGIN)]
         below = [[], *(styled(line, theme) for line in legend), *self._notes(rows, cells)]
         lines = [*above, *higher, *table, *below]
         return self._pinned(lines, [*higher, table[0]], len(above), height)
@@ -278,16 +287,19 @@ class LinksView(View):
     def _tabs(self, topology: Topology, columns: slice, cells: int) -> Line:
         """Return the names, from the first that leaves room for the chosen one on."""
         theme = self.dashboard.value_theme
-        fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= cells)
+        more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
+        room = cells - len(more.text)
+        fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= room)
         self._first_tab = next(fitting, self._tab)
-        line = [Segment(("<" if self._first_tab else "").ljust(MARGIN), theme.dim)]
+        parts: list[Line] = []
         for number, title in enumerate(_TABS[self._first_tab :], self._first_tab):
             style = theme.button_focused if number == self._tab else theme.dim
-            line += [Segment(f" {title} ", style), Segment(" ", theme.base)]
+            parts.append([Segment(f" {title} ", style), Segment(" ", theme.base)])
         shown = topology.indices[columns]
         if len(shown) < len(topology.indices):
-            line.append(Segment(f" GPU {shown[0]}-{shown[-1]}", theme.heading))
-        return line
+            parts.append([Segment(f" GPU {shown[0]}-{shown[-1]}", theme.heading)])
+        before = Segment(("<" if self._first_tab else "").ljust(MARGIN), theme.dim)
+        return [before, *fit_parts(parts, cells - MARGIN, more)]
 
     @staticmethod
     def _end_of(tab: int, first: int) -> int:

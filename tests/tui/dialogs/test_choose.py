@@ -7,6 +7,7 @@ from textual.widgets import OptionList
 
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen, ranked
 from gpudash.tui.theme import load_theme, textual_theme
+from tests.tui.stage import busy_snapshot, on_screen
 
 ENTRIES = (
     Choice("sort", "Sort: choose the column", "s"),
@@ -83,3 +84,12 @@ async def test_the_cursor_is_in_reverse_video_where_there_are_few_colours(no_col
         for line, is_reverse in ((0, False), (1, True)):
             styles = [segment.style for segment in entries.render_line(line)]
             assert {bool(style and style.reverse) for style in styles} == {is_reverse}
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 12)])
+async def test_what_may_be_typed_is_cut_with_a_mark(size: tuple[int, int]) -> None:
+    async with on_screen(busy_snapshot(), "at", size=size) as on:
+        (hint,) = (line for line in on.lines if "type a time" in line)
+        assert hint.rstrip(" │").endswith("…")
+        await on.resize(120, 40)
+        assert "+1h from the start " in on.text

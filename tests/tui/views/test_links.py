@@ -70,6 +70,12 @@ async def test_legend_explains_only_what_occurs() -> None:
         assert "NVLinks, direct" not in text
 
 
+async def test_legend_is_told_in_full_on_few_cells() -> None:
+    async with on_screen(linked(2), "m", size=(24, 24)) as on:
+        text = " ".join(on.text.split())
+        assert "PIX one PCIe switch at most" in text
+
+
 async def test_tab_goes_through_all_matrices_and_round() -> None:
     async with on_screen(linked(), "m") as on:
         cells = []
@@ -104,6 +110,8 @@ async def test_the_name_of_the_matrix_shown_is_in_view_on_few_cells() -> None:
         for name in names:
             tabs = on.lines[1]
             assert f" {name} " in f"{tabs} "
+            assert {*re.split(" {2,}", tabs.strip(" <…"))} <= {*names}
+            assert tabs.rstrip().endswith("…") is (names[-1] not in tabs)
             await on.press("tab")
         await on.press("shift+tab", "shift+tab")
         before = on.lines[3:]

@@ -184,6 +184,9 @@ async def test_memory_that_no_process_owns_is_reported() -> None:
         await on.give(make_snapshot(devices=gpus, processes=THREE))
         text = on.text
         assert "3.0 GiB of GPU memory is held by no listed process" in text
+        await on.resize(30, 12)
+        text = " ".join(on.text.split())
+        assert "3.0 GiB of GPU memory is held by no listed process" in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
