@@ -115,6 +115,7 @@ def fit(
             is_roomy = False
             fitted = [_narrow(each) for each in fitted]
         elif last.column.priority == 0:
+            fitted = _squeezed(fitted, line_cells(fitted) - room)
             break
         else:
             fitted.remove(last)
@@ -135,6 +136,19 @@ def _narrow(fitted: FittedColumn[Row]) -> FittedColumn[Row]:
     """Return a column without its bar, a growing one at its minimum."""
     column = fitted.column
     return FittedColumn(column, min(fitted.width, _MIN_GROWING) if column.grows else fitted.width)
+
+
+def _squeezed(fitted: list[FittedColumn[Row]], excess: int) -> list[FittedColumn[Row]]:
+    """Return the columns, of those of words the widest narrower by the excess, as far as it goes.
+
+    There what is cut has a mark, and at the edge of the screen it has none.
+    """
+    words = [each for each in fitted if not largest_first(each.column)]
+    widest = max(words, key=lambda each: each.width, default=None)
+    if widest is not None:
+        left = max(widest.width - excess, min(widest.width, _MIN_GROWING))
+        fitted[fitted.index(widest)] = FittedColumn(widest.column, left)
+    return fitted
 
 
 def _grown(fitted: Sequence[FittedColumn[Row]], spare: int) -> list[FittedColumn[Row]]:

@@ -155,7 +155,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         align=">",
         level=_known(lambda row: "critical" if row.missing else "ok"),
     ),
-    _counted(BUSY, lambda _row: "ok"),
+    _counted(BUSY, lambda _row: "ok", priority=1),
     _counted(IN_USE, lambda _row: "ok", priority=4, worth=lambda row: row.count(IN_USE) > 0),
     _counted(HELD, lambda row: _waste(row.count(HELD))),
     _counted(FREE, lambda row: "ok" if row.count(FREE) else "unknown"),
@@ -327,6 +327,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         lambda user: user.held_idle,
         _whole,
         9,
+        priority=1,
         level=lambda user: _waste(user.held_idle),
     ),
     _amount(

@@ -57,6 +57,12 @@ def test_growing_column_takes_what_is_left() -> None:
     assert fit(COLUMNS, ["x" * 30], 100)[-1].width == 100 - 4 * (6 + 2)
 
 
+def test_words_give_way_before_what_is_always_shown_is_cut_at_the_edge() -> None:
+    columns = (column("a", 40), column("b", 12), column("c", 7, align=">"))
+    widths = {room: [each.width for each in fit(columns, ["x" * 30], room)] for room in (60, 40, 9)}
+    assert widths == {60: [30, 12, 7], 40: [17, 12, 7], 9: [8, 12, 7]}
+
+
 def test_columns_are_as_wide_as_their_content() -> None:
     assert [place.width for place in fit(COLUMNS[:2], ["xyz"], 80)] == [3, 3]
     assert [place.width for place in fit(COLUMNS[:2], ["x" * 9], 80)] == [6, 6]

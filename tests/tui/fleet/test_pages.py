@@ -55,6 +55,15 @@ async def test_each_page_has_its_digit_and_no_value_is_cut(size: tuple[int, int]
             assert not [line for line in lines if "…" in line and "all 8 on" not in line]
 
 
+@pytest.mark.parametrize(("key", "last"), [("2", "FREE"), ("4", "GPU-HOURS IDLE")])
+async def test_few_cells_have_fewer_columns_of_which_none_is_cut(key: str, last: str) -> None:
+    users = (FleetUser(name=SafeText("mallory"), devices=8, held_idle=1, idle_gpu_hours=64.0),)
+    hosts = host(1, "unusable", "free"), *some_hosts(100)[1:]
+    async with on_screen(fleet(hosts, users=users), key, size=(40, 12)) as on:
+        headings = on.lines[2].split()
+        assert " ".join(headings[-len(last.split()) :]).lstrip("▲▼") == last
+
+
 @pytest.mark.parametrize(
     ("count", "size"),
     [(0, (1, 1)), (0, (80, 24)), (1, (20, 5)), (70, (1, 1)), (70, (40, 10)), (70, (300, 90))],
