@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.strategies import text
 
 from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
@@ -58,6 +59,11 @@ def pytest_collection() -> Generator[None, object, object]:
             return (yield)
         finally:
             gc.enable()
+
+
+def pytest_collection_modifyitems() -> None:
+    """Let that worker, too, write the classes of characters, which take seconds to compute."""
+    text().validate()
 
 
 @pytest.fixture(scope="session")

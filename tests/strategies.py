@@ -9,6 +9,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudash.model.snapshot import Snapshot, Topology
@@ -28,8 +29,25 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def snapshots() -> st.SearchStrategy[Snapshot]:
-    """Any snapshot that the types allow, plausible or not, its texts clean as all sources do."""
-    return values(Snapshot)
+    """Any snapshot that the types allow, plausible or not, its texts clean as all sources do.
+
+    Each takes thousands of draws: unless many examples are asked for, all tests share the same few.
+    """
+    if settings.get_profile("brief").max_examples < settings().max_examples:
+        return values(Snapshot)
+    return st.deferred(lambda: st.sampled_from(_drawn()))
+
+
+@cache
+def _drawn() -> list[Snapshot]:
+    drawn: list[Snapshot] = []
+
+    @given(values(Snapshot))
+    def draw(snapshot: Snapshot) -> None:
+        drawn.append(snapshot)
+
+    draw()
+    return drawn
 
 
 @cache
