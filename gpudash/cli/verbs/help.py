@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "GPUDASH_SCRAPE": "URLs for --scrape without one.",
     "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
     "NO_COLOR": "If set, no colours are used.",
+    "TERM": "A VT100 to VT525 (vt220), or a name in -m or -mono: ASCII without colours is used.",
 }
 
 
