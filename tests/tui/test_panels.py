@@ -88,8 +88,10 @@ def test_what_a_gpu_encodes_and_moves_over_pcie_is_shown_where_it_does() -> None
 
 
 def test_activity_and_memory_come_before_the_state_of_the_link() -> None:
-    cards = tuple(make_device(index=n, uuid=gpu_uuid(n), sm_active_percent=50) for n in range(8))
+    active = {"sm_active_percent": 50, "pcie_rx_bytes_per_second": 9 << 20}
+    cards = tuple(make_device(index=n, uuid=gpu_uuid(n), **active) for n in range(8))
     assert {"SM", "MEM%"} <= set(headings(cards, 100))
+    assert {"SM", "MEM%", "RX/TX"} <= set(headings(cards, 116))
     assert {"SM", "MEM%", "P", "PCIE"} <= set(headings(cards, 140))
 
 

@@ -127,7 +127,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(_memory_percent(row)),
         width=4,
         align=">",
-        priority=5,
+        priority=4,
         level=lambda row: levels.memory_level(row.device),
     ),
     Column(
@@ -158,7 +158,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         width=4,
         least=4,
         align=">",
-        priority=5,
+        priority=6,
     ),
     Column(
         key="power",
@@ -219,7 +219,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(sum_known(_pcie_rates(row))),
         width=11,
         align=">",
-        priority=4,
+        priority=5,
         worth=lambda row: any(_pcie_rates(row)),
     ),
     Column(

@@ -150,7 +150,7 @@ _UTILIZATION_TREND: Column[DeviceRow] = Column(
     header="",
     text=lambda row: ABSENT if row.device.gpu_utilization_percent is None else "",
     sort_key=lambda row: "",
-    width=8,
+    width=7,
     stretch=48,
     priority=4,
 )
