@@ -275,7 +275,7 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.send("2")
         terminal.wait_for("HOST ")
         terminal.send("enter")
-        terminal.wait_for("GPU  STATE")
+        terminal.wait_for("STATUS")
         terminal.send("q")
         assert terminal.wait_exit() == 0
     assert len(calls(far.folder)) == asked
