@@ -104,8 +104,8 @@ def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffi
 
 
 TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
-    _rate("pcie_tx", "PCI TX", "pcie_tx_bytes_per_second", priority=1),
-    _rate("pcie_rx", "PCI RX", "pcie_rx_bytes_per_second", priority=1),
+    _rate("pcie_tx", "PCIE TX", "pcie_tx_bytes_per_second", priority=1),
+    _rate("pcie_rx", "PCIE RX", "pcie_rx_bytes_per_second", priority=1),
     _rate("nvlink_tx", "NVL TX", "nvlink_tx_bytes_per_second", priority=2),
     _rate("nvlink_rx", "NVL RX", "nvlink_rx_bytes_per_second", priority=2),
     Column(

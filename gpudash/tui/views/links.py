@@ -320,8 +320,8 @@ class LinksView(View):
         keys = self._traffic.keys
         notes = []
         if keys & {"pcie_tx", "nvlink_tx"}:
-            names = "PCI is PCIe, NVL all NVLinks" if "nvlink_tx" in keys else "PCI is PCIe"
-            notes.append(f"TX, RX: bytes per second that the GPU sends, receives; {names}")
+            nvlink = "; NVL: all NVLinks" if "nvlink_tx" in keys else ""
+            notes.append(f"TX, RX: bytes per second that the GPU sends, receives{nvlink}")
             if any(has_unread_rate(row, keys) for row in rows):
                 notes.append(
                     "unread: the driver has given no rate; that of PCIe, where no counter has it, "
