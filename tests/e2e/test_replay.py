@@ -128,7 +128,7 @@ def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
         terminal.send("[")
         terminal.wait_for(lambda text: "this is a recording" not in text)
     terminal.send("X")
-    terminal.wait_for("this is a recording: it holds no GPU to release")
+    terminal.wait_for("this is a recording: there is no driver to detach from")
     terminal.send("W")
     terminal.wait_for("this is a recording: it has no GPU to read")
     terminal.send("enter")
