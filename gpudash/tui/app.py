@@ -261,7 +261,13 @@ class GpudashApp(TerminalApp):
         """Save a picture of the screen."""
         from gpudash.tui.screenshot import save_screen
 
-        save_screen(self)
+        page = self.front
+        save_screen(
+            page.subject,
+            page.shown.snapshot.taken_at,
+            lambda title: self.export_screenshot(title=title),
+            in_loop(self.show_message),
+        )
 
     def action_palette(self) -> None:
         """Choose any action by its name, and carry it out."""

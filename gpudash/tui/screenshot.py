@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from datetime import datetime, timezone
 from itertools import count
 
 from gpudash.model.snapshot import EMPTY
-from gpudash.tui.app import GpudashApp, in_loop
 from gpudash.tui.draw.picture import robust
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -17,20 +17,20 @@ _MAX_FILES = 1000
 """Names that are tried in a folder for the pictures of one second."""
 
 
-def save_screen(app: GpudashApp) -> None:
-    """Save what is shown to a file named after the host and the time of the sample, or now.
+def save_screen(
+    subject: str, taken_at: datetime, draw: Callable[[str], str], show: Callable[[str], object]
+) -> None:
+    """Save what is shown to a file named after a subject and the time of the sample, or now.
 
-    It goes to the working directory, or home where that takes no file; the result is a message.
+    `draw` returns the picture of a title. It goes to the working directory, or home where that
+    takes no file; the result is shown from another thread.
     """
-    page = app.front
-    name = _NOT_IN_NAMES.sub("-", page.subject).strip(".-")
-    taken_at = page.shown.snapshot.taken_at
+    name = _NOT_IN_NAMES.sub("-", subject).strip(".-")
     if taken_at == EMPTY.taken_at:
         taken_at = datetime.now(timezone.utc)
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])
-    picture = robust(app.export_screenshot(title=stem))
-    show = in_loop(app.show_message)
+    picture = robust(draw(stem))
     # A daemon: a folder that does not answer must not keep the program from ending.
     threading.Thread(target=lambda: show(save(picture, stem)), daemon=True).start()
 
