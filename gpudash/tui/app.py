@@ -255,7 +255,7 @@ class GpudashApp(TerminalApp):
         if self.preferences.mistakes:
             put_above(self, MistakesScreen(self.front.shown.theme, self.preferences.mistakes))
         else:
-            self.show_message("there is no mistake in the settings")
+            self.show_message("there are no mistakes in the settings")
 
     def action_save_screen(self) -> None:
         """Save a picture of the screen."""

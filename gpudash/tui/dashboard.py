@@ -109,7 +109,7 @@ class DashboardModel:
         self.findings = findings(snapshot)
         self.notes = [str(fault.message) for fault in snapshot.errors]
         if not snapshot.devices and self.is_here:
-            self.notes.append("gpudash doctor finds out why")
+            self.notes.append("gpudash doctor shows why")
 
     # How it is shown
 

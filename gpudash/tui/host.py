@@ -204,7 +204,7 @@ class HostPage(Page):
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""
         if self.dashboard.time.is_recorded:
-            self.show_message("this is a recording: none of its processes can be signalled")
+            self.show_message("this is a recording: its processes cannot be signalled")
         elif self.dashboard.read_only:
             self.show_message("read-only: nothing is sent")
         elif self.dashboard.devices.focused:
@@ -222,7 +222,7 @@ class HostPage(Page):
     def explain_focus(self) -> None:
         """Show which key leads from the GPUs to the processes."""
         key = shown_key(self.dashboard.keys, "move.turn")
-        self.show_message(f"{key} goes back to the processes, to choose which")
+        self.show_message(f"{key} goes back to the processes: select one there")
 
     @property
     def chosen_rows(self) -> list[ProcessRow]:

@@ -132,7 +132,7 @@ class Preferences:
         if saving is not None:
             saving.join(_PATIENCE_SECONDS)
             if saving.is_alive() and failed is not None:
-                failed(f"settings not saved to {self._path}: its folder does not answer")
+                failed(f"settings not saved to {self._path}: the directory does not respond")
 
     def theme(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
         """Return the theme of the settings, as a terminal of this colour system shows it."""

@@ -17,7 +17,7 @@ _RESULTS = {
     0: "signalled on {host}",
     1: "not all ended on {host}, or it was declined there",
     _NOT_FOUND: "{host} has no gpudash, which checks what is signalled: nothing was sent",
-    _NO_SSH: "ssh {host} failed: it is not known whether anything was sent",
+    _NO_SSH: "ssh {host} failed: cannot tell whether anything was sent",
 }
 
 

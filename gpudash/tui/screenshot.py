@@ -44,7 +44,7 @@ def save(picture: str, stem: str) -> str:
             return f"saved the screen to {path}"
         except OSError as error:
             reason = reason or f"{error.strerror or error}"
-    return f"the screen is not saved: {reason}"
+    return f"screen not saved: {reason}"
 
 
 def _write(picture: str, stem: str) -> str:

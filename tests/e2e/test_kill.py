@@ -142,8 +142,8 @@ def test_one_that_is_refused_does_not_spare_the_other(fakenvml: Path, holders: H
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ({"LOST": "1"}, "it fell off the bus"),
-        ({"HANG": "nvmlDeviceGetPowerUsage:1:inf"}, "it does not answer"),
+        ({"LOST": "1"}, "the GPU fell off the bus"),
+        ({"HANG": "nvmlDeviceGetPowerUsage:1:inf"}, "the GPU does not answer"),
         (
             {"FAIL": "nvmlDeviceGetComputeRunningProcesses:1:4"},
             "its processes could not be listed",
@@ -157,7 +157,7 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
     with forgotten_after(job, tmp_path / "control", **fault) as settings:
         run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
     assert run.returncode == 0
-    assert "freed on GPU 0\nunknown whether memory was freed on GPU 1" in run.stdout
+    assert "freed on GPU 0\ncannot tell whether memory was freed on GPU 1" in run.stdout
     assert run.stdout.endswith(f": {reason}\n")
 
 

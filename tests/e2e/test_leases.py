@@ -223,7 +223,7 @@ def test_a_shared_lock_keeps_leases_out_and_its_holder_is_named(environ: dict[st
         status, out, err = finish(job)
         assert (status, out) == (75, "")
         assert blame.search(err)
-        assert err.endswith(": not waited for any longer\n")
+        assert err.endswith(": gave up waiting\n")
         _assert_served(environ)
         job = _waiting(environ, "-n", "2", timing=TIMING._replace(retry=3600))
         holder.communicate("")

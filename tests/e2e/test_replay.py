@@ -124,7 +124,7 @@ def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     terminal.wait_for(str(holder.pid))
     for key in ("K", "T", "I", "f9"):
         terminal.send(key)
-        terminal.wait_for("this is a recording: none of its processes can be signalled")
+        terminal.wait_for("this is a recording: its processes cannot be signalled")
         terminal.send("[")
         terminal.wait_for(lambda text: "this is a recording" not in text)
     terminal.send("X")
@@ -134,7 +134,7 @@ def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     terminal.send("enter")
     terminal.wait_for("/proc was not recorded")
     terminal.send("K")
-    terminal.wait_for("this is a recording: none of its processes")
+    terminal.wait_for("this is a recording: its processes")
     assert holder.alive
     terminal.send("escape")
     terminal.wait_for("p play [ back ] next @ time + faster")

@@ -188,7 +188,7 @@ async def test_no_process_and_no_device_say_so() -> None:
         text = on.text
         assert "No running processes found" in text
         assert "No GPUs" in text
-        assert "gpudash doctor finds out why" in text
+        assert "gpudash doctor shows why" in text
 
 
 async def test_nobody_is_not_said_where_nobody_could_be_listed() -> None:

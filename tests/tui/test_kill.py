@@ -175,7 +175,7 @@ async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) 
         await on.press("y")
         await on.reports(f"killed {victim.pid}")
         lost = (make_device(index=0), make_device(index=1, state="lost"))
-        freed = "1.0 GiB freed on GPU 0; unknown whether memory was freed on GPU 1"
+        freed = "1.0 GiB freed on GPU 0; cannot tell whether memory was freed on GPU 1"
         await on.repeats(host_of(devices=lost), freed)
 
 
@@ -336,7 +336,7 @@ async def test_gpudash_counts_among_the_children_of_what_it_runs_below() -> None
         pytest.skip("init started the tests")
     async with stage() as on:
         await on.ask(process_for(os.getppid()))
-        await on.shows("gpudash runs below it")
+        await on.shows("gpudash was started by it")
         assert "no children" not in on.text
         await on.press("n")
         await on.closed()

@@ -101,4 +101,4 @@ def test_a_folder_that_takes_no_file_leaves_it_to_home(
     assert str(tmp_path / "name.svg") in save("<svg/>", "name")
     assert (tmp_path / "name.svg").read_text() == "<svg/>"
     monkeypatch.setenv("HOME", str(gone))
-    assert save("<svg/>", "name").startswith("the screen is not saved: No such file or directory")
+    assert save("<svg/>", "name").startswith("screen not saved: No such file or directory")

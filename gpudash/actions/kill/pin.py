@@ -241,9 +241,9 @@ def refuse_host(host: Host) -> None:
     try:
         ours = os.readlink("/proc/self") == str(os.getpid())
     except OSError:
-        raise ActionError("/proc is not mounted: a reused PID could not be detected") from None
+        raise ActionError("/proc is not mounted: a reused PID would go unnoticed") from None
     if not ours:
-        raise ActionError("/proc shows another PID namespace: its PIDs are not those of here")
+        raise ActionError("/proc is that of another PID namespace: its PIDs are others")
 
 
 def refuse_pid(pid: int) -> None:
@@ -253,7 +253,7 @@ def refuse_pid(pid: int) -> None:
     if pid == 1:
         raise ActionError("PID 1 is init; killing it would stop the host or container")
     if pid == os.getpid():
-        raise ActionError(f"PID {pid} is gpudash itself: quit it instead")
+        raise ActionError(f"PID {pid} is gpudash itself: quit gpudash instead")
 
 
 def _refuse_by_pid(process: Process) -> None:

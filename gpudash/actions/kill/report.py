@@ -147,7 +147,7 @@ def judged(held: Iterable[Share], before: Snapshot, after: Snapshot) -> tuple[Sh
 
 
 def _judged(share: Share, before: Snapshot, after: Snapshot) -> Share:
-    reason = "no newer sample arrived" if after is before else _doubt(share, after)
+    reason = "no newer sample has arrived" if after is before else _doubt(share, after)
     if reason is not None:
         return share._replace(state="unknown", reason=reason)
     listed = any(_holds(process, share) for process in after.processes)
@@ -158,16 +158,16 @@ def _doubt(share: Share, after: Snapshot) -> str | None:
     """Return why a snapshot cannot show whether a share is free, None if it can."""
     device = _device(share.device, after)
     if device is None:
-        return "it is not shown any more"
+        return "the GPU is no longer shown"
     parent = next((d for d in after.devices if d.uuid == device.parent_uuid), device)
     for each in (device, parent):
         if unreadable := unreadable_state(each):
-            return f"it {unreadable.sentence}"
+            return f"the GPU {unreadable.sentence}"
     blind = {None, device.uuid, parent.uuid}
     if any(fault.source == "processes" and fault.uuid in blind for fault in after.errors):
         return "its processes could not be listed"
     if any(_has_its_pid(process, share) for process in after.processes):
-        return "another process has its PID by now"
+        return "its PID has been reused"
     return None
 
 
@@ -331,7 +331,7 @@ def _amounts(report: Report) -> Iterator[str]:
     for share in by_state.get("unknown", ()):
         by_reason.setdefault(share.reason, []).append(share)
     for reason, shares in by_reason.items():
-        yield f"unknown whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
+        yield f"cannot tell whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
 
 
 def _gpus(report: Report, shares: Iterable[Share]) -> str:

@@ -251,7 +251,7 @@ def describe_unfinished(kill: Kill) -> str:
     if not reached:
         return f"{name} was not delivered"
     ended, count = sum(not target.alive() for target in reached), len(reached)
-    memory = "; unknown whether GPU memory was freed" if ended == count else ""
+    memory = "; cannot tell whether GPU memory was freed" if ended == count else ""
     if count == 1:
         fate = "has ended" if ended else "still runs"
         return f"{name} was sent to {named(reached[0].process)}, which {fate}{memory}"

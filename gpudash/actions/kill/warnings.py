@@ -40,7 +40,7 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
     status = processes.read_status(process.pid) or b""
     dangers = [*_dangers(process, stat, status)]
     if process.pid in process_tree.ancestor_pids(os.getpid()):
-        dangers.append("gpudash runs below it; this session may end with it")
+        dangers.append("gpudash was started by it; this session may end with it")
     return (
         *(KillWarning(sentence, dangerous=True) for sentence in dangers),
         *map(KillWarning, _doubts(target, stat, status)),
@@ -82,13 +82,13 @@ def _doubts(target: Target, stat: processes.ProcStat | None, status: bytes) -> I
     elif uid not in (None, os.geteuid()):
         yield f"it belongs to another user, {process.username or processes.username(uid)}"
     if stat is not None and stat.session_id == process.pid:
-        terminal = "the session of a terminal; everything that runs there is hung up"
+        terminal = "a terminal session; everything in it is hung up"
         yield f"it leads {terminal if stat.has_terminal else 'a session'}"
     if status and process.devices and not processes.in_first_pid_namespace():
         # The driver may mean the process of that PID outside.
         yield "this is a PID namespace; its GPUs and memory may be those of a process outside"
     if not target.protected:
-        yield "this kernel cannot pin it; a reused PID may go unnoticed"
+        yield "this kernel has no pidfd; a reused PID may go unnoticed"
     if target.state().name == "uninterruptible":
         yield "it is in D state; a signal reaches it when its system call returns"
 

@@ -251,7 +251,7 @@ class Queue:
         text = leased_shortage(self._now, self._devices, self._request, self._own, taken)
         since = self._blocked_since
         if since is not None and time.monotonic() - since >= self._timing.blocked:
-            error = GpudashError(f"{text}: not waited for any longer")
+            error = GpudashError(f"{text}: gave up waiting")
             error.exit_status = ExitStatus.TOO_FEW_GPUS
             raise error
         if not text or not self.ahead:

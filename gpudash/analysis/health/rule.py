@@ -22,7 +22,7 @@ from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
 
-RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
+RESET = "detach gpudash from the driver with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
 """How a GPU is reset once its jobs have ended; a monitor that has it open prevents that, too."""
 
 LEFT_OUT = "left_out_count"

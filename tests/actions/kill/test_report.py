@@ -191,7 +191,7 @@ def test_a_reused_pid_is_neither_freed_nor_held() -> None:
     held = on(range(1))
     found = judged(host(held), host(replace(held, start_ticks=78)))
     assert memory(found) == (
-        "unknown whether memory was freed on GPU 0: another process has its PID by now"
+        "cannot tell whether memory was freed on GPU 0: its PID has been reused"
     )
     assert not found.is_memory_kept
     assert not found.is_memory_freed
@@ -206,24 +206,24 @@ def test_a_reused_pid_on_another_gpu_says_nothing_about_this_one() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ("lost", "it fell off the bus"),
-        ("reset-required", "it needs a reset"),
-        ("failed", "it cannot be read"),
-        ("asleep", "it is asleep"),
+        ("lost", "the GPU fell off the bus"),
+        ("reset-required", "the GPU needs a reset"),
+        ("failed", "the GPU cannot be read"),
+        ("asleep", "the GPU is asleep"),
     ],
 )
 def test_a_device_that_does_not_answer_frees_nothing(state: str, reason: str) -> None:
     devices = (make_device(index=0, state=state), make_device(index=1))
     found = judged(host(on(range(2))), make_snapshot(devices=devices, processes=()))
     assert memory(found) == (
-        f"10.0 GiB freed on GPU 1; unknown whether memory was freed on GPU 0: {reason}"
+        f"10.0 GiB freed on GPU 1; cannot tell whether memory was freed on GPU 0: {reason}"
     )
     assert not found.is_memory_freed
 
 
 def test_a_device_that_is_not_shown_any_more_frees_nothing() -> None:
     after = make_snapshot(devices=(make_device(index=1),), processes=())
-    assert "freed on GPU 0: it is not shown" in memory(judged(host(on(range(1))), after))
+    assert "freed on GPU 0: the GPU is no longer shown" in memory(judged(host(on(range(1))), after))
 
 
 @pytest.mark.parametrize("uuid", [gpu_uuid(0), None])
@@ -237,7 +237,7 @@ def test_processes_that_could_not_be_listed_are_not_gone(uuid: str | None) -> No
 
 def test_without_a_later_sample_nothing_is_known() -> None:
     before = host(on(range(1)))
-    assert memory(judged(before, before)).endswith("GPU 0: no newer sample arrived")
+    assert memory(judged(before, before)).endswith("GPU 0: no newer sample has arrived")
 
 
 def test_memory_that_stays_in_use_by_no_process_is_not_called_freed() -> None:
@@ -282,4 +282,4 @@ def test_mig_instances_have_their_own_labels_and_their_parents_faults() -> None:
     after = make_snapshot(devices=(parent, instance), processes=())
     assert memory(judged(before, after)) == "1.0 GiB freed on GPU 0:1"
     lost = make_snapshot(devices=(replace(parent, state="lost"), instance), processes=())
-    assert memory(judged(before, lost)).endswith("freed on GPU 0:1: it fell off the bus")
+    assert memory(judged(before, lost)).endswith("freed on GPU 0:1: the GPU fell off the bus")

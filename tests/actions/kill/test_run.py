@@ -116,7 +116,7 @@ def test_a_collector_that_stopped_leaves_it_unknown(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, _ = carried_out([KillRequest(target, None, False)])
-        assert "GPU 0: no newer sample arrived" in text(report)
+        assert "GPU 0: no newer sample has arrived" in text(report)
         assert not report.stubborn
 
 

@@ -212,7 +212,7 @@ def test_evidence_carries_names_values_and_units() -> None:
             "If that is not intended: sudo nvidia-smi -i 0 -pl 800",
         ),
         ({"power_limit_mw": 800_000}, "It is set to 800 W: the board, the server or a battery"),
-        ({"sm_clock_mhz": 300}, "see its power cables and supply"),
+        ({"sm_clock_mhz": 300}, "check its power cables and supply"),
     ],
 )
 def test_what_to_do_about_a_power_limit(power: dict[str, int], advice: str) -> None:
@@ -233,10 +233,10 @@ def test_advice_names_the_gpus_as_nvidia_smi_takes_them() -> None:
         ("bus-reset", "GPU 0 needs a reset of its PCI bus, according to the driver"),
         ("node-reboot", "GPU 0 needs a reboot of the host, according to the driver"),
         ("system-reboot", "GPU 0 needs a reboot of the host, according to the driver"),
-        ("drain-p2p", "GPU 0 should have no more traffic with other GPUs, according to the driver"),
+        ("drain-p2p", "GPU 0 should stop P2P traffic with other GPUs, according to the driver"),
         (
             "drain-and-reset",
-            "GPU 0 should get no new jobs, and a reset when idle, according to the driver",
+            "GPU 0 needs a reset once idle, and no new jobs until then, according to the driver",
         ),
         ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain, according to the driver"),
     ],
@@ -274,7 +274,7 @@ def test_power_brake_of_a_laptop_is_its_charger(name: str | None, level: str) ->
         ({"reset_required": True}, "GPU 0 needs a reset, according to the driver"),
         (
             {"reset_required": False, "drain_and_reset_recommended": True},
-            "GPU 0 should get no new jobs, and a reset when idle, according to the driver",
+            "GPU 0 needs a reset once idle, and no new jobs until then, according to the driver",
         ),
     ],
 )
@@ -457,7 +457,7 @@ def test_unowned_memory_is_to_be_expected_where_processes_are_hidden() -> None:
     orphaned = make_device(**ORPHAN, holder_pids=(), holders_complete=False)
     finding = found(host(devices=(orphaned,), errors=(hidden,)), "memory-unaccounted")
     assert finding.level == "info"
-    assert finding.advice.endswith("see the host.")
+    assert finding.advice.endswith("look on the host.")
     one = make_device(**ORPHAN, holder_pids=(812,))
     assert found(host(devices=(one,), errors=(hidden,)), "memory-unaccounted").level == "warn"
     elsewhere = Fault(source="processes", code=4, uuid=clean(gpu_uuid(7)), message=clean("x"))
@@ -497,8 +497,8 @@ def test_holders_are_ended_by_hand(count: int, advice: str) -> None:
     ("code", "age", "level", "word"),
     [
         (79, 5000, "critical", "fell off the bus"),
-        (31, 60, "warn", "a program accessed memory"),
-        (48, 60, "critical", "could not be corrected"),
+        (31, 60, "warn", "illegal memory access"),
+        (48, 60, "critical", "uncorrectable memory error"),
         (4711, 60, "warn", "catalogue"),
         (None, 60, "warn", "unknown"),
     ],
@@ -578,7 +578,7 @@ def test_xid_of_a_gpu_that_was_removed_is_reported_by_its_address() -> None:
     finding = found(host(devices=(make_device(index=0), gone)), "xid")
     assert finding.sentence == (
         "The GPU at 00000000:12:00.0, since removed, reported XID 48: "
-        "memory failed in a way that could not be corrected"
+        "it had an uncorrectable memory error"
     )
     assert "reset" not in finding.advice
 

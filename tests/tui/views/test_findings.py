@@ -54,7 +54,7 @@ async def test_worst_finding_stands_below_the_gpus_at_eighty_columns() -> None:
 async def test_line_says_how_many_more_there_are() -> None:
     async with on_screen(trapped(**BAD_MEMORY)) as on:
         place = line_of(on, "+1 more: w")
-        assert on.lines[place].startswith(" !! GPU 0 had memory errors")
+        assert on.lines[place].startswith(" !! GPU 0 had uncorrectable memory errors")
 
 
 async def test_key_that_shows_the_others_is_the_one_in_force() -> None:
@@ -67,7 +67,7 @@ async def test_key_that_shows_the_others_is_the_one_in_force() -> None:
 
 async def test_larger_terminal_shows_several() -> None:
     async with on_screen(trapped(**BAD_MEMORY), size=(120, 44)) as on:
-        assert line_of(on, "works on GPU 0 alone") == line_of(on, "GPU 0 had memory errors") + 1
+        assert line_of(on, "works on GPU 0 alone") == line_of(on, "GPU 0 had uncorrectable") + 1
 
 
 async def test_healthy_host_has_no_such_line() -> None:
@@ -95,7 +95,7 @@ async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
 async def test_enter_opens_the_device_or_the_process_of_a_finding() -> None:
     async with on_screen(trapped(**BAD_MEMORY), "w", "enter") as on:
         assert isinstance(on.app.screen, DeviceView)
-        assert any("GPU 0 had memory errors" in line for line in on.lines)
+        assert any("GPU 0 had uncorrectable memory errors" in line for line in on.lines)
         await on.press("q", "w", "j", "enter")
         assert isinstance(on.app.screen, ProcessView)
 
@@ -129,7 +129,7 @@ async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
 async def test_cursor_stays_on_the_first_finding_before_it_was_moved() -> None:
     async with on_screen(trapped(), "w") as on:
         await on.give(trapped(**BAD_MEMORY))
-        assert line_of(on, "GPU 0 had memory errors") < line_of(on, "alice's python")
+        assert line_of(on, "GPU 0 had uncorrectable memory errors") < line_of(on, "alice's python")
         await on.press("enter")
         assert isinstance(on.app.screen, ProcessView)
 

@@ -419,7 +419,7 @@ def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
     inspector.begin(shown(os.getpid()), SNAPSHOT)
     seen = told.next()
     now += 12
-    assert inspector.waiting == "/proc does not answer for 12s"
+    assert inspector.waiting == "/proc has not answered for 12s"
     inspector.begin(shown(os.getpid()), SNAPSHOT)
     assert inspections() == 1
     release.set()

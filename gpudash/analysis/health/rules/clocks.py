@@ -53,7 +53,7 @@ POWER_CAPPED = rule(
 CLOCKS_LOW = rule(
     260,
     "clocks-low",
-    "works at less than 60 % of its highest clock, and the driver names no reason",
+    "works at less than 60 % of its highest clock, and the driver gives no reason",
     appears_after_seconds=10,
     goes_after_seconds=10,
 )
@@ -95,8 +95,8 @@ _HARDWARE = {
         POWER_BRAKE,
         "critical",
         (
-            "is slowed down by the power brake of the server",
-            "are slowed down by the power brake of the server",
+            "is slowed down by the server's power brake",
+            "are slowed down by the server's power brake",
         ),
         "The power supply asks for less: check the power supplies and cables of the host, and "
         "what else draws from them.",
@@ -121,8 +121,8 @@ _LAPTOP_BRAKE = _Slowdown(
     POWER_BRAKE,
     "warn",
     (
-        "is slowed down by the power supply of the laptop",
-        "are slowed down by the power supply of the laptop",
+        "is slowed down by the laptop's power supply",
+        "are slowed down by the laptop's power supply",
     ),
     "It draws on the battery, or on a charger that is too weak: plug in the charger that came "
     "with the laptop.",
@@ -186,12 +186,12 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
             continue
         if _is_below(gpu, _LOW_CLOCK) and not _is_explained(gpu, gpu.clocks_event_reasons):
             fact = (
-                "works at less than 60 % of its highest clock, and the driver names no reason",
-                "work at less than 60 % of their highest clock, and the driver names no reason",
+                "works at less than 60 % of its highest clock, and the driver gives no reason",
+                "work at less than 60 % of their highest clock, and the driver gives no reason",
             )
             advice = (
-                "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc frees them. Else see its "
-                "power connector and the power plan of the host."
+                "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc unlocks them. Otherwise check "
+                "its power connector and the host's power plan."
             )
             evidence = proof(
                 context.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
@@ -208,12 +208,12 @@ def few_sms(context: RuleContext) -> Iterator[Symptom]:
             continue
         if active < _FEW_SMS_PERCENT:
             fact = (
-                f"is never without a kernel, but on less than {_FEW_SMS_PERCENT} % of its SMs",
-                f"are never without a kernel, but on less than {_FEW_SMS_PERCENT} % of their SMs",
+                f"always runs a kernel, but on less than {_FEW_SMS_PERCENT} % of its SMs",
+                f"always run a kernel, but on less than {_FEW_SMS_PERCENT} % of their SMs",
             )
             advice = (
-                "Its kernels are too small to fill it: larger batches do, or several processes "
-                "that share it."
+                "Its kernels are too small to fill it: use larger batches, or let several "
+                "processes share it."
             )
             evidence = proof(context.name(gpu), gpu, "gpu_utilization_percent", "sm_active_percent")
             yield Symptom(FEW_SMS, gpu.key, "info", advice, fact, "", (gpu,), evidence)
@@ -266,7 +266,7 @@ def _capped(gpu: Device, of: str) -> Symptom:
         advice = f"If that is not intended: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
     elif crawls:
         advice = (
-            "Its clocks are below a third, which a limit alone does not explain: see its power "
+            "Its clocks are below a third, which a limit alone does not explain: check its power "
             "cables and supply, and gpudash -q -d POWER,PERFORMANCE"
         )
     elif limit is not None and wanted is not None and limit < _NEARLY * wanted:

@@ -75,7 +75,7 @@ _IDLE_ADVICE = (
 )
 _MAX_PIDS = 8
 """Processes that a command to copy names: one that names some looks as if it named all."""
-_ASK_ADVICE = "Ask its owner whether it needs the memory: it has used a CPU."
+_ASK_ADVICE = "Ask its owner whether it needs the memory: it has been using a CPU."
 _NEW_ADVICE = "It may still be loading or compiling: it has not used a GPU since it started."
 _CPU_ADVICE = (
     "Leave it alone: it may be loading, compiling or preparing data. If that lasts, its owner may "
@@ -253,8 +253,8 @@ def _starved(
             HOST_BOUND,
             (gpu.key, process.key),
             "warn",
-            "Its data comes too slowly: more loader workers, larger batches, faster storage, "
-            "work moved from Python to the GPU.",
+            "Its data arrives too slowly: try more loader workers, larger batches, faster "
+            "storage, or work moved from Python to the GPU.",
             sentence=f"{of} is used less than half while {who(process)} {why}",
             devices=(gpu,),
             evidence=tuple(evidence),

@@ -114,7 +114,7 @@ def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
         how = f"kill {' '.join(known)}" if is_whole else f"sudo fuser -v {node} lists them"
         return f"If {them} left over from a job that has ended, {end} too: {how}"
     if hides:
-        return "Not all processes can be seen from here, as in a container: see the host."
+        return "Not all processes can be seen from here, as in a container: look on the host."
     if gpu.holders_complete:
         return (
             "No process that uses CUDA has it open: unless a virtual machine does, only a reset "

@@ -16,7 +16,7 @@ from gpudash.model.snapshot import FindingLevel
 ECC = rule(
     70,
     "ecc-uncorrected",
-    "memory errors since the driver was loaded that could not be corrected",
+    "uncorrectable memory errors since the driver was loaded",
     status=states.UNUSABLE,
 )
 SRAM_THRESHOLD = rule(
@@ -80,24 +80,24 @@ _VIDEO_ENGINES = (60, 68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139, 142)
 # a warning that passes where it is to restart the program, and neither where there is none:
 # docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 _MEANINGS: dict[int, Meaning] = {
-    13: _ended("a program did something illegal on it"),
-    31: _ended("a program accessed memory that it may not"),
+    13: _ended("a program performed an illegal operation on it"),
+    31: _ended("a program made an illegal memory access"),
     32: _ended(
-        "it was sent commands that were damaged",
+        "it received corrupted commands",
         "Restart the program; if it recurs, see its PCIe slot, riser and cables.",
     ),
-    **{code: Meaning("its firmware met an error", "warn", _WATCH) for code in (37, 38)},
-    **dict.fromkeys(_COPY_ENGINES, _ended("a copy engine of it met an error", _RESTART)),
+    **{code: Meaning("its firmware had an error", "warn", _WATCH) for code in (37, 38)},
+    **dict.fromkeys(_COPY_ENGINES, _ended("one of its copy engines had an error", _RESTART)),
     43: _ended("a program was stopped after a fault of its own"),
-    44: _ended("a fault came up while it switched between programs", _WATCH),
+    44: _ended("a fault occurred while it switched between programs", _WATCH),
     45: Meaning("a program was ended and cleaned up", "info", _PROGRAM, is_passing=True),
     46: _reset("it stopped processing"),
-    48: _reset("memory failed in a way that could not be corrected"),
+    48: _reset("it had an uncorrectable memory error"),
     54: _reset(
         "its power cable is not connected",
         "Shut the host down and connect it; check that the board sits well in its slot.",
     ),
-    **dict.fromkeys(_VIDEO_ENGINES, _ended("a video or image engine of it met an error", _RESTART)),
+    **dict.fromkeys(_VIDEO_ENGINES, _ended("one of its video engines had an error", _RESTART)),
     61: Meaning("a controller inside it gave a warning", "warn", _BOARD),
     62: _reset("a controller inside it halted"),
     63: Meaning(
@@ -118,9 +118,9 @@ _MEANINGS: dict[int, Meaning] = {
         "it fell off the bus",
         "Reboot the host, or cycle its power; check power cables, slot and temperature.",
     ),
-    80: _ended("it was sent data that were damaged", _RESTART),
-    92: Meaning("many memory errors had to be corrected", "warn", _WATCH),
-    93: Meaning("its InfoROM was written too often", "info", _WATCH),
+    80: _ended("it received corrupted data", _RESTART),
+    92: Meaning("many memory errors were corrected", "warn", _WATCH),
+    93: Meaning("its InfoROM is written too often", "info", _WATCH),
     94: _ended(
         "memory failed under one program, which was ended; no other was affected",
         "Restart the program. The GPU needs no reset now; a later one lets it replace the memory.",
@@ -128,23 +128,23 @@ _MEANINGS: dict[int, Meaning] = {
     95: _reset("memory failed, and several programs are affected"),
     109: _reset("a program did not release it in time", _DRIVER),
     110: _reset(
-        "it met a security fault",
+        "it reported a security fault",
         "Undo recent changes of the hardware and cycle the power of the host; if it recurs, "
         "have the board checked.",
     ),
     119: _reset("its firmware (GSP) did not answer in time", _DRIVER),
-    120: _reset("its firmware (GSP) met an error", _DRIVER),
+    120: _reset("its firmware (GSP) had an error", _DRIVER),
     121: Meaning(
         "its link to the CPU corrected an error",
         "info",
         f"{_NOT_NOW} A reset at a quiet time trains the link again.",
     ),
     136: _reset("an NVLink could not be trained", f"See gpudash nvlink. {_BOARD}"),
-    137: _ended("a program accessed memory of another GPU over NVLink that it may not"),
-    140: _reset("memory failed, and the driver could not take it out of use"),
-    141: _ended("the fast path of CUDA met an error", _WATCH),
+    137: _ended("a program made an illegal access to another GPU over NVLink"),
+    140: _reset("memory failed, and the driver could not retire it"),
+    141: _ended("the fast path of CUDA had an error", _WATCH),
     143: _reset("it could not be started", _DRIVER),
-    **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
+    **{code: Meaning("an NVLink had an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
     **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
     151: _reset("its encryption keys could not be changed", "Restart the virtual machine."),
     154: Meaning(
@@ -157,11 +157,11 @@ _MEANINGS: dict[int, Meaning] = {
         "warn",
         f"If no one meant to: see gpudash nvlink. {_RESET}",
     ),
-    156: _reset("a bad part of it is to be taken out of use, which a reset does", _RESET),
+    156: _reset("a bad part of it is taken out of use by the next reset", _RESET),
     157: Meaning("a bad part of it could not be replaced: no spare is left", "warn", _NO_SPARE),
     158: _reset("it did not come back from a fatal timeout"),
     159: Meaning(
-        "its link to the CPU met an error",
+        "its link to the CPU had an error",
         "warn",
         f"If programs use managed memory, or virtual machines use it, it needs a reset. {_RESET}",
     ),
@@ -196,8 +196,8 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
         if not gpu.ecc_uncorrected_volatile_count:
             continue
         fact = (
-            "had memory errors that could not be corrected",
-            "had memory errors that could not be corrected",
+            "had uncorrectable memory errors",
+            "had uncorrectable memory errors",
         )
         evidence = proof(
             context.name(gpu),

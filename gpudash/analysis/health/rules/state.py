@@ -14,10 +14,10 @@ from gpudash.model.state import State, unreadable_state
 
 LOST = rule(10, "lost", "fell off the bus", status=states.LOST)
 RESET_REQUIRED = rule(
-    20, "reset-required", "answers nothing until it is reset", status=states.RESET_REQUIRED
+    20, "reset-required", "does not answer until it is reset", status=states.RESET_REQUIRED
 )
 NOT_ANSWERING = rule(
-    30, "not-answering", "a call to it does not come back", status=states.NOT_ANSWERING
+    30, "not-answering", "a call to it does not return", status=states.NOT_ANSWERING
 )
 FAILED = rule(40, "failed", "its calls fail for another reason", status=states.FAILED)
 RECOVERY = rule(
@@ -103,16 +103,16 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
     "drain-p2p": (
         "warn",
         (
-            "should have no more traffic with other GPUs, according to the driver",
-            "should have no more traffic with one another, according to the driver",
+            "should stop P2P traffic with other GPUs, according to the driver",
+            "should stop P2P traffic with one another, according to the driver",
         ),
         f"Start no multi-GPU job on it. When it is idle, {RESET}",
     ),
     "drain-and-reset": (
         "critical",
         (
-            "should get no new jobs, and a reset when idle, according to the driver",
-            "should get no new jobs, and a reset when idle, according to the driver",
+            "needs a reset once idle, and no new jobs until then, according to the driver",
+            "need a reset once idle, and no new jobs until then, according to the driver",
         ),
         f"Let the jobs on it finish; {RESET}",
     ),

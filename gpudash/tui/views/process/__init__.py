@@ -68,7 +68,7 @@ class Inspector:
         """What is being waited for, in words; empty while readings are quick."""
         waited = self._clock() - self._begun_at if self.is_reading else 0.0
         if waited >= _OVERDUE_SECONDS:
-            return f"/proc does not answer for {duration(waited)}"
+            return f"/proc has not answered for {duration(waited)}"
         return "" if self.latest else "reading"
 
     @property
