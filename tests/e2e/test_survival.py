@@ -191,7 +191,7 @@ def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
         stuck = the_collector(terminal)
         with undying(stuck.pid):
             release(terminal, "key")
-            terminal.wait_for("a collector hangs in the driver, which still has the GPUs")
+            terminal.wait_for("a collector hangs in the driver and still holds the GPUs")
             assert uses(device, stuck)
             terminal.send("h")
             terminal.wait_for("close")
