@@ -103,10 +103,10 @@ class HostPage(Page):
 
         choices = [
             Choice("n", "n  keep monitoring"),
-            Choice("y", "y  detach, for a GPU reset or a driver reload"),
+            Choice("y", "y  detach to reset a GPU or driver"),
         ]
         key = shown_key(self.dashboard.keys, "driver.release")
-        hint = f"monitoring here stops for everyone until {key} reattaches"
+        hint = f"monitoring stops for all until {key}"
         title, theme = "Detach from the driver?", self.dashboard.theme
         dialog = ChooseScreen(title, choices, theme, by_letter=True, hint=hint)
         put_above(self.app, dialog, chosen)
