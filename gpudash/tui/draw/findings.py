@@ -11,7 +11,7 @@ from rich.style import Style
 from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import cut, fold
-from gpudash.tui.draw.line import Line, cells_of, highlighted, spread
+from gpudash.tui.draw.line import Line, cells_of, highlighted, spread, with_signs
 from gpudash.tui.theme import Theme
 
 _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
@@ -19,9 +19,6 @@ _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 _INDENT = 4
 _MAX_SUBJECTS = _MAX_VALUES = 3
 """Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
-
-_IN_ASCII = str.maketrans({"°": "", "µ": "u"})
-"""The signs of units."""
 
 
 def worst(
@@ -72,8 +69,7 @@ def whole(
     if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
         lines.append(_indented(held, theme.dim))
     for text in (*_proofs(finding.evidence), *filter(None, [where])):
-        shown = text.translate(_IN_ASCII) if theme.is_ascii else text
-        lines += [_indented(part, theme.dim) for part in fold(shown, room)]
+        lines += [_indented(part, theme.dim) for part in fold(with_signs(text, theme), room)]
     lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
     if under_cursor:
         lines[0] = highlighted(lines[0], theme, cells)

@@ -13,6 +13,8 @@ from gpudash.tui.theme import Theme
 Line = list[Segment]
 """Text with styles, from left to right."""
 
+_SIGNS_IN_ASCII = str.maketrans({"°": "", "µ": "u"})
+
 
 def joined(segments: Iterable[Segment]) -> Line:
     """Return the segments without empty ones, neighbours of one style as one."""
@@ -92,3 +94,8 @@ def _receding(panel: Style) -> Style:
     """Return what marks the cursor of a part without the focus."""
     ground = panel.bgcolor
     return Style(bold=True) if ground is None or ground.is_default else Style(bgcolor=ground)
+
+
+def with_signs(text: str, theme: Theme) -> str:
+    """Return a text with the signs of its units, in ASCII where nothing else is drawn."""
+    return text.translate(_SIGNS_IN_ASCII) if theme.is_ascii else text

@@ -191,7 +191,9 @@ class MapPage(FleetPage):
         x = 0
         for piece in pieces:
             before = " " * (piece.x - width(piece.label) - x)
-            line.append(Segment(before + piece.label, theme.dim))
+            # It was cut when the map was arranged, which knows no theme.
+            label = piece.label.replace("…", theme.glyphs.ellipsis)
+            line.append(Segment(before + label, theme.dim))
             if _has(piece, index):
                 line += _marked(self._painter, piece.cells, index, theme)
             else:

@@ -25,7 +25,7 @@ from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import readable
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, cells_of, fitted, joined
+from gpudash.tui.draw.line import Line, cells_of, fitted, joined, with_signs
 from gpudash.tui.theme import Theme
 
 _LEVELS: Mapping[str, Callable[[Device], Level]] = {
@@ -58,6 +58,7 @@ def rows(field: Field, details: DeviceDetails, room: int, theme: Theme) -> list[
     mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
     value = getattr(details.device, field.name)
     text = UNREAD if is_unread(details.device, field.name) else readable(value, field.unit)
+    text = with_signs(text, theme)
     chartable = field.name if field.name in details.chartable else None
     label_style = theme.strong if charted else theme.base if chartable else theme.dim
     style = _style(field, details.device, theme)
