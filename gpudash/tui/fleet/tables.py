@@ -238,8 +238,10 @@ class HostGpusPage(GpusPage):
         """Why there are no rows."""
         return self.EMPTY
 
-    def action_enter(self) -> None:
-        """Do nothing: there is no more to be shown of them."""
+    @property
+    def _refused(self) -> frozenset[str]:
+        """What has no effect: there is no more to be shown of a GPU, either."""
+        return super()._refused | {"enter"}
 
 
 class UsersPage(TablePage[FleetUser]):
