@@ -4,25 +4,7 @@ from gpudash.collect.local import open_simulated
 from gpudash.collect.simulated import NAMES
 from gpudash.model.text import clean
 from tests.factories import make_snapshot
-from tests.tui.stage import Terminal, busy_snapshot, on_screen, process_of
-
-SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (140, 40), (200, 60)]
-
-
-async def test_no_size_is_too_small_or_too_large() -> None:
-    async with on_screen() as on:
-        for devices, processes in [(0, 0), (8, 30), (64, 100)]:
-            on.feed.give(busy_snapshot(processes, devices))
-            for size in SIZES:
-                await on.pilot.resize_terminal(*size)
-                await on.press("j", "right_square_bracket")
-                lines = on.lines
-                assert len(lines) == size[1]
-        await on.pilot.resize_terminal(3, 2)
-        await on.press("h")
-        await on.press("escape")
-        await on.resize(80, 24)
-        assert "quit" in on.lines[-1]
+from tests.tui.stage import Terminal, on_screen, process_of
 
 
 async def test_every_simulated_host_is_shown() -> None:

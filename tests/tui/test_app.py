@@ -87,20 +87,6 @@ async def test_movement_keys_stay_within_the_list() -> None:
         assert on.selected == 1000
 
 
-async def test_pause_freezes_the_view_and_catches_up() -> None:
-    async with on_screen(busy_snapshot(5), "p") as on:
-        assert "PAUSED" in on.lines[0]
-        assert "p live" in on.lines[-1]
-        await on.give(make_snapshot(8, processes=(process_of(9),)))
-        assert any("job4.py" in line for line in on.lines)
-        await on.press("p")
-        lines = on.lines
-        assert "PAUSED" not in lines[0]
-        assert "p live" not in lines[-1]
-        assert any("job9.py" in line for line in lines)
-        assert not any("job4.py" in line for line in lines)
-
-
 async def test_sort_keys_walk_the_columns_and_reverse() -> None:
     async with on_screen(busy_snapshot(), size=(120, 40)) as on:
         listing = on.listing
@@ -122,24 +108,6 @@ async def test_click_on_a_heading_sorts_and_on_a_row_selects() -> None:
         top = on.app.front.panels.process_table.top
         await on.click("#processes", offset=(10, 3))
         assert on.listing.cursor == top + 2
-
-
-async def test_click_on_the_footer_starts_its_action() -> None:
-    async with on_screen(busy_snapshot(), size=(120, 24)) as on:
-        await on.click("#footer", offset=(on.lines[-1].index("pause"), 0))
-        assert not on.dashboard.time.is_live
-
-
-async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:
-    async with on_screen(busy_snapshot()) as on:
-        on.feed.change(FeedState.STALE, 14)
-        await on.pilot.pause()
-        lines = on.lines
-        assert "STALE 14s" in lines[0]
-        assert any("job0.py" in line for line in lines)
-        on.feed.change(FeedState.LIVE)
-        await on.give(busy_snapshot())
-        assert "STALE" not in on.lines[0]
 
 
 async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> None:
@@ -241,13 +209,6 @@ async def test_remarks_fill_the_lines_of_findings_and_are_counted(
         assert re.findall(r"\+\d+ more: w", on.text) == [more] * bool(more)
 
 
-async def test_nothing_is_claimed_before_the_first_snapshot() -> None:
-    async with on_screen() as on:
-        lines = on.lines
-        assert "reading GPUs" in lines[-1]
-        assert not any("No running" in line or "GPU-MEM" in line for line in lines)
-
-
 async def test_kill_is_refused_on_a_simulated_host() -> None:
     async with on_screen(busy_snapshot(host=make_host(simulated=True)), "K", size=(120, 24)) as on:
         shown = on.text
@@ -255,16 +216,7 @@ async def test_kill_is_refused_on_a_simulated_host() -> None:
         assert "Close" in shown
 
 
-async def test_help_lists_every_key_and_closes() -> None:
-    async with on_screen(None, "h", size=(80, 40)) as on:
-        text = on.text
-        assert "go to the previous process or GPU" in text
-        await on.press("q")
-        assert "go to the previous process or GPU" not in on.text
-        assert on.app.is_running
-
-
-@pytest.mark.parametrize("key", ["q", "ctrl+c", "f10"])
+@pytest.mark.parametrize("key", ["ctrl+c", "f10"])
 async def test_quits_with_each_key(key: str) -> None:
     async with on_screen() as on:
         on.app.post_message(Key(key, None))

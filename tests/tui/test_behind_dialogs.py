@@ -6,18 +6,10 @@ from gpudash.feed.protocol import FeedState
 from tests.factories import make_snapshot
 from tests.tui.stage import busy_snapshot, on_screen, process_of
 
-NARROW = [
-    ("", "f2", "Colours"),
-    ("", "K", "Close"),
-    ("d", "f2", "Colours"),
-    ("enter", "K", "Close"),
-]
 
-
-@pytest.mark.parametrize(("view", "key", "title"), NARROW)
-async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) -> None:
-    first = busy_snapshot()
-    async with on_screen(first, *filter(None, [view]), key, captured=True, size=(140, 40)) as on:
+async def test_picture_behind_a_question_goes_on() -> None:
+    first, title = busy_snapshot(), "Close"
+    async with on_screen(first, "enter", "K", captured=True, size=(140, 40)) as on:
         await on.sent()
         assert title in on.terminal.text
         later = first.taken_at + timedelta(seconds=77)
@@ -38,7 +30,7 @@ async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) 
 
 @pytest.mark.parametrize(("key", "title"), [("f2", "Colours"), ("K", "Close"), ("h", "close")])
 async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -> None:
-    async with on_screen(busy_snapshot(), captured=True, size=(200, 60)) as on:
+    async with on_screen(busy_snapshot(), captured=True, size=(120, 40)) as on:
         await on.sent()
         before = on.terminal.cells
         await on.press(key)
@@ -48,7 +40,7 @@ async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -
         after = on.terminal.cells
         for y, row in enumerate(before):
             inside = range(box.x, box.right) if box.y <= y < box.bottom else range(0)
-            assert [x for x in range(200) if row[x] != after[y][x] and x not in inside] == []
+            assert [x for x in range(120) if row[x] != after[y][x] and x not in inside] == []
 
 
 async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:

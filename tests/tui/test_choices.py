@@ -4,7 +4,6 @@ from gpudash.tui.app import palette_entries
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ranked
 from gpudash.tui.keymap import OVERVIEW_KEYS
-from gpudash.tui.views.view import View
 from tests.tui.stage import busy_snapshot, on_screen
 
 
@@ -49,13 +48,6 @@ async def test_the_palette_lists_every_action_of_the_overview() -> None:
             await on.press("pagedown")
         wanted = [entry.choice.text for entry in palette_entries(live_keys(OVERVIEW_KEYS)).values()]
         assert [text for text in wanted if text not in seen] == []
-
-
-async def test_the_palette_of_a_view_has_its_actions() -> None:
-    async with on_screen(busy_snapshot(), "m", size=(100, 30)) as on:
-        assert isinstance(on.app.screen, View)
-        await on.press("colon", *"overview", "enter")
-        assert not isinstance(on.app.screen, View)
 
 
 async def test_a_letter_twice_orders_a_tree_as_once() -> None:

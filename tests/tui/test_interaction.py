@@ -5,9 +5,7 @@ import pytest
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.model.snapshot import Finding, FindingLevel
-from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ChooseScreen
-from gpudash.tui.keymap import KEYS
 from gpudash.tui.overview import Overview
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
@@ -228,21 +226,6 @@ async def test_a_second_click_opens_the_process_however_late_it_comes() -> None:
         assert "1002" in on.text
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40), (200, 60)])
-async def test_help_shows_every_key_and_every_term(size: tuple[int, int]) -> None:
-    async with on_screen(None, "h", size=size) as on:
-        seen = ""
-        for _page in range(12):
-            await on.pilot.pause()
-            seen += on.text
-            await on.press("pagedown")
-        assert [key.help for key in live_keys(KEYS) if key.help[:40] not in seen] == []
-        assert "user:alice" in seen
-        assert "idle>10m" in seen
-        await on.press("home", "q")
-        assert len(on.app.screen_stack) == 1
-
-
 @pytest.mark.parametrize(
     ("pressed", "first"),
     [
@@ -284,15 +267,6 @@ async def test_every_view_names_the_key_of_help(key: str) -> None:
 async def test_the_footer_of_users_names_the_key_that_sorts() -> None:
     async with on_screen(busy_snapshot(), "u") as on:
         assert "> sort" in on.lines[-1]
-
-
-async def test_a_theme_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    async with on_screen(busy_snapshot(), size=(100, 30)) as on:
-        before = on.dashboard.theme
-        await on.press("f2", "down", "enter")
-        assert on.dashboard.theme != before
-        assert on.app.preferences.current.theme != "dark"
 
 
 async def test_nothing_unseen_changes_beneath_a_view() -> None:

@@ -330,20 +330,6 @@ def test_of_a_command_line_that_a_snapshot_cuts_all_is_shown(holders: Holders) -
     assert seen._replace(shows_secrets=True).command(process).endswith(" --token=hunter2 end")
 
 
-SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (120, 40), (200, 60)]
-
-
-async def test_no_size_is_too_small_or_too_large(job: int) -> None:
-    async with view(shown(job)) as on:
-        await on.shows("ENVIRONMENT")
-        for size in SIZES:
-            await on.pilot.resize_terminal(*size)
-            await on.press("j", "e", "t", "x", "end", "home")
-            assert len(on.lines) == size[1]
-            on.feed.give(host_of())
-            on.feed.give(host_of(shown(job)))
-
-
 SNAPSHOT = make_snapshot(4, host=HERE)
 
 

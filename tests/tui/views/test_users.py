@@ -189,7 +189,9 @@ async def test_memory_that_no_process_owns_is_reported() -> None:
         assert "3.0 GiB of GPU memory is held by no listed process" in text
 
 
-@pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
-async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
-    async with on_screen(snapshot(*THREE), "u", "j", "end", "r", "comma", size=size) as on:
-        assert len(on.lines) == size[1]
+async def test_keys_work_at_any_size() -> None:
+    async with on_screen(snapshot(*THREE), "u") as on:
+        for size in ((1, 1), (7, 3), (20, 5)):
+            await on.resize(*size)
+            await on.press("j", "end", "r", "comma")
+            assert len(on.lines) == size[1]
