@@ -33,29 +33,29 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
             await on.press("escape")
 
 
-@pytest.mark.parametrize("key", DIALOGS)
-async def test_dialogs_fit_terminals_of_every_size(key: str) -> None:
-    async with on_screen(busy_snapshot(), key, guard_seconds=0.0, size=(120, 40)) as on:
-        for size in ((40, 12), (23, 7), (10, 3), (1, 1)):
-            await on.resize(*size)
-            (box,) = on.app.screen.children
-            assert on.app.screen.region.contains_region(box.region)
-        await on.press("escape")
-        assert not on.app.screen.is_modal
+async def test_dialogs_fit_terminals_of_every_size() -> None:
+    async with on_screen(busy_snapshot(), guard_seconds=0.0) as on:
+        for key in DIALOGS:
+            await on.resize(80, 24)
+            await on.press(key)
+            for size in ((40, 12), (23, 7), (10, 3), (1, 1)):
+                await on.resize(*size)
+                (box,) = on.app.screen.children
+                assert on.app.screen.region.contains_region(box.region), (key, size)
+            await on.press("escape")
+            assert not on.app.screen.is_modal, key
 
 
-@pytest.mark.parametrize("key", DIALOGS)
-@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
-async def test_a_smaller_terminal_shows_nothing_of_the_larger_one(
-    key: str, size: tuple[int, int]
-) -> None:
-    async with on_screen(busy_snapshot(), key, captured=True) as on:
-        await on.sent()
-        columns, rows = size
-        on.terminal.screen.resize(rows, columns)
-        await on.pilot.resize_terminal(columns, rows)
-        await on.sent()
-        assert on.terminal.lines == on.lines
+async def test_a_smaller_terminal_shows_nothing_of_the_larger_one() -> None:
+    async with on_screen(busy_snapshot(), captured=True) as on:
+        for key in DIALOGS:
+            await on.press(key)
+            for columns, rows in ((80, 24), (40, 10), (20, 5)):
+                on.terminal.screen.resize(rows, columns)
+                await on.pilot.resize_terminal(columns, rows)
+                await on.sent()
+                assert on.terminal.lines == on.lines, (key, columns)
+            await on.press("escape")
 
 
 @pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])
@@ -64,8 +64,7 @@ async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[s
         assert not on.dashboard.time.is_live
 
 
-@pytest.mark.parametrize("key", DIALOGS)
-async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
+async def test_dialogs_are_fitted_before_they_are_drawn() -> None:
     widths: list[int] = []
     feed = HandFeed()
     app = GpudashApp(Overview(feed))
@@ -76,18 +75,24 @@ async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
 
     async with app.run_test(size=(200, 40), message_hook=note) as pilot:
         feed.give(busy_snapshot())
-        await pilot.press(key)
-        await pilot.pause()
-        (box,) = app.screen.children
-        assert widths
-        assert all(width <= box.region.width for width in widths if width != 200)
+        for key in DIALOGS:
+            widths.clear()
+            await pilot.press(key)
+            await pilot.pause()
+            (box,) = app.screen.children
+            assert widths, key
+            assert all(width <= box.region.width for width in widths if width != 200), key
+            await pilot.press("escape")
+            await pilot.pause()
 
 
-@pytest.mark.parametrize("key", DIALOGS)
-async def test_a_click_that_meets_a_resize_ends_nothing(key: str) -> None:
-    async with on_screen(busy_snapshot(), key, guard_seconds=0.0, size=(120, 40)) as on:
-        await on.pilot.resize_terminal(40, 12)
-        # On its way through the widgets of the dialog while the terminal became smaller.
-        on.app.screen.post_message(Click(None, 110, 35, 0, 0, 1, False, False, False))
-        await on.pilot.pause()
-        assert not on.app.screen.is_modal
+async def test_a_click_that_meets_a_resize_ends_nothing() -> None:
+    async with on_screen(busy_snapshot(), guard_seconds=0.0) as on:
+        for key in DIALOGS:
+            await on.resize(80, 24)
+            await on.press(key)
+            await on.pilot.resize_terminal(40, 12)
+            # On its way through the widgets of the dialog while the terminal became smaller.
+            on.app.screen.post_message(Click(None, 70, 20, 0, 0, 1, False, False, False))
+            await on.pilot.pause()
+            assert not on.app.screen.is_modal, key
