@@ -6,14 +6,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.emulation import cells
-from tests.e2e.run import GPUDASH, no_library
+from tests.e2e.run import no_library
 from tests.e2e.screen import (
     STALE,
     Holders,
@@ -204,10 +203,9 @@ WITHOUT_PARSER = (
 """Where Textual's parser is missing, a thread reads the keys."""
 
 
-@pytest.mark.parametrize("program", [GPUDASH, (sys.executable, "-c", WITHOUT_PARSER)])
-def test_a_redraw_changes_no_cell(fakenvml: Path, program: Sequence[str]) -> None:
+def test_a_redraw_changes_no_cell(fakenvml: Path) -> None:
     env = environment(fakenvml, DEVICES=8, PROCS_PER_DEVICE=2)
-    argv = [*program, "--no-config", "--interval", "600"]
+    argv = [sys.executable, "-c", WITHOUT_PARSER, "--no-config", "--interval", "600"]
     with Terminal(argv, env=env, columns=120, rows=40, truecolor=True) as terminal:
         terminal.wait_for("q quit")
         terminal.idle(1.5)
