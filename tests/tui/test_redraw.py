@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.emulation import cells
 from tests.tui.stage import Terminal, busy_snapshot, on_screen
 
-SIZE = (100, 30)
+SIZE = (80, 24)
 CURSOR = ("down", "down", "up")
 CHOOSER = ("s", "down", "escape", "f2", "down", "escape")
 HELP = ("h", "pagedown", "escape")
