@@ -30,7 +30,6 @@ def build(directory: Path, source: Path = SOURCE, name: str = LIBRARY) -> Path:
         *_compiler(directory),
         "-shared",
         "-fPIC",
-        "-O2",
         "-pthread",
         "-o",
         str(partial),
