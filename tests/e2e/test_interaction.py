@@ -44,7 +44,7 @@ def test_mouse_sorts_selects_opens_and_presses_the_footer() -> None:
     with demo() as terminal:
         terminal.wait_for("vllm")
         terminal.settle()
-        terminal.click_on("PID")
+        terminal.click_on("PID  USER")
         terminal.wait_for("▼PID")
         terminal.click_on("filter")
         terminal.wait_for("Enter apply")

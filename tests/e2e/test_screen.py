@@ -29,12 +29,11 @@ from tests.holders import pid_list
 pytestmark = pytest.mark.e2e
 
 
-def test_eight_gpus_leave_room_for_processes_at_any_size(fakenvml: Path, holders: Holders) -> None:
+def test_eight_gpus_leave_room_for_processes(fakenvml: Path, holders: Holders) -> None:
     held = holders(30)
     told: dict[str, Any] = {"PROCS_PER_DEVICE": 4, "PIDS": pid_list(held)}
     with watching(fakenvml, **told) as terminal:
-        extreme = ((40, 10), (10, 3), (3, 10), (1, 1), (1, 200), (60, 1))
-        for size, count in (((80, 24), 8), *((size, 0) for size in extreme), ((140, 40), 20)):
+        for size, count in (((80, 24), 8), ((1, 1), 0), ((140, 40), 20)):
             terminal.resize(*size)
             terminal.wait_until(lambda count=count: len(shown_pids(terminal, held)) >= count)
             terminal.settle(0.05)

@@ -1,9 +1,8 @@
-"""The views in a real pty, by keys and by mouse, over a real collector and a real process."""
+"""The view of a real process in a real pty, by keys and by mouse, over a real collector."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
 from tests.e2e.screen import watching
-from tests.e2e.terminal import Terminal
 from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -21,64 +18,6 @@ pytestmark = pytest.mark.e2e
 SECRET = "hunter2-hunter2"
 HOSTILE = "\x1b]52;c;aGVsbG8=\x07\x1b[2J\u202e\n[/x]"
 ENVIRONMENT = {"A_TOKEN": SECRET, "HOSTILE": HOSTILE, "ZZZ_LAST": "the-end"}
-
-
-def demo() -> Terminal:
-    argv = [*GPUDASH, "--no-config", "--interval", "0.2", "--demo=dgx-h100"]
-    return Terminal(argv, env=os.environ, columns=120, rows=40)
-
-
-def test_views_are_worked_by_keys() -> None:
-    with demo() as terminal:
-        terminal.wait_for("train.py")
-        terminal.send("d")
-        terminal.wait_for("x explain")
-        terminal.send("l")
-        terminal.wait_for("─ Chart ")
-        terminal.send(*"power usage")
-        terminal.wait_for("power usage")
-        terminal.send("enter")
-        terminal.wait_for(re.compile(r"Power usage +\d+W +min \d+W"))
-        terminal.send("a")
-        terminal.wait_for(re.compile(r"(?m)^ GPU +0 \d+W +1 \d+W .*7 \d+W"))
-        terminal.send("q")
-        terminal.wait_for("COMMAND")
-        terminal.send("m")
-        terminal.wait_for("P2P read")
-        terminal.send("shift+tab")
-        terminal.wait_for(re.compile(r"(?m)^ 0 +Y +Y "))
-        terminal.send("q", "u")
-        terminal.wait_for(re.compile(r"(?m)^ alice .*0-3 "))
-        terminal.send("r")
-        terminal.wait_for(re.compile(r"GPU-MEM.*\n dave"))
-        terminal.send("home", "enter")
-        terminal.wait_for('user="dave"')
-
-
-def test_views_are_worked_by_mouse() -> None:
-    with demo() as terminal:
-        terminal.wait_for("train.py")
-        terminal.wait_until(lambda: 1000 in terminal.modes)
-        terminal.click_on(" d GPU")
-        terminal.wait_for("x explain")
-        terminal.click_on(" 6 ")
-        terminal.wait_for("[6]")
-        terminal.click_on("SM clock")
-        terminal.wait_for(re.compile(r"SM clock +\d+MHz +min"))
-        below = terminal.lines[-2]
-        terminal.wheel(10, 30, 3)
-        terminal.wait_for(lambda text: text.split("\n")[-2] != below)
-        terminal.click_on("back")
-        terminal.click_on(" links")
-        terminal.click_on("P2P Y/N")
-        terminal.wait_for(re.compile(r"(?m)^ 0 +Y +Y "))
-        terminal.click_on("back")
-        terminal.click_on(" users")
-        terminal.click_on("IDLE-MEM")
-        terminal.wait_for(re.compile(r"IDLE-MEM.*\n bob"))
-        terminal.click_on("carol")
-        terminal.wait_for('user="carol"')
-        terminal.wait_for("2 of 8")
 
 
 @pytest.fixture
