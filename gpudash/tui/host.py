@@ -118,6 +118,7 @@ class HostPage(Page):
             self.show_message("this is a recording: there is no driver to detach from")
         elif self.feed.state is FeedState.RELEASED:
             collector.resume()
+            self.show_message("reattached to the driver")
         else:
             collector.release()
 

@@ -288,7 +288,8 @@ class TerminalApp(App[int]):
     """An app that writes rows of its widgets directly and takes keys one after another.
 
     A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): input that
-    arrived earlier was not meant for it and is discarded, whatever way it takes.
+    arrived earlier was not meant for it and is discarded, whatever way it takes. It is told of each
+    key, by `ignore_key`.
     """
 
     outdated = var(False, init=False)
@@ -437,7 +438,11 @@ class TerminalApp(App[int]):
         if isinstance(event, (InputEvent, Paste)):
             # At its end an app has no screen left.
             front = next(reversed(self.screen_stack), None)
-            if front is None or event.time < getattr(front, "obeys_from", -math.inf):
+            if front is None:
+                return
+            if event.time < getattr(front, "obeys_from", -math.inf):
+                if isinstance(event, Key):
+                    front.ignore_key(event.time)
                 return
         await super().on_event(event)
 

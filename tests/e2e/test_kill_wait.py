@@ -73,7 +73,7 @@ def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Ho
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         assert re.search(
-            rf"gpudash: SIGKILL was sent to {job.pid} \(\w+\), which has ended; unknown "
+            rf"gpudash: SIGKILL was sent to {job.pid} \(\w+\), which has ended; cannot tell "
             "whether GPU memory was freed",
             " ".join(terminal.text.split()),
         )

@@ -8,7 +8,13 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from gpudash.analysis.activity import BUSY_PERCENT, has_host_pages, holds_memory, notable
+from gpudash.analysis.activity import (
+    BUSY_PERCENT,
+    has_host_pages,
+    holds_memory,
+    load_percent,
+    notable,
+)
 from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.health.findings import unusable_devices
 from gpudash.analysis.health.levels import is_start_artifact
@@ -244,10 +250,11 @@ def _unlisted(device: Device, now: Snapshot, request: GpuRequest) -> str | None:
 
 def _sustained(device: Device, samples: Sequence[Snapshot]) -> float | None:
     """Return the median utilization of the samples that have one."""
-    known = [
-        each.gpu_utilization_percent
+    found = (
+        load_percent(each)
         for snapshot in samples
         for each in snapshot.devices
-        if each.key == device.key and each.gpu_utilization_percent is not None
-    ]
+        if each.key == device.key
+    )
+    known = [percent for percent in found if percent is not None]
     return median(known) if known else None

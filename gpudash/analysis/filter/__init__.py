@@ -93,7 +93,7 @@ class Grammar(Generic[Row]):
         if not word.name and word.sign[0] in "<>":
             raise _error(word, f"needs a term before the {word.sign[0]}, such as util<5")
         # Options of commands are written with = (lr=0.1), and no name begins with a dash.
-        if word.name and "=" not in word.sign and not word.name.startswith("-"):
+        if word.name and word.sign != "=" and not word.name.startswith("-"):
             choices = " ".join(term.example for term in self._terms)
             raise _error(
                 word,

@@ -145,6 +145,11 @@ class KillScreen(Dialog["Answer | None"]):
         back = self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
         return max(self._asked_at, back) + self._guard_seconds
 
+    def ignore_key(self, at: float) -> None:
+        """Wait anew after a key that came too early: the next may end what it began."""
+        if self._asked_at < math.inf:
+            self._asked_at = max(self._asked_at, at)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what comes too early, and `yes` unless the question is readable."""
         if action not in _OWN:

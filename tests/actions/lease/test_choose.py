@@ -126,6 +126,8 @@ def test_free_ones_that_are_too_small_are_free() -> None:
 def test_any_snapshot_offers_what_is_usable_and_free_or_gives_a_reason(
     snapshot: Snapshot, count: int, linked: bool, share: bool
 ) -> None:
+    # A brief one, in which processes are missing, decides nothing.
+    snapshot = replace(snapshot, brief=False)
     offered, _ = filter_candidates([snapshot], GpuRequest(max_utilization_percent=100), {})
     keys = {each.device.key for each in offered}
     assert keys.isdisjoint(unusable_devices(snapshot))
@@ -141,6 +143,24 @@ def test_any_snapshot_offers_what_is_usable_and_free_or_gives_a_reason(
     choice = choose([snapshot], GpuRequest(count=count, linked=linked, share=share), {})
     assert len(choice.devices) == (0 if choice.shortage else count)
     assert choice.shortage.isprintable()
+
+
+def test_an_instance_that_computes_is_not_free_though_the_driver_reports_no_utilization() -> None:
+    parent = make_device(mig_mode=True)
+    slices = [
+        make_device(
+            uuid=f"MIG-{number}",
+            parent_uuid=parent.uuid,
+            gpu_instance_id=number,
+            compute_instance_id=0,
+            gpu_utilization_percent=None,
+            sm_active_percent=active,
+            memory_used_bytes=0,
+        )
+        for number, active in ((1, 80.0), (2, 0.0))
+    ]
+    offered, _ = filter_candidates([host(parent, *slices)], GpuRequest(), {})
+    assert [each.device.uuid for each in offered] == ["MIG-2"]
 
 
 def test_who_holds_it_is_named() -> None:

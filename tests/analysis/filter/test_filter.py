@@ -117,6 +117,8 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
             '"usr:bob" is not a filter term: quote it to search for the text, or choose from',
         ),
         ("temp>80", '"temp>80" is not a filter term'),
+        ("utl>=5", '"utl>=5" is not a filter term'),
+        ("utl!=5", '"utl!=5" is not a filter term'),
         ("util <5", '"<5" needs a term before the <, such as util<5'),
     ],
 )

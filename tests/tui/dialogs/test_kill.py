@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -242,6 +243,22 @@ async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) ->
         await on.press("y", "n", "tab", "enter")
         await on.click_on("Kill  y")
         assert on.app.screen is screen
+        assert victim.poll() is None
+
+
+async def test_a_key_that_came_too_early_is_not_followed_by_one_that_counts(victim: Any) -> None:
+    async with stage(guard_seconds=1.0) as on:
+        screen = await on.ask(process_for(victim.pid))
+        while screen.obeys_from == math.inf:
+            await on.pilot.pause()
+        asked = screen.obeys_from - 1.0
+        for key, after in (("t", 0.9), ("y", 1.8), ("y", 2.7)):
+            event = Key(key, key)
+            event.time = asked + after
+            on.app.post_message(event)
+        await on.pilot.pause()
+        assert on.app.screen is screen
+        assert screen.obeys_from == pytest.approx(asked + 3.7)
         assert victim.poll() is None
 
 
