@@ -91,9 +91,7 @@ def test_xid_is_reported_while_it_streams(fakenvml: Path, tmp_path: Path) -> Non
         tell(control, XID="1:48")
         (finding,) = stream.until(lambda snapshot: snapshot.findings).findings or ()
     assert (finding.rule, finding.level, finding.indices) == ("xid", "critical", (1,))
-    assert finding.sentence.startswith(
-        "GPU 1 reported XID 48: it had an uncorrectable"
-    )
+    assert finding.sentence.startswith("GPU 1 reported XID 48: it had an uncorrectable")
 
 
 def test_xid_stands_until_the_gpu_came_back(fakenvml: Path, tmp_path: Path) -> None:

@@ -15,19 +15,21 @@ _FAMILY = re.compile(r"font-family: Fira Code[^;]*")
 _TEXT = re.compile(
     r'<text class="([^"]*)" x="([^"]*)" y="([^"]*)" textLength="([^"]*)"[^>]*>([^<]*)</text>'
 )
+_WORD = re.compile("[\u2580-\u259f\u2800-\u28ff]{1,4}|[^\\s\u2580-\u259f\u2800-\u28ff]+")
+"""Matches a few cells of a bar or a curve, or what stands between blanks."""
 
 
 def words(text: str, x: float, y: float, cell: float, attributes: str) -> str:
     """Return a line of text that begins at `x`, its base line at `y`, with cells so wide.
 
-    Each word has its own place: viewers disagree on what blanks are worth, and not all obey a
-    length.
+    Each word has its own place, and each few cells of a curve: viewers disagree on what blanks are
+    worth, not all obey a length, and the font of the curve may be another one.
     """
     return "".join(
         f'<text x="{x + width(text[: word.start()]) * cell:g}" y="{y:g}" '
         f'textLength="{width(word[0]) * cell:g}" lengthAdjust="spacingAndGlyphs" '
         f"{attributes}>{escape(word[0], quote=False)}</text>"
-        for word in re.finditer(r"\S+", text)
+        for word in _WORD.finditer(text)
     )
 
 
