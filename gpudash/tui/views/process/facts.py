@@ -137,7 +137,7 @@ def _facts(details: ProcessDetails) -> list[Fact]:
         ("state", process.status or ABSENT),
         ("time", duration(details.row.age_seconds)),
         ("cpu", readable(process.cpu_percent, Unit.PERCENT)),
-        ("rss", size(process.resident_memory_bytes)),
+        ("rss", _of_host(process.resident_memory_bytes, details.snapshot.host.memory_total_bytes)),
     ]
     if usage is None or usage.thread_count is not None or usage.open_file_count is not None:
         facts += [
@@ -153,6 +153,12 @@ def _facts(details: ProcessDetails) -> list[Fact]:
             ("net out", readable(rates.sent, Unit.BYTE_PER_SECOND)),
         ]
     return facts
+
+
+def _of_host(amount: int | None, total: int | None) -> str:
+    """Return an amount, and which share of the memory of the host it is."""
+    share = f"  {100 * amount / total:.0f}%" if amount is not None and total else ""
+    return size(amount) + share
 
 
 def _location_facts(details: ProcessDetails) -> list[Fact]:
