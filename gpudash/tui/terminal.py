@@ -442,7 +442,7 @@ class TerminalApp(App[int]):
                 return
             if event.time < getattr(front, "obeys_from", -math.inf):
                 if isinstance(event, Key):
-                    front.ignore_key(event.time)
+                    front.ignore_key(event.key, event.time)
                 return
         await super().on_event(event)
 

@@ -37,6 +37,7 @@ _WIDTH, _AIRY_FROM, _MIN_BODY = 88, 18, 3
 are left to its body before there are any for what can be chosen."""
 
 _MAX_CHIPS = 7
+_CANCEL = {key for each in KILL_KEYS if each.action == "cancel" for key in each.keys.split(",")}
 _OWN = frozenset(
     (
         *("answer", "cancel", "press", "turn", "focus_button"),
@@ -145,9 +146,12 @@ class KillScreen(Dialog["Answer | None"]):
         back = self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
         return max(self._asked_at, back) + self._guard_seconds
 
-    def ignore_key(self, at: float) -> None:
-        """Wait anew after a key that came too early: the next may end what it began."""
-        if self._asked_at < math.inf:
+    def ignore_key(self, key: str, at: float) -> None:
+        """Wait anew after a key that came too early: the next may end what it began.
+
+        Not after one that would send nothing, which may be held down.
+        """
+        if self._asked_at < math.inf and key not in _CANCEL:
             self._asked_at = max(self._asked_at, at)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -252,7 +252,7 @@ async def test_a_key_that_came_too_early_is_not_followed_by_one_that_counts(vict
         while screen.obeys_from == math.inf:
             await on.pilot.pause()
         asked = screen.obeys_from - 1.0
-        for key, after in (("t", 0.9), ("y", 1.8), ("y", 2.7)):
+        for key, after in (("t", 0.9), ("y", 1.8), ("y", 2.7), ("n", 3.0)):
             event = Key(key, key)
             event.time = asked + after
             on.app.post_message(event)
