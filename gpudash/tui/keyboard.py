@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpudash.tui.terminal import Terminal
 
 _ESCAPE = "\x1b"
+_ANSWER = re.compile("\x1b\\[[0-9]+;[0-9]+R")
+"""Matches where the cursor is, which the terminal was asked: no key, and no end of one."""
 _LONE_ESCAPE = re.compile(r"(\x1b)(?![\[\]OP^_]|\x1b[\[O])")
 """Matches the key before another one, typed faster than they are read; not what begins a sequence.
 
@@ -56,7 +58,7 @@ class KeyReader:
             self._terminal.owner.hang_up()
             os._exit(ExitStatus.HANGUP)
         self._terminal.take_replies(data)
-        text = self._held + self._decode(data)
+        text = self._held + _ANSWER.sub("", self._decode(data))
         self._held = _ESCAPE * text.endswith(_ESCAPE)
         for message in self._messages(text.removesuffix(_ESCAPE)):
             self._terminal.process_message(message)

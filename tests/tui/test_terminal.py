@@ -116,6 +116,9 @@ class Question(ModalScreen[None]):
         self.heard: list[str] = []
         self.answers = 0
 
+    def ignore_key(self, key: str, at: float) -> None:
+        """Take note of nothing."""
+
     def on_key(self, event: Key) -> None:
         self.heard.append(event.key)
 
