@@ -157,7 +157,7 @@ def _facts(details: ProcessDetails) -> list[Fact]:
 
 def _of_host(amount: int | None, total: int | None) -> str:
     """Return an amount, and which share of the memory of the host it is."""
-    share = f"  {100 * amount / total:.0f}%" if amount is not None and total else ""
+    share = f"  {100 * amount / total:.0f} %" if amount is not None and total else ""
     return size(amount) + share
 
 
