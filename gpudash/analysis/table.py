@@ -122,7 +122,8 @@ def fit(
             omitted.append(last)
     if is_roomy and not any(each.column.grows for each in fitted):
         for each in reversed(omitted):
-            fitted += [each] if line_cells([*fitted, each]) <= room else []
+            if line_cells([*fitted, each]) <= room:
+                fitted.append(each)
     fitted.sort(key=lambda each: kept.index(each.column))
     return _grown(fitted, max(room - line_cells(fitted), 0))
 

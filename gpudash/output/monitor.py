@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import frame_buffer
+from gpudash.output.smi import frame_buffer_mebibytes
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -33,7 +33,7 @@ def _scaled(value: float | None, divisor: float) -> int | None:
 
 
 def _used(gpu: Device) -> int | None:
-    return None if gpu.memory_used_bytes is None else frame_buffer(gpu.memory_used_bytes)
+    return None if gpu.memory_used_bytes is None else frame_buffer_mebibytes(gpu.memory_used_bytes)
 
 
 def _rounded(value: float | None) -> int | None:

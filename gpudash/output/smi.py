@@ -119,7 +119,7 @@ def mebibytes(value: int | None) -> str | None:
     return None if value is None else str(value // _MIB)
 
 
-def frame_buffer(value: int) -> int:
+def frame_buffer_mebibytes(value: int) -> int:
     """Return bytes of a GPU's own memory as MiB, rounded up, as nvidia-smi alone rounds them."""
     return -(-value // _MIB)
 
@@ -161,7 +161,7 @@ _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     **dict.fromkeys(
         ("memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes"),
-        lambda value: str(frame_buffer(value)),
+        lambda value: str(frame_buffer_mebibytes(value)),
     ),
     "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",
     "compute_mode": _capitalized("_"),

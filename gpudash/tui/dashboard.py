@@ -210,13 +210,11 @@ class DashboardModel:
         self.scroll_devices(0)
 
     def clear(self) -> bool:
-        """Reattach to the driver, go back to the present, or drop tags, filter or choice of GPUs.
+        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs.
 
         Returns whether there was one of them.
         """
-        if self.feed.state is FeedState.RELEASED and self.feed.collector is not None:
-            self.feed.collector.resume()
-        elif not self.time.is_live:
+        if not self.time.is_live:
             self.time.go_live()
         elif self.listing.tagged_rows:
             self.listing.tagged.clear()

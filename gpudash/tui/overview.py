@@ -11,7 +11,7 @@ from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.changes import FindingChanges
 from gpudash.analysis.history.metrics import device_metrics
-from gpudash.feed.protocol import SnapshotFeed
+from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.bindings import QUIT, bindings, shown_key
@@ -199,8 +199,10 @@ class Overview(HostPage):
             self.show_message(NONE_SELECTED)
 
     def action_clear(self) -> None:
-        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
-        if not self.dashboard.clear() and self.is_entered:
+        """Reattach to the driver, else go back to the present, else drop what was chosen."""
+        if self.feed.state is FeedState.RELEASED:
+            self.release_gpus()
+        elif not self.dashboard.clear() and self.is_entered:
             self.app.action_leave()
 
     # The filter

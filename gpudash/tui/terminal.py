@@ -288,8 +288,8 @@ class TerminalApp(App[int]):
     """An app that writes rows of its widgets directly and takes keys one after another.
 
     A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): input that
-    arrived earlier was not meant for it and is discarded, whatever way it takes. It is told of each
-    key, by `ignore_key`.
+    arrived earlier was not meant for it and is discarded, whatever way it takes. A key of that is
+    passed to its `ignore_key`.
     """
 
     outdated = var(False, init=False)

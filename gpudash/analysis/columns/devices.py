@@ -74,6 +74,23 @@ def _performance_state(row: DeviceRow) -> str:
     return ABSENT if state is None else f"P{state}"
 
 
+def _share(
+    key: str, header: str, field: str, *, priority: int, only_used: bool = False
+) -> Column[DeviceRow]:
+    """Return a column of a percentage, with `only_used` shown while one is above zero."""
+    return Column(
+        key=key,
+        header=header,
+        text=lambda row: percent(getattr(row.device, field)),
+        sort_key=lambda row: number(getattr(row.device, field)),
+        width=4,
+        least=4,
+        align=">",
+        priority=priority,
+        worth=(lambda row: bool(getattr(row.device, field))) if only_used else None,
+    )
+
+
 DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="index",
@@ -100,16 +117,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         level=lambda row: levels.utilization_level(row.device),
         share=_utilization_share,
     ),
-    Column(
-        key="sm_active",
-        header="SM",
-        text=lambda row: percent(row.device.sm_active_percent),
-        sort_key=lambda row: number(row.device.sm_active_percent),
-        width=4,
-        least=4,
-        align=">",
-        priority=4,
-    ),
+    _share("sm_active", "SM", "sm_active_percent", priority=4),
     Column(
         key="memory",
         header="MEMORY",
@@ -150,16 +158,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         priority=8,
         level=lambda row: levels.memory_temperature_level(row.device),
     ),
-    Column(
-        key="fan",
-        header="FAN",
-        text=lambda row: percent(row.device.fan_speed_percent),
-        sort_key=lambda row: number(row.device.fan_speed_percent),
-        width=4,
-        least=4,
-        align=">",
-        priority=6,
-    ),
+    _share("fan", "FAN", "fan_speed_percent", priority=6),
     Column(
         key="power",
         header="POWER",
@@ -231,28 +230,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         align=">",
         priority=9,
     ),
-    Column(
-        key="encoder",
-        header="ENC",
-        text=lambda row: percent(row.device.encoder_utilization_percent),
-        sort_key=lambda row: number(row.device.encoder_utilization_percent),
-        width=4,
-        least=4,
-        align=">",
-        priority=4,
-        worth=lambda row: bool(row.device.encoder_utilization_percent),
-    ),
-    Column(
-        key="decoder",
-        header="DEC",
-        text=lambda row: percent(row.device.decoder_utilization_percent),
-        sort_key=lambda row: number(row.device.decoder_utilization_percent),
-        width=4,
-        least=4,
-        align=">",
-        priority=4,
-        worth=lambda row: bool(row.device.decoder_utilization_percent),
-    ),
+    _share("encoder", "ENC", "encoder_utilization_percent", priority=4, only_used=True),
+    _share("decoder", "DEC", "decoder_utilization_percent", priority=4, only_used=True),
     Column(
         key="ecc",
         header="ECC",

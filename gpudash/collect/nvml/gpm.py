@@ -31,7 +31,7 @@ class Gpm:
         self._instance = gpu_instance_id
         self._supported: bool | None = None
         self._counts = False
-        """Whether a 0 is one: drivers say that counters are off which do count."""
+        """Whether 0 means none: the counters run, although some drivers say that they are off."""
         self._before: Any = None
         self._spare: Any = None
         self._due = 0.0

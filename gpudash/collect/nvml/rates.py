@@ -179,6 +179,7 @@ REASONS = {
 """NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, and the fields they fill."""
 
 _COSTLY = frozenset({270, 271})
+"""Those that hold the driver for a millisecond each."""
 
 _NANOSECONDS_PER_PERCENT = 1e7
 _MAX_PERCENT = 150.0

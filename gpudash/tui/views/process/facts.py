@@ -156,9 +156,11 @@ def _facts(details: ProcessDetails) -> list[Fact]:
 
 
 def _of_host(amount: int | None, total: int | None) -> str:
-    """Return an amount, and which share of the memory of the host it is."""
-    share = f"  {100 * amount / total:.0f} %" if amount is not None and total else ""
-    return size(amount) + share
+    """Return an amount, and which share of the memory of the host it is, as far as known."""
+    if amount is None or not total:
+        return size(amount)
+    percent = 100 * amount / total
+    return f"{size(amount)}  {'<1' if 0 < percent < 1 else f'{percent:.0f}'} %"
 
 
 def _location_facts(details: ProcessDetails) -> list[Fact]:
