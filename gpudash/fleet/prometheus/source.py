@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from gpudash.config.settings import Settings
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
-from gpudash.fleet.prometheus.dialects import MEMORY_TOTAL, known_series
+from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
@@ -73,7 +73,7 @@ class _Task:
         self.query = query
         self.name, self.period, self.is_core = query.name, query.period, query.is_core
         self.due_at = 0.0
-        self.is_in_flight = self.is_done = False
+        self.is_in_flight = self.is_done = self.had_series = False
         self.took: deque[float] = deque(maxlen=_MEASURED)
         """Seconds, the last times; the shortest is closest to what the server works for it."""
         self.failures = 0
@@ -286,10 +286,12 @@ class PrometheusSource(Source):
             self._fail(view, task, result)
             return
         task.warnings = result.warnings
-        if task.name == "main" and task.is_done and not result.data.result:
-            text = "answers without any series, of which there were some"
-            self._fail(view, task, PrometheusError(text))
-            return
+        if task.name == "main" or task.name in FIELDS:
+            if task.had_series and not result.data.result:
+                text = "answers without any series, of which there were some"
+                self._fail(view, task, PrometheusError(text))
+                return
+            task.had_series = bool(result.data.result)
         self._answer(view, task, result)
         self._finish(view, task, result.seconds)
 

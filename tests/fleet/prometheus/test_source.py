@@ -65,6 +65,24 @@ def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: 
         source.close(10)
 
 
+def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
+    server: Server,
+) -> None:
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+        before = read_until(source, lambda reading: reading.is_whole)
+        proxy.fault = "empty=FB_USED"
+        during = read_until(source, lambda reading: bool(reading.report.warnings))
+        assert during.report.warnings == (
+            "memory_used_bytes: answers without any series, of which there were some",
+        )
+        assert during.report.state == "ok"
+        assert total_memory(during) == total_memory(before)
+        proxy.fault = ""
+        read_until(source, lambda reading: not reading.report.warnings)
+        source.close(10)
+
+
 def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
     with faulty() as proxy:
         proxy.fault = "404"

@@ -122,6 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, state: Faulty, body: bytes) -> None:
         fault, _, argument = state.fault.partition("=")
+        if fault == "empty" and argument not in body.decode():
+            fault = ""
         if self.command not in state.methods:
             self._send(405, b"")
         elif state.missing in self.path:
