@@ -19,7 +19,8 @@ STEADY_SECONDS = 1.9
 INSTANCE_SECONDS = 4.9
 COSTLY_SECONDS = 4.9
 SLOW_SECONDS = 9.9
-RARE_SECONDS = 59.9
+SETTLED_SECONDS = 29.9
+RARE_SECONDS = 299.9
 """Just under a whole number of one-second ticks, so that one that comes early still meets it."""
 
 RETRY_SECONDS = 10.0
@@ -158,15 +159,18 @@ FAST = (
             memory_free_bytes=v.attribute("free", v.size),
         ),
     ),
+    _call("PowerUsage", power_usage_mw=v.milliwatts),
+    _call("ClockInfo", 1, sm_clock_mhz=v.megahertz),
+)
+"""What a job moves within a second: read in every tick."""
+
+STEADY = (
     _call(
         "TemperatureV",
         0,
         temperature_celsius=v.celsius,
         fallback=_call("Temperature", 0, temperature_celsius=v.celsius),
     ),
-    _call("PowerUsage", power_usage_mw=v.milliwatts),
-    _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
-    _call("ClockInfo", 1, sm_clock_mhz=v.megahertz),
     _call("ClockInfo", 2, memory_clock_mhz=v.megahertz),
     _call("PerformanceState", performance_state=v.performance_state),
     _call(
@@ -174,32 +178,25 @@ FAST = (
         clocks_event_reasons=v.event_reasons,
         fallback=_call("CurrentClocksThrottleReasons", clocks_event_reasons=v.event_reasons),
     ),
+    _call("FanSpeed", fan_speed_percent=v.fan_percent),
 )
+"""What follows it more slowly: every two seconds."""
 
-STEADY = (
+CODECS = (
     _call("EncoderUtilization", encoder_utilization_percent=v.item(0, v.percent)),
     _call("DecoderUtilization", decoder_utilization_percent=v.item(0, v.percent)),
     _call("JpgUtilization", jpeg_utilization_percent=v.item(0, v.percent)),
     _call("OfaUtilization", ofa_utilization_percent=v.item(0, v.percent)),
-    _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
-    _call("MarginTemperature", temperature_margin_celsius=v.celsius),
 )
+"""Of a GPU that never used one, as rarely as what is slow."""
 
 SLOW = (
-    _call("PowerManagementLimit", power_limit_mw=v.milliwatts),
+    _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
     _call("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
     _call("CurrPcieLinkWidth", pcie_link_width=v.small_count),
     _call("PcieReplayCounter", pcie_replay_count=v.small_count),
-    _call(
-        "BAR1MemoryInfo",
-        bar1_total_bytes=v.attribute("bar1Total", v.positive),
-        bar1_used_bytes=v.attribute("bar1Used", v.size),
-    ),
-    _call("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
     _call("TotalEccErrors", 0, 0, ecc_corrected_volatile_count=v.count),
     _call("TotalEccErrors", 1, 0, ecc_uncorrected_volatile_count=v.count),
-    _call("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
-    _call("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
     _call("RetiredPages", 0, retired_pages_single_bit_count=v.page_count),
     _call("RetiredPages", 1, retired_pages_double_bit_count=v.page_count),
     _call("RetiredPagesPendingStatus", retired_pages_pending=v.flag),
@@ -210,11 +207,27 @@ SLOW = (
         remapped_rows_pending=v.item(2, v.flag),
         remapped_rows_failed=v.item(3, v.flag),
     ),
+)
+"""What changes by itself, but seldom: every ten seconds."""
+
+SETTLED = (
+    _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
+    _call("MarginTemperature", temperature_margin_celsius=v.celsius),
+    _call("PowerManagementLimit", power_limit_mw=v.milliwatts),
+    _call(
+        "BAR1MemoryInfo",
+        bar1_total_bytes=v.attribute("bar1Total", v.positive),
+        bar1_used_bytes=v.attribute("bar1Used", v.size),
+    ),
+    _call("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
+    _call("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
+    _call("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
     _call("ComputeMode", compute_mode=v.named(v.COMPUTE_MODES)),
     _call("PersistenceMode", persistence_mode=v.flag),
     _call("DisplayActive", display_active=v.flag),
     _call("DisplayMode", display_attached=v.flag),
 )
+"""What an administrator sets, sums over a GPU's life, and what costs more than it tells."""
 
 RARE = (
     _call("ApplicationsClock", 0, applications_graphics_clock_mhz=v.megahertz),
@@ -277,15 +290,15 @@ RARE = (
         chassis_peer_type=v.attribute("peerType", v.named(v.PEER_TYPES)),
     ),
 )
-"""What few look at: read once a minute in a stream, and where it is asked for by name."""
+"""What few look at: read every five minutes in a stream, and where it is asked for by name."""
 
 FIELD_VALUES = (
-    FieldValue(82, "memory_temperature_celsius", v.celsius, FAST_SECONDS),
+    FieldValue(82, "memory_temperature_celsius", v.celsius, STEADY_SECONDS),
     FieldValue(74, "sw_power_cap_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(76, "sync_boost_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(83, "total_energy_mj", v.count, SLOW_SECONDS),
-    FieldValue(185, "power_average_mw", v.milliwatts, FAST_SECONDS),
-    FieldValue(186, "power_instant_mw", v.milliwatts, FAST_SECONDS),
+    FieldValue(185, "power_average_mw", v.milliwatts, STEADY_SECONDS),
+    FieldValue(186, "power_instant_mw", v.milliwatts, STEADY_SECONDS),
     FieldValue(193, "shutdown_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(194, "slowdown_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(195, "max_memory_tlimit_celsius", v.celsius, STATIC_SECONDS),
@@ -309,7 +322,7 @@ FIELD_VALUES = (
 BRIEF_POLL_GROUPS = (
     (IDENTITY, STATIC_SECONDS),
     (FAST, FAST_SECONDS),
-    ((_call("FanSpeed", fan_speed_percent=v.fan_percent),), STEADY_SECONDS),
+    (STEADY, STEADY_SECONDS),
     (
         (
             _call("EnforcedPowerLimit", enforced_power_limit_mw=v.milliwatts),
@@ -321,12 +334,14 @@ BRIEF_POLL_GROUPS = (
 """What a first picture shows."""
 
 OTHER_POLL_GROUPS = (
-    (STEADY, STEADY_SECONDS),
     (SLOW, SLOW_SECONDS),
+    (SETTLED, SETTLED_SECONDS),
     (STATIC, STATIC_SECONDS),
 )
+CODEC_POLL_GROUP = (CODECS, SLOW_SECONDS)
+"""Read as often as what is steady once one of them has worked."""
 RARE_POLL_GROUP = (RARE, RARE_SECONDS)
-POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS, RARE_POLL_GROUP)
+POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS, CODEC_POLL_GROUP, RARE_POLL_GROUP)
 
 _MEMORY = FAST[1]
 _INSTANCE = (
@@ -361,6 +376,10 @@ class PollGroup:
     def is_due(self, now: float) -> bool:
         """Whether it is time to read."""
         return now >= self._due
+
+    def repeat_after(self, seconds: float, now: float) -> None:
+        """Count from now to the next time, at another interval."""
+        self.seconds, self._due = seconds, now + seconds
 
     def read(self, library: Library, handle: Any, values: dict[str, Any], now: float) -> list[int]:
         """Fill the fields into `values`, and return NVML's code of each call that is supported.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.calls import (
     BRIEF_POLL_GROUPS,
+    CODEC_POLL_GROUP,
+    CODECS,
     FAST_SECONDS,
     FIELD_VALUES,
     IDENTITY,
@@ -15,12 +17,14 @@ from gpudash.collect.nvml.calls import (
     RARE_POLL_GROUP,
     RARE_SECONDS,
     RETRY_SECONDS,
+    SETTLED_SECONDS,
     SLOW_SECONDS,
     STATIC_SECONDS,
     STEADY_SECONDS,
     FieldValue,
     NvmlCall,
     PollGroup,
+    Timer,
 )
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
@@ -64,15 +68,20 @@ class DeviceSampler:
         self._handle = handle
         self._brief_groups = [_group(library, *each) for each in BRIEF_POLL_GROUPS]
         self._other_groups = [_group(library, *each) for each in OTHER_POLL_GROUPS]
+        self._codec_group = _group(library, *CODEC_POLL_GROUP)
         self._rare_group = _group(library, *RARE_POLL_GROUP)
         self._batch = FieldBatch(library, handle)
         self._fans = Fans(library, handle)
+        self._fan_timer = Timer(STEADY_SECONDS)
+        self._link_timer = Timer(SETTLED_SECONDS)
         self._records = Records(library, handle)
         self._links = NvLinks(library, handle)
         self._fabric = Fabric(library, handle)
         self._gpm = Gpm(library)
         self._pcie = PcieThroughput(library, handle) if library.pcie_throughput else None
         self._rates = RateTracker()
+        self._counted: dict[str, Any] = {}
+        """The rates of counters as last read, which come before those of GPM."""
         self._mig_mode: bool | None = None
 
     @property
@@ -92,17 +101,25 @@ class DeviceSampler:
         for group in self._other_groups:
             if group.is_due(now):
                 self._read(group, now)
+        self._read_codecs(now)
+        if self._fan_timer.is_due(now) and self._library.wants("fan_speeds_percent"):
+            self.values["fan_speeds_percent"] = self._fans.speeds()
+        if self._link_timer.is_due(now) and self._library.wants(*LINK_FIELDS):
+            self.values.update(self._links.values())
+            self._batch.follow_links(self._links.active)
         if not self._library.is_for_a_table and self._rare_group.is_due(now):
             self._read_rare(now)
         self.values.update(memory_values(self.values))
-        self.values.update(self._batch.read(now))
+        found = self._batch.read(now)
+        self.values.update(found)
+        self._counted.update((field, found[field]) for field in _COUNTED & found.keys())
         activity = self._gpm.read(self._handle, now)
         self._batch.skip_pcie(all(activity[field] is not None for field in PCIE_FIELDS.values()))
-        for field, value in activity.items():
-            if field not in _COUNTED or self.values.get(field) is None:
-                self.values[field] = value
+        counted = {field: rate for field, rate in self._counted.items() if rate is not None}
+        known = {**activity, **counted}
+        self.values.update(known)
         if self._pcie is not None:
-            self.values.update(self._pcie.missing(self.values, now))
+            self.values.update(self._pcie.missing(known, now))
         self.values["utilization_source"] = self._utilization_source()
 
     def sample_briefly(self, now: float) -> None:
@@ -125,19 +142,21 @@ class DeviceSampler:
             generation = self.values.get("max_pcie_link_generation")
             width = self.values.get("max_pcie_link_width")
             self._batch.limit_pcie(pcie_capacity(generation, width))
-        wants = self._library.wants
-        if group.seconds == STEADY_SECONDS and wants("fan_speeds_percent"):
-            self.values["fan_speeds_percent"] = self._fans.speeds()
         if group.seconds == SLOW_SECONDS:
-            if wants(*LINK_FIELDS):
-                self.values.update(self._links.values())
-                self._batch.follow_links(self._links.active)
-            if wants(*FABRIC_FIELDS):
+            if self._library.wants(*FABRIC_FIELDS):
                 self.values.update(self._fabric.values())
-            if wants("sram_errors"):
+            if self._library.wants("sram_errors"):
                 self.values["sram_errors"] = self._records.sram_errors()
             self.values["pcie_replays_per_second"] = self._replays_per_second(now)
             self._compare_mig_mode()
+
+    def _read_codecs(self, now: float) -> None:
+        """Read how busy the codecs are, rarely until one of them has worked."""
+        group = self._codec_group
+        if group.is_due(now):
+            group.read(self._library, self._handle, self.values, now)
+            if any(self.values.get(field) for call in CODECS for field, _ in call.fields):
+                group.repeat_after(STEADY_SECONDS, now)
 
     def _read_rare(self, now: float) -> None:
         self._rare_group.read(self._library, self._handle, self.values, now)
@@ -194,6 +213,8 @@ class FieldBatch:
         if not library.single_sample:
             self._parts.append(self._counters)
         self._is_supported = True
+        self._due = 0.0
+        self._reads = 0
 
     def follow_links(self, active: tuple[int, ...]) -> None:
         """Read the counters of these NVLinks."""
@@ -214,6 +235,11 @@ class FieldBatch:
 
     def read(self, now: float) -> dict[str, Any]:
         """Return the fields that were due; raises DeviceLost when the device is gone."""
+        if now < self._due and not self._counters.may_go_round(now):
+            return {}
+        self._reads += 1
+        # A rate needs two reads, and there may be no more ticks than that.
+        self._due = now + (STEADY_SECONDS if self._reads > 2 else 0.0)
         # Two parts may read one counter: as it stands, and its rate.
         batch = list(dict.fromkeys(scope for part in self._parts for scope in part.wanted(now)))
         answers = _NO_ANSWERS

@@ -12,7 +12,7 @@ from gpudash.collect.nvml.library import Library, ProcessSample, RunningProcess
 from gpudash.model.device import Device
 from gpudash.model.process import ProcessDevice
 
-_KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
+_KINDS = {"MPSCompute": "M", "Compute": "C", "Graphics": "G"}
 _FIRST_SPAN_US = 1_000_000
 """How far a first reading reaches back: far enough for samples at 7 Hz, near enough to be now."""
 _MAX_AHEAD_US = 1_000_000
@@ -45,6 +45,8 @@ class ProcessReader:
         self._clock = clock
         self._wall_clock = wall_clock
         self._refused: set[str] = set()
+        self._compute_pids: set[int] | None = None
+        self._mps_clients: list[RunningProcess] = []
         self._newest_us = self._now_us() - _FIRST_SPAN_US
 
     def forget_refusals(self) -> None:
@@ -72,8 +74,11 @@ class ProcessReader:
         """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""
         rows: dict[Key, tuple[str, int | None]] = {}
         failure = codes.NOT_SUPPORTED
-        for kind, letter in _KINDS:
-            if kind in self._refused:
+        lists: dict[str, list[RunningProcess]] = {}
+        for kind in ("Compute", "Graphics", "MPSCompute"):
+            if kind in self._refused or (
+                kind == "MPSCompute" and not self._may_have_clients(lists)
+            ):
                 continue
             entries, code = self._library.running_processes(handle, kind)
             if code in codes.PERMANENT:
@@ -82,8 +87,19 @@ class ProcessReader:
                 return {}, code
             else:
                 failure = codes.SUCCESS
-                _merge(rows, entries, letter)
+                lists[kind] = entries
+        self._mps_clients = lists.get("MPSCompute", [])
+        for kind, letter in _KINDS.items():
+            _merge(rows, lists.get(kind, []), letter)
         return rows, failure
+
+    def _may_have_clients(self, lists: Mapping[str, list[RunningProcess]]) -> bool:
+        """Whether to ask for clients of MPS: a new one is first seen as a compute process."""
+        before, self._compute_pids = (
+            self._compute_pids,
+            {each.pid for each in lists.get("Compute", ())},
+        )
+        return bool(self._mps_clients) or before != self._compute_pids
 
     def _utilization(self, handle: Any, pids: set[int]) -> dict[int, Utilization]:
         """Return (SM, memory, encoder, decoder) percent of each PID for which they are known.

@@ -93,7 +93,7 @@ COUNTERS = (
 
 
 class ByteCounters:
-    """The traffic counters of one GPU, read in every tick."""
+    """The traffic counters of one GPU."""
 
     def __init__(self) -> None:
         self.links: tuple[int, ...] = ()
@@ -104,12 +104,22 @@ class ByteCounters:
         """Whether something else gives the PCIe rates, so that their counters are not read."""
         self._wide: set[Counter] = set()
         """Those that have more than 32 bits, as their values have shown."""
+        self._read_at = 0.0
         self._rates = RateTracker()
         self._link_by_link: set[Counter] = set()
         self._absent: set[Counter] = set()
 
+    def may_go_round(self, now: float) -> bool:
+        """Whether a counter of 32 bits has not gone round yet, and may before the next tick."""
+        ceiling = self.max_pcie_bytes_per_second
+        narrow = (each for each in COUNTERS if not each.over_links and each not in self._wide)
+        if ceiling is None or not any(map(self._scopes, narrow)):
+            return False
+        return ceiling * (now - self._read_at) <= _SAFE_SHARE * _WRAP
+
     def wanted(self, now: float) -> list[Scoped]:
         """Return what the next batch of field values has to bring."""
+        self._read_at = now
         return [scope for counter in COUNTERS for scope in self._scopes(counter)]
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, int | None]:

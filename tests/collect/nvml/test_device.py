@@ -65,7 +65,7 @@ def test_a_gpu_that_comes_back_is_asked_for_all_that_it_once_refused(field: str)
     for name in (UTILIZATION, "nvmlDeviceGetEncoderUtilization"):
         machine.driver.replaced[name] = refuse
     assert getattr(machine.read().devices[0], field) is None
-    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = machine.driver.error(codes.GPU_IS_LOST)
+    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.GPU_IS_LOST)
     assert machine.read().devices[0].state == "lost"
     machine.driver.replaced.clear()
     assert getattr(machine.read(after=60.0).devices[0], field) is not None

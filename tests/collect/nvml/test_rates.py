@@ -125,10 +125,12 @@ def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed(
     assert (device.max_pcie_link_generation, device.max_pcie_link_width) == (3, 16)
     assert expected.pcie_rx_bytes_per_second is not None
     assert device.pcie_rx_bytes_per_second is None
-    for _ in range(3):
+    for _ in range(12):
         near = machine.read(after=0.1).devices[0]
         near_expected = wide.read(after=0.1).devices[0]
-    assert near.pcie_rx_bytes_per_second == near_expected.pcie_rx_bytes_per_second
+    assert near.pcie_rx_bytes_per_second == pytest.approx(
+        near_expected.pcie_rx_bytes_per_second, rel=0.01
+    )
 
 
 def test_averages_go_for_counters_that_go_round() -> None:
@@ -237,7 +239,7 @@ def test_a_board_without_counters_tells_its_averages_instead() -> None:
             entry.nvmlReturn = codes.NOT_SUPPORTED
 
     changed(averaging, refuse)
-    expected, device = device_after(counting, 4), device_after(averaging, 4)
+    expected, device = device_after(counting, 3), device_after(averaging, 3)
     for field in (counter.field for counter in COUNTERS):
         assert getattr(device, field) == pytest.approx(getattr(expected, field), rel=0.001)
 

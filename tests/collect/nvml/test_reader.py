@@ -203,13 +203,45 @@ def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick() -> None:
     assert asked("nvmlDeviceGetName") == 1
 
 
+def test_a_gpu_without_performance_counters_costs_at_most_twelve_calls_a_second() -> None:
+    machine = Machine("dgx-h100")
+    unsupported = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.driver.replaced["nvmlGpmQueryDeviceSupport"] = unsupported
+    machine.read()
+    machine.driver.asked.clear()
+    for _ in range(120):
+        machine.read()
+    asked = machine.driver.asked
+    assert len(asked) <= 12 * 8 * 120
+    assert sum("RunningProcesses" in name for name in asked) <= 2 * 8 * 60
+
+
+def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some() -> None:
+    machine = Machine("dgx-h100")
+    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
+    compute, mps = (f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "MPSCompute"))
+    machine.read()
+    machine.driver.asked.clear()
+    for _ in range(10):
+        machine.read()
+    assert machine.driver.asked.count(compute) == 5
+    assert machine.driver.asked.count(mps) == 0
+    handle = machine.host.library.nvmlDeviceGetHandleByIndex(1)
+    entry = getattr(machine.host.library, compute)(handle)[0]
+    machine.driver.replaced.update(dict.fromkeys((compute, mps), lambda _: [entry]))
+    for _ in range(6):
+        sample = machine.read()
+    assert machine.driver.asked.count(mps) == 3
+    assert [[on.type for on in entries] for entries in sample.processes.values()] == [["M+C"]]
+
+
 def test_at_most_one_field_values_batch_per_device_and_tick() -> None:
     machine = Machine("single")
     machine.read()
     machine.driver.asked.clear()
     for _ in range(20):
         machine.read()
-    assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 20
+    assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 11
 
 
 def test_nothing_that_blocks_is_asked() -> None:
