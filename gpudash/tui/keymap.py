@@ -521,9 +521,7 @@ FLEET_KEYS: tuple[Key, ...] = (
         ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
         Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
-        Key(
-            "fleet.back", "escape,backspace", "Esc", "go_back", "go back: present, page, no filter"
-        ),
+        Key("fleet.back", "escape,backspace", "Esc", "go_back", "resume; then clear the filter"),
     ),
     *_under(
         "Map",
@@ -543,9 +541,13 @@ FLEET_KEYS: tuple[Key, ...] = (
 )
 """The keys of many hosts, in the order of the help screen."""
 
-MAP_KEYS = tuple(key for key in FLEET_KEYS if key.group in ("Map", "Chart"))
+MAP_KEYS = tuple(
+    key for key in FLEET_KEYS if key.group in ("Map", "Chart") or key.id == "fleet.back"
+)
 """Those of the map alone."""
-TABLE_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Sort")
+INNER_KEYS = _under("Pages", VIEW_KEYS[0])
+"""Those of every page above the map, which a page of a host has too."""
+TABLE_KEYS = (*(key for key in FLEET_KEYS if key.group == "Sort"), *INNER_KEYS)
 """Those of the tables alone."""
 CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
 """Those of the pages with a chart."""

@@ -249,6 +249,8 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
         terminal.send("escape")
         terminal.wait_for("2 of 3 hosts")
         terminal.send("q")
+        terminal.wait_for("q quit")
+        terminal.send("q")
         assert terminal.wait_exit() == 0
 
 
@@ -276,6 +278,8 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.wait_for("HOST ")
         terminal.send("enter")
         terminal.wait_for("STATUS")
+        terminal.send("q", "q")
+        terminal.wait_for("q quit")
         terminal.send("q")
         assert terminal.wait_exit() == 0
     assert len(calls(far.folder)) == asked

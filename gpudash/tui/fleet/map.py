@@ -137,6 +137,14 @@ class MapPage(FleetPage):
         if self.model.selected_host is not None:
             self.enter(self.model.selected_host.host)
 
+    def action_go_back(self) -> None:
+        """Go back to the present, and from there to no filter."""
+        model = self.model
+        if not model.time.is_live:
+            model.time.go_live()
+        elif model.is_filtered:
+            model.filter_by("", None)
+
     def action_aside(self, cells: int) -> None:
         """Move the cursor to a neighbour."""
         self._go(cells, 0)

@@ -16,14 +16,14 @@ from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
-from gpudash.tui.bindings import bindings, keys_while_stopped
+from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.keymap import FLEET_KEYS, FLEET_PAGE_KEYS, SCREEN_KEYS, Key
+from gpudash.tui.keymap import FLEET_KEYS, FLEET_PAGE_KEYS, INNER_KEYS, SCREEN_KEYS, Key
 from gpudash.tui.overview import Overview
 from gpudash.tui.page import Page
 from gpudash.tui.status import state_mark
@@ -89,6 +89,12 @@ class FleetPage(Wheel, Page):
 
     # What the app asks of the page in front
 
+    @property
+    def listed_keys(self) -> tuple[Key, ...]:
+        """The keys of all pages, before them those that lead back from one above the first."""
+        model = self.model
+        return model.keys if self.is_root else (*model.in_force(INNER_KEYS), *model.keys)
+
     def help(self, first: Sequence[Key]) -> Screen[Any]:
         """Return the dialog that lists all keys of many hosts."""
         from gpudash.tui.dialogs.text import HelpScreen
@@ -141,11 +147,13 @@ class FleetPage(Wheel, Page):
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
         """The keys that work on this page, as the footer names them."""
-        model = self.model
+        keys = self.listed_keys
         ids = _ON_EVERY_PAGE | {key.id for key in self.KEYS}
+        if not self.is_root:
+            ids -= {QUIT}
         return tuple(
             key
-            for key in (keys_while_stopped(model.keys) if model.time.is_stopped else model.keys)
+            for key in (keys_while_stopped(keys) if self.model.time.is_stopped else keys)
             if key.id in ids
             and key.action != f"open_page('{self.path}')"
             and key.action.partition("(")[0] not in self._refused
@@ -202,15 +210,9 @@ class FleetPage(Wheel, Page):
                 app.install_screen(wanted(self.model), path)
             app.show_above_root(path)
 
-    def action_go_back(self) -> None:
-        """Go back to the present; from there to the page before, and to no filter."""
-        model = self.model
-        if not model.time.is_live:
-            model.time.go_live()
-        elif not self.is_root:
-            self.dismiss(None)
-        elif model.is_filtered:
-            model.filter_by("", None)
+    def action_back(self) -> None:
+        """Go back to the page below."""
+        self.dismiss(None)
 
     def action_retry(self) -> None:
         """Connect at once where ssh failed, also to hosts that refused the login."""
