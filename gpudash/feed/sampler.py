@@ -155,7 +155,7 @@ class LineStream(Supervisor[D]):
     def problem(self) -> str:
         """Why there are no samples at the moment, empty while there are."""
         if self.is_released:
-            return "GPUs released: kill -USR1 takes them back"
+            return "detached from the driver: kill -USR1 reattaches"
         if not self.is_running:
             return str(self.failure)
         silence = min(self.age, self._clock() - self._resumed_at)

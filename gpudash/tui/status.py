@@ -19,7 +19,7 @@ _LONG = 2.0
 _MARKS = {
     FeedState.STALE: "STALE",
     FeedState.RESTARTING: "NO COLLECTOR",
-    FeedState.RELEASED: "RELEASED",
+    FeedState.RELEASED: "DETACHED",
 }
 """The states in which what is shown is old."""
 

@@ -141,7 +141,7 @@ def test_usr1_lets_go_of_the_gpus_and_takes_them_back(fakenvml: Path, tmp_path: 
         process.terminate()
         assert process.wait(LIMIT_SECONDS) == 143
         assert process.stderr.read() == b""
-    assert released == b"gpudash: GPUs released: kill -USR1 takes them back\n"
+    assert released == b"gpudash: detached from the driver: kill -USR1 reattaches\n"
     assert again == b"gpudash: samples again: the recording goes on\n"
 
 

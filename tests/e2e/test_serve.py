@@ -143,7 +143,7 @@ def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_
         exporter.process.send_signal(signal.SIGUSR1)
         gone = exporter.until(lambda found: not is_up(found))
         assert gone.keys() == {"gpudash_up"}
-        assert exporter.ask("/healthz") == (503, RELEASED)
+        assert exporter.ask("/healthz") == (503, DETACHED)
         exporter.process.send_signal(signal.SIGUSR1)
         exporter.until(is_up)
         tell(control, HANG="nvmlDeviceGetMemoryInfo:0:inf")
@@ -151,7 +151,7 @@ def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_
         assert "DCGM_FI_DEV_GPU_UTIL" not in hung
 
 
-RELEASED = b"GPUs released: kill -USR1 takes them back\n"
+DETACHED = b"detached from the driver: kill -USR1 reattaches\n"
 
 
 def state_of(found: Metrics) -> str | None:

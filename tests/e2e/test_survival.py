@@ -130,9 +130,9 @@ def test_xid_stands_when_another_collector_takes_over(fakenvml: Path, tmp_path: 
         next_seconds(terminal)
         assert told in terminal.text
         release(terminal, "key")
-        terminal.wait_for("RELEASED")
+        terminal.wait_for("DETACHED")
         release(terminal, "key")
-        terminal.wait_for(lambda text: "RELEASED" not in text and "released" not in text)
+        terminal.wait_for(lambda text: not re.search("DETACHED|detached", text))
         next_seconds(terminal)
         assert told in terminal.text
 
@@ -147,9 +147,9 @@ def next_seconds(terminal: Terminal) -> None:
 
 def release(terminal: Terminal, way: str) -> None:
     if way == "key":
-        is_released = "RELEASED" in terminal.text
+        is_detached = "DETACHED" in terminal.text
         terminal.send("X")
-        if not is_released:
+        if not is_detached:
             terminal.wait_for("Detach from the driver?")
             terminal.send("y")
     else:
@@ -167,14 +167,14 @@ def test_gpus_are_let_go_of_and_taken_back_while_a_call_hangs_too(
             assert uses(device, *terminal.processes())
             release(terminal, way)
             terminal.wait_for("detached from the driver: X reattaches")
-            terminal.wait_for("RELEASED")
+            terminal.wait_for("DETACHED")
             terminal.wait_until(lambda: not uses(device, *terminal.processes()))
             terminal.wait_until(lambda: collectors(terminal) == [])
             assert "A100" in terminal.text
             tell(control)
             release(terminal, way)
             terminal.wait_for(
-                lambda text: not re.search("RELEASED|released|NO ANSWER|not answering", text)
+                lambda text: not re.search("DETACHED|detached|NO ANSWER|not answering", text)
             )
             terminal.wait_until(lambda: uses(device, *terminal.processes()))
             tell(control, HANG=HANG)
@@ -196,9 +196,9 @@ def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
             terminal.send("h")
             terminal.wait_for("close")
             terminal.send("escape")
-            terminal.wait_for("RELEASED")
+            terminal.wait_for("DETACHED")
             release(terminal, "key")
-            terminal.wait_for(lambda text: "RELEASED" not in text and "hangs" not in text)
+            terminal.wait_for(lambda text: "DETACHED" not in text and "hangs" not in text)
             terminal.wait_until(lambda: len(collectors(terminal)) == 2)
             terminal.send("q")
             assert terminal.wait_exit() == 0

@@ -140,7 +140,7 @@ def run(options: argparse.Namespace) -> int:
             for sample in collector.advance():
                 exporter.take(sample.snapshot)
             if collector.is_released:
-                exporter.forget("GPUs released: kill -USR1 takes them back")
+                exporter.forget("detached from the driver: kill -USR1 reattaches")
             elif collector.failure is not None:
                 exporter.problem = str(collector.failure)
         server.shutdown()
