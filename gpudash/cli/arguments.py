@@ -112,6 +112,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         del words[0]
     if words:
         command = command_parser(words[0])
+        command.outer = parser
         refuse_before(parser, options, command)
         vars(options).update(vars(command.parse_args(_with_bare_demo(*words))))
         return options

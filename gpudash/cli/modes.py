@@ -50,6 +50,8 @@ def find(options: Namespace) -> Mode:
 def hint(option: Action) -> str:
     """Return where an option has an effect, for the error of one that has none; may be empty."""
     takers = [mode.name for mode in MODES if option.dest in mode.takes]
+    if takers == [mode.name for mode in _OF_FLEET]:
+        return ", only with many hosts: --host a,b or another source of them"
     takers = [name for name in takers if name not in option.option_strings]
     return f", only with {' or '.join(takers)}" if 0 < len(takers) <= 2 else ""
 

@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
 
     is_intermixed = False
     """Whether options may stand between the words of a list."""
+    outer: Parser | None = None
+    """That of what stands before the command whose options it parses."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
@@ -64,6 +66,8 @@ class Parser(argparse.ArgumentParser):
         """Return the error for words that nothing takes."""
         option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
         names = self._option_string_actions
+        if self.outer is not None and option in self.outer._option_string_actions:
+            return UsageError(f"{option} does not go with {self.prog}")
         # One that followed a command is not misspelled.
         near = "" if option in names else did_you_mean(option, names, cutoff=_MIN_LIKENESS)
         hint = near or f"see {self.prog} --help"

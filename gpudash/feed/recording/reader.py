@@ -79,7 +79,7 @@ def open_chunks(path: str) -> Chunks:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise UsageError(f"{path}: not a regular file")
+            raise UsageError(f"{path}: not a regular file: expected one that gpudash record wrote")
         if os.pread(descriptor, len(ZSTD_MAGIC), 0) != ZSTD_MAGIC:
             return PlainChunks(descriptor)
         from gpudash.feed.recording.zstd import ZstdChunks
