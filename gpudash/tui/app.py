@@ -14,6 +14,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.color import ColorSystem
+
 from gpudash.model.errors import ExitStatus
 from gpudash.tui.bindings import remap
 from gpudash.tui.cells import color_system
@@ -221,7 +223,7 @@ class GpudashApp(TerminalApp):
         """Refuse what would have no visible effect, or is not for the screen in front."""
         if self.screen.is_modal:
             # Any other is of a key that was pressed before the dialog opened.
-            return action in ("suspend_process", "help")
+            return action in ("suspend_process", "help", "save_screen")
         if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
         return super().check_action(action, parameters)
@@ -330,8 +332,13 @@ class GpudashApp(TerminalApp):
             self.apply_theme()
 
         choices = [Choice(name, name, marked=name == current) for name in THEMES]
+        has_16 = color_system(os.environ) is ColorSystem.STANDARD
+        few = "no" if self._no_color else "16" if has_16 else ""
+        hint = f"{few} colours here: themes show on other terminals" if few else "type to find"
         theme = self.front.shown.theme
-        dialog = ChooseScreen("Colours", choices, theme, current=current, pointed=preview)
+        dialog = ChooseScreen(
+            "Colours", choices, theme, current=current, pointed=preview, hint=hint
+        )
         put_above(self, dialog, chosen)
 
     def prefer(self, **fields: object) -> None:

@@ -81,6 +81,7 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         # With their ids they have the keys that the settings give to those of the overview.
         Binding("ctrl+z", "app.suspend_process", show=False, id="screen.suspend"),
         Binding("h,question_mark,f1", "app.help", show=False, id="screen.help"),
+        Binding("S", "app.save_screen", show=False, id="screen.picture"),
     ]
 
     EDGE_FROM: ClassVar[tuple[int, int]] = 24, 8

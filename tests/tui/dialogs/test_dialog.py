@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 from textual.events import Click, Resize
 from textual.message import Message
@@ -31,6 +34,31 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
             assert {line[0] for line in lines[1:-1]} == {"|" if look == "ascii" else "│"}
             assert look != "ascii" or on.text.isascii()
             await on.press("escape")
+
+
+@pytest.mark.parametrize(("look", "few"), [("colors", None), ("16", "16"), ("none", "no")])
+async def test_the_themes_say_where_they_change_nothing(
+    look: str, few: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "linux")
+    monkeypatch.setenv("COLORTERM", "" if look == "16" else "truecolor")
+    async with on_screen(busy_snapshot(), "f2", no_color=look == "none") as on:
+        text = on.text
+    assert ("themes show on other terminals" in text) == (few is not None)
+    assert few is None or f"{few} colours here" in text
+
+
+@pytest.mark.parametrize("key", ["h", "K"])
+async def test_a_picture_of_a_dialog_is_saved(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with on_screen(busy_snapshot(), key, "S", guard_seconds=0.0) as on:
+        await on.until(lambda: "saved the screen" in on.text)
+        assert on.app.screen.is_modal
+        shown = "Close" if key == "K" else "Keys"
+    (picture,) = tmp_path.glob("*.svg")
+    assert shown in "".join(ElementTree.parse(picture).getroot().itertext())
 
 
 async def test_dialogs_fit_terminals_of_every_size() -> None:
