@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gpudash.fleet.collector import Collector
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
+    from gpudash.fleet.users import Prices
     from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import FindingLevel
 
@@ -175,7 +176,14 @@ class Printed:
         """Return what fits of the snapshot of what sources know now."""
         from gpudash.fleet.collector import narrowed
 
-        return narrowed(self.whole(readings), self._fits)
+        return narrowed(self.whole(readings), self._fits, self._reducer.price)
+
+
+def prices(options: argparse.Namespace) -> Prices:
+    """Return the prices of the settings; raises UsageError for mistakes in these."""
+    from gpudash.fleet.users import Prices
+
+    return Prices(settings(options).fleet.prices)
 
 
 def fits(options: argparse.Namespace) -> Fits | None:
@@ -202,7 +210,7 @@ def print_once(options: argparse.Namespace) -> int:
     else:
         with _opened(options) as collector:
             whole = _collect(options, collector)
-    snapshot = narrowed(whole, fitting)
+    snapshot = narrowed(whole, fitting, prices(options))
     target = Destination(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
     return exit_status(whole, snapshot, options.fail_on)

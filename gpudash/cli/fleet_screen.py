@@ -55,7 +55,7 @@ def show(
         from gpudash.tui.fleet.map import MapPage
         from gpudash.tui.fleet.model import FleetModel
 
-        model = FleetModel(feed, open_host, reaches)
+        model = FleetModel(feed, open_host, reaches, fleet.prices(options))
         if options.where is not None:
             model.filter_by(options.where, fleet.fits(options))
         return MapPage(model)

@@ -20,6 +20,7 @@ from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import Fits, fitting, host_rows, names_of
+from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -118,7 +119,7 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     )
 
 
-def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
+def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetSnapshot:
     """Return a snapshot of the GPUs that pass a filter, with their hosts, users and jobs.
 
     The sources stay, so that it shows what failed; None passes all.
@@ -127,17 +128,18 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
         return snapshot
     hosts: list[FleetHost] = []
     names: set[str] = set()
-    for row in fitting(host_rows(snapshot), fits):
+    rows = fitting(host_rows(snapshot), fits)
+    for row in rows:
         names.update(names_of(row.host))
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
-    users = {user for host in hosts for device in host.devices for user in device.users}
-    jobs = {device.job for host in hosts for device in host.devices}
+    names_of_jobs = {job for row in rows for job in row.jobs}
+    jobs = tuple(job for job in snapshot.jobs if job.id in names_of_jobs)
     return replace(
         snapshot,
         hosts=tuple(hosts),
-        users=tuple(user for user in snapshot.users if user.name in users),
-        jobs=tuple(job for job in snapshot.jobs if job.id in jobs),
+        users=users_of(((row.host, row.devices) for row in rows), jobs, price),
+        jobs=jobs,
         findings=tuple(
             each for each in snapshot.findings if not each.hosts or names.intersection(each.hosts)
         ),

@@ -7,7 +7,7 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
 from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rules.reliability import meaning
-from gpudash.analysis.usage import Holdings
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import GpuRow, titles
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
+from gpudash.fleet.users import Prices, users_of
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
@@ -31,7 +31,6 @@ from gpudash.model.state import (
     UNUSABLE,
     unreadable_state,
 )
-from gpudash.model.text import SafeText
 
 _ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
 _MAX_AGE_SECONDS = 300.0
@@ -39,18 +38,13 @@ _MAX_AGE_SECONDS = 300.0
 _MAX_GAP_SECONDS = 300.0
 """Between two snapshots; after a longer one, nothing is known of the time between them."""
 
-Price = Callable[[str | None], float | None]
-
 
 class Reducer:
     """Adds to snapshots, one after the other, what follows from them and from those before."""
 
     def __init__(self, prices: Mapping[str, float] | None = None) -> None:
         """`prices` are those of an hour of a GPU by a part of its name."""
-        self._prices = [(part.casefold(), price) for part, price in (prices or {}).items()]
-        # The longest part that fits is the most precise one.
-        self._prices.sort(key=lambda each: -len(each[0]))
-        self._price_of: dict[str | None, float | None] = {}
+        self.price = Prices(prices)
         self._checks = checks()
         self._tracker = SymptomTracker()
         self._taken_at = 0.0
@@ -71,7 +65,7 @@ class Reducer:
         return replace(
             snapshot,
             hosts=hosts,
-            users=self._users(hosts, snapshot.jobs),
+            users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),
             jobs=_jobs(survey),
             findings=self._tracker.findings(symptoms, now),
         )
@@ -84,14 +78,6 @@ class Reducer:
             return survey
         renamed = [replace(host, name=name) for host, name in zip(hosts, names, strict=True)]
         return Survey(replace(survey.snapshot, hosts=tuple(renamed)), self.price)
-
-    def price(self, name: str | None) -> float | None:
-        """Return the price of an hour of a GPU by its name, None if none is configured."""
-        if name not in self._price_of:
-            text = (name or "").casefold()
-            found = (price for part, price in self._prices if part in text)
-            self._price_of[name] = next(found, None)
-        return self._price_of[name]
 
     # What a GPU does
 
@@ -134,74 +120,6 @@ class Reducer:
         if device.xid is not None and meaning(device.xid).level == "critical":
             return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
-
-    # Users and jobs
-
-    def _users(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> tuple[FleetUser, ...]:
-        totals: dict[SafeText, _User] = {}
-        for number, host in enumerate(hosts):
-            divided = {each.parent_uuid for each in host.devices if each.parent_uuid is not None}
-            for device in host.devices:
-                if device.parent_uuid is None and device.uuid in divided:
-                    continue
-                gpu = number, device.parent_uuid or device.uuid or device.index
-                for name in device.users:
-                    user = totals.get(name)
-                    if user is None:
-                        user = totals[name] = _User()
-                    user.add_device(host, device, gpu, self.price)
-        for job in jobs:
-            if job.user is not None and job.user in totals:
-                totals[job.user].jobs.add(job.id)
-        users = [user.total(name) for name, user in totals.items()]
-        return tuple(sorted(users, key=_waste))
-
-
-def _waste(user: FleetUser) -> tuple[float, int, int, str]:
-    """Return what the user who wastes most has least of."""
-    return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name or ""
-
-
-class _User(Holdings):
-    """The GPUs of one user over all hosts, added up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hosts = self.busy = self.held = 0
-        self._host: FleetHost | None = None
-        self.idle_seconds = 0.0
-        self.cost: float | None = None
-
-    def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
-        """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
-        memory = device.memory_used_bytes if len(device.users) == 1 else None
-        is_first = self.add(gpu, memory, device.job)
-        if device.status == BUSY.id:
-            self.busy += is_first
-        elif device.status == HELD.id:
-            self.held += is_first
-            seconds = device.idle_seconds or 0.0
-            self.idle_seconds += seconds
-            hour = price(device.name)
-            if hour is not None:
-                self.cost = (self.cost or 0.0) + hour * seconds / 3600
-        if host is not self._host:
-            self._host = host
-            self.hosts += 1
-
-    def total(self, name: SafeText) -> FleetUser:
-        """Return the sums."""
-        return FleetUser(
-            name=name,
-            devices=self.devices,
-            memory_used_bytes=self.memory_used_bytes,
-            jobs=len(self.jobs),
-            hosts=self.hosts,
-            busy=self.busy,
-            held_idle=self.held,
-            idle_gpu_hours=round(self.idle_seconds / 3600, 2),
-            idle_cost=None if self.cost is None else round(self.cost, 2),
-        )
 
 
 def _jobs(survey: Survey) -> tuple[FleetJob, ...]:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from gpudash.fleet.collector import Collector, has_answer, is_settled, merge, narrowed
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.source import Reading
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, FleetUser
+from gpudash.fleet.users import Prices
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource
 from gpudash.model.text import clean
 
 PROMETHEUS = FleetSource(kind="prometheus", name=clean("http://a"))
@@ -162,12 +163,22 @@ def test_it_is_settled_when_every_host_has_answered_or_failed() -> None:
 
 
 def test_a_filter_keeps_the_sources_and_what_the_gpus_left_concern() -> None:
-    device = FleetDevice(index=0, uuid=clean("a"), users=(clean("eve"),))
-    snapshot = merge([ssh(host("gpu01", devices=(device,)), host("gpu02", "b"))])
-    users = tuple(FleetUser(name=clean(name)) for name in ("eve", "bob"))
+    kept, other = (
+        FleetDevice(
+            index=0,
+            uuid=clean(uuid),
+            name=clean("NVIDIA H100"),
+            users=(clean("eve"),),
+            status="held-idle",
+            idle_seconds=7200.0,
+        )
+        for uuid in "ab"
+    )
+    snapshot = merge([ssh(host("gpu01", devices=(kept,)), host("gpu02", devices=(other,)))])
     left = narrowed(
-        replace(snapshot, users=users), lambda _host, gpu: gpu is not None and gpu.uuid == "a"
+        snapshot, lambda _host, gpu: gpu is not None and gpu.uuid == "a", Prices({"h100": 2.0})
     )
     assert [each.name for each in left.hosts] == ["gpu01"]
-    assert [user.name for user in left.users] == ["eve"]
+    (user,) = left.users
+    assert (user.name, user.devices, user.held_idle, user.idle_cost) == ("eve", 1, 1, 4.0)
     assert left.sources == snapshot.sources

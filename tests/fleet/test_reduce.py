@@ -9,6 +9,7 @@ import pytest
 
 from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.users import Prices
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.state import BUSY, DIVIDED, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN, UNUSABLE
 from gpudash.model.text import SafeText
@@ -97,7 +98,7 @@ def test_findings_name_the_cluster_of_hosts_that_share_a_name() -> None:
     assert "off gpu01;" in finding.advice
     assert finding.hosts == ("west/gpu01",)
     assert [host.name for host in found.hosts] == ["gpu01", "gpu01"]
-    assert narrowed(found, lambda host, _: host.cluster == "east").findings == ()
+    assert narrowed(found, lambda host, _: host.cluster == "east", Prices()).findings == ()
 
 
 def test_idle_time_adds_up_between_samples() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -24,6 +24,7 @@ from gpudash.fleet.summary import (
     names_of,
     totals,
 )
+from gpudash.fleet.users import Price, users_of
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     EMPTY,
@@ -106,10 +107,11 @@ class FleetModel:
         feed: FleetFeed,
         open_host: OpenHost = _open_none,
         reaches: Callable[[FleetHost], bool] = lambda _host: False,
+        price: Price = lambda _name: None,
     ) -> None:
         """`open_host` opens the feed of a host, of those that ssh `reaches`."""
         self.feed = feed
-        self.open_host, self._reaches = open_host, reaches
+        self.open_host, self._reaches, self._price = open_host, reaches, price
         self.snapshot = EMPTY
         self.revision = 0
         """Counts what was shown."""
@@ -148,6 +150,8 @@ class FleetModel:
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
+        self._users: Sequence[FleetUser] | None = None
+        """Of the GPUs that pass the filter, None until they are counted."""
 
     # What the collector is asked for
 
@@ -200,6 +204,7 @@ class FleetModel:
         """Show what passes the filter."""
         self.revision += 1
         self._filled.clear()
+        self._users = None
         self.rows = fitting(self._rows, self._fits)
         self.totals = totals(self.rows) if self.is_filtered else self.everything
         self._show_findings()
@@ -256,28 +261,33 @@ class FleetModel:
     def ranked_users(self) -> Ranking[FleetUser]:
         """Return the users of the GPUs that are shown."""
         if self._is_due("users"):
-            self.users.fill(self.shown_users)
+            self.users.fill([*self.shown_users])
         return self.users
 
     @property
-    def shown_users(self) -> list[FleetUser]:
+    def shown_users(self) -> Sequence[FleetUser]:
         """The users of the GPUs that are shown, who wastes most first."""
-        names, users = self._names("users"), self.snapshot.users
-        return [user for user in users if names is None or user.name in names]
+        if not self.is_filtered:
+            return self.snapshot.users
+        if self._users is None:
+            hosts = ((row.host, row.devices) for row in self.rows)
+            self._users = users_of(hosts, self._shown_jobs, self._price)
+        return self._users
 
     def ranked_jobs(self) -> Ranking[FleetJob]:
         """Return the jobs of the GPUs that are shown."""
         if self._is_due("jobs"):
-            names = self._names("jobs")
-            jobs = self.snapshot.jobs
-            self.jobs.fill([job for job in jobs if names is None or job.id in names])
+            self.jobs.fill(self._shown_jobs)
         return self.jobs
 
-    def _names(self, what: str) -> set[str] | None:
-        """Return whose GPUs are shown, by users or jobs; None for all."""
-        if self._fits is None:
-            return None
-        return {name for row in self.rows for name in getattr(row, what)}
+    @property
+    def _shown_jobs(self) -> list[FleetJob]:
+        """The jobs of the GPUs that are shown."""
+        jobs = self.snapshot.jobs
+        if not self.is_filtered:
+            return [*jobs]
+        shown = {name for row in self.rows for name in row.jobs}
+        return [job for job in jobs if job.id in shown]
 
     def _is_due(self, what: str, host: HostKey | None = None) -> bool:
         if what in self._filled and self._filled[what] == host:

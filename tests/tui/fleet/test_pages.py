@@ -660,6 +660,19 @@ async def test_who_wastes_most_gpu_hours_comes_first() -> None:
         assert text.index("walter") < text.index("alice")
 
 
+async def test_the_users_of_a_filtered_cluster_are_those_of_the_gpus_that_are_left() -> None:
+    hosts = (host(1, *["held-idle"] * 4), host(2, *["held-idle"] * 3), host(3))
+    async with on_screen(fleet(hosts), "slash", *"host:gpu0001", "enter") as on:
+        line = next(line for line in on.lines if line.startswith(" held idle"))
+        assert line.split()[2:] == ["bob", "4", "(8.0", "GPU-h)"]
+        await on.press("4")
+        (row,) = [line for line in on.lines if line.startswith(" bob ")]
+        assert re.findall(r"\d+", row)[:3] == ["4", "0", "4"]
+        assert "alice" not in on.text
+        await on.press("escape", "escape")
+        assert " bob 36 " in on.text
+
+
 async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> None:
     async with on_screen(fleet((host(1, *["held-idle"] * 8), host(2)), users=())) as on:
         line = next(line for line in on.lines if line.startswith(" held idle"))
