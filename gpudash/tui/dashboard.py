@@ -13,7 +13,7 @@ from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
-from gpudash.tui.draw.main_charts import any_chart
+from gpudash.tui.draw.main_charts import curve_count
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
@@ -140,9 +140,10 @@ class DashboardModel:
             self.height,
             len(rows),
             count,
-            self.hidden if any_chart(rows) else self.hidden | {"history"},
+            self.hidden,
             findings=self._peak_findings.value,
             alone=self.focus if self.enlarged else "",
+            curves=curve_count([row.device for row in rows], self.cells, self.metric),
             young=self.history.now - self.history.began < _YOUNG_SECONDS,
         )
 

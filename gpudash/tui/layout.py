@@ -18,8 +18,6 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
-_CURVES_OF_ONE, _CURVES_OF_ALL = 4, 2
-"""Curves of a GPU alone; those of a host beside the ones of its GPUs."""
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
@@ -75,6 +73,7 @@ def compute_layout(
     *,
     findings: int = 0,
     alone: str = "",
+    curves: int = 4,
     young: bool = False,
 ) -> Layout:
     """Return the best use of a terminal for this number of devices and processes.
@@ -82,7 +81,8 @@ def compute_layout(
     The processes have a few lines before anything else, then all devices, the host, and the
     processes again; what is left over is for the charts. What is wrong has a line, several where
     there is room. The part that is to be `alone`, `devices` or `processes`, has all but a line or
-    two; empty for neither. While the history is `young`, no curve has more than a line.
+    two; empty for neither. The charts have so many `curves`, 0 for no charts; while the history is
+    `young`, none has more than a line.
     """
     room = height - _FIXED_LINES
     if alone:
@@ -96,7 +96,7 @@ def compute_layout(
     finding_lines = _finding_lines(left, findings)
     left -= finding_lines
     charts = left + reserved - wanted - 1
-    if charts < _MIN_CHARTS or "history" in hidden:
+    if charts < _MIN_CHARTS or "history" in hidden or not curves:
         charts = 0
     # What follows the findings has a heading: their lines, some of them blank, separate enough.
     spaces = int(charts > 0)
@@ -105,13 +105,12 @@ def compute_layout(
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
     # What no curve has is left to the processes.
-    charts = _chart_lines(charts, devices, young=young)
+    charts = _chart_lines(charts, curves, young=young)
     return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=finding_lines)
 
 
-def _chart_lines(room: int, devices: int, *, young: bool) -> int:
+def _chart_lines(room: int, curves: int, *, young: bool) -> int:
     """Return the lines of the charts: a title, and equally many for each curve."""
-    curves = devices + _CURVES_OF_ALL if devices > 1 else _CURVES_OF_ONE
     if room <= curves:
         return room
     return 1 + curves * (1 if young else (room - 1) // curves)

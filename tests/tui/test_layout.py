@@ -69,9 +69,11 @@ def test_charts_leave_no_more_lines_than_the_next_few_processes_take() -> None:
         assert plan.charts % 4 == 1
 
 
-@pytest.mark.parametrize(("gpus", "curves"), [(1, 4), (2, 4), (8, 10)])
-def test_a_young_history_has_a_line_for_each_curve(gpus: int, curves: int) -> None:
-    old, young = (compute_layout(200, 60, gpus, 3, young=each) for each in (False, True))
+@pytest.mark.parametrize(("rows", "curves"), [(1, 4), (2, 4), (5, 2), (8, 10)])
+def test_a_young_history_has_a_line_for_each_curve(rows: int, curves: int) -> None:
+    old, young = (
+        compute_layout(200, 60, rows, 3, curves=curves, young=each) for each in (False, True)
+    )
     assert young == old._replace(charts=1 + curves)
     assert old.charts > 2 * curves
 

@@ -14,7 +14,6 @@ from rich.segment import Segment
 
 from gpudash.analysis.history import History, Key
 from gpudash.analysis.history.metrics import device_metrics, highest_possible
-from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Host
@@ -166,10 +165,19 @@ class _Block(NamedTuple):
     """What is drawn below where room is left: the mean of all, and the host."""
 
 
-def any_chart(rows: Iterable[DeviceRow]) -> bool:
-    """Return whether there is anything to chart: a GPU that is suspended or lost has no values."""
-    gpus = (row.device for row in rows if not row.device.is_mig)
-    return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIRST)
+def curve_count(devices: Iterable[Device], cells: int, metric: str = "") -> int:
+    """Return how many curves stand one below the other, 0 where no GPU has values.
+
+    Such a GPU is suspended or lost.
+    """
+    gpus = [device for device in devices if not device.is_mig]
+    fields = _known(gpus, [metric, *_FIRST])
+    if not fields:
+        return 0
+    if len(gpus) == 1:
+        return len(_FIRST)
+    count = max(len(_charted(gpus, field)) for field in fields[: 2 if cells >= _WIDE else 1])
+    return count + (2 if count > 1 else 1)
 
 
 def charted_fields(devices: Iterable[Device]) -> list[Field]:
@@ -254,7 +262,7 @@ def _of_one(gpu: Device, fields: Sequence[Field], height: int, across: int) -> l
 
 def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
     """Return the curves of a metric: of each GPU that has it or is lost, then of all together."""
-    shown = [gpu for gpu in gpus if gpu.state != "ok" or getattr(gpu, field.name) is not None]
+    shown = _charted(gpus, field)
     mean = _band("mean", shown, field)
     bands = [_band(str(gpu.index), [gpu], field)._replace(top=mean.top) for gpu in shown]
     if field.unit is Unit.BYTE:
@@ -262,6 +270,10 @@ def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
     else:
         extra = _host_band("CPU", "cpu_percent", host, Unit.PERCENT, 100)
     return _Block(field.label, field.unit, bands, [mean, extra] if len(shown) > 1 else [extra])
+
+
+def _charted(gpus: Sequence[Device], field: Field) -> list[Device]:
+    return [gpu for gpu in gpus if gpu.state != "ok" or getattr(gpu, field.name) is not None]
 
 
 def _band(label: str, gpus: Sequence[Device], field: Field) -> _Band:

@@ -9,12 +9,11 @@ from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.analysis.history import History
-from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.draw.main_charts import MAX_SECONDS, Trends, any_chart, charted_fields, charts
+from gpudash.tui.draw.main_charts import MAX_SECONDS, Trends, charted_fields, charts, curve_count
 from gpudash.tui.theme import ASCII, UNICODE, load_theme
-from tests.factories import gpu_uuid, make_device, make_host, make_snapshot, received
+from tests.factories import gpu_uuid, make_device, make_host, received
 from tests.tui.past import START, sample, watched
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
@@ -176,8 +175,16 @@ def test_a_gpu_without_the_metric_has_no_curve() -> None:
 
 def test_gpus_without_values_have_no_charts() -> None:
     assert drawn(120, 8, (Device(index=0),)) == []
-    assert not any_chart(device_rows(make_snapshot(devices=(Device(index=0),))))
-    assert any_chart(device_rows(make_snapshot(devices=(Device(index=0), DEVICES[1]))))
+    assert curve_count([Device(index=0)], 120) == 0
+
+
+def test_only_whole_gpus_with_values_count_as_curves() -> None:
+    split = make_device(index=0, gpu_utilization_percent=None, mig_mode=True)
+    instance = make_device(index=1, parent_uuid=split.uuid)
+    assert curve_count([split], 120) == 4
+    # Of the other GPU, and of the host; of memory both have one, and their mean.
+    assert curve_count([split, instance, DEVICES[1]], 120) == 2
+    assert curve_count([split, instance, DEVICES[1]], 200) == 4
 
 
 @given(st.integers(1, 300), st.integers(0, 60), st.integers(1, 9))
