@@ -156,12 +156,6 @@ def _notice_line(text: str, theme: Theme, cells: int) -> Line:
     return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
-def has_room_beside(keys: Iterable[Key], notice: str, cells: int) -> bool:
-    """Whether a notice pushes no key out of the footer."""
-    keys = tuple(keys)
-    return len(_fitting_keys(keys, notice, cells)[0]) == len(_fitting_keys(keys, "", cells)[0])
-
-
 def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
     """Return the action of the key under cell `x`, None to the right of all keys."""
     right = 1
@@ -176,14 +170,13 @@ def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | Non
 def _fitting_keys(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
     """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
     shown = labelled(keys)
+    loose, tight = (_taken(shown, cells, gap) for gap in (_GAP, 1))
+    fitting, gap = (tight, 1) if len(tight) > len(loose) else (loose, _GAP)
     if notice:
         # With a line between: closer, a message reads like one of the keys.
-        return _taken(shown, cells - width(notice) - 2 - 1 - _GAP, _GAP), _GAP
-    loose, tight = (_taken(shown, cells, gap) for gap in (_GAP, 1))
-    if len(tight) > len(loose):
-        return tight, 1
+        return _taken(shown, cells - width(notice) - 2 - 1 - gap, gap), gap
     # One that is cut is better than none.
-    return (loose or shown[:1]), _GAP
+    return fitting or shown[:1], gap
 
 
 def _taken(keys: list[Key], cells: int, gap: int) -> list[Key]:

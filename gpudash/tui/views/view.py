@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
-
-from gpudash.model.text import width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.header import has_room_beside
-from gpudash.tui.draw.line import Line, spread
+from gpudash.tui.draw.line import Line
 from gpudash.tui.host import HostPage
 from gpudash.tui.keymap import LIST_KEYS, VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
@@ -68,14 +63,9 @@ class View(Wheel, HostPage):
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
         help_key = (key for key in self.dashboard.keys if key.id == "screen.help")
-        keys, theme = (*self.keys_in_force, *help_key), self.dashboard.theme
-        message = self.dashboard.status_text
+        notice = self.dashboard.status_text or self._position
         seen = [*top, *lines[self.first : self.first + room]]
-        if not message and has_room_beside(keys, self._position, cells):
-            message = self._position
-        elif self._position:
-            seen = _noted(seen, Segment(f" {self._position} ", theme.dim), cells, theme.base)
-        self.show(header_line(self.dashboard), seen, keys, message)
+        self.show(header_line(self.dashboard), seen, (*self.keys_in_force, *help_key), notice)
 
     @property
     def _position(self) -> str:
@@ -104,14 +94,3 @@ class View(Wheel, HostPage):
         """Scroll by the wheel."""
         self.action_scroll_lines(lines)
         self.draw()
-
-
-def _noted(lines: Sequence[Line], note: Segment, cells: int, blank: Style) -> list[Line]:
-    """Return the lines with a note at the end of the lowest that is blank there, if one is."""
-    noted = list(lines)
-    for y in reversed(range(len(noted))):
-        text = "".join(segment.text for segment in noted[y]).rstrip()
-        if width(text) + width(note.text) < cells:
-            noted[y] = spread(noted[y], [note], cells, blank)
-            break
-    return noted
