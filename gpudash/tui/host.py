@@ -150,6 +150,21 @@ class HostPage(Page):
         """Open a page by the name of its module, such as `users`."""
         self.open_above(view_class(name)(self.dashboard))
 
+    def action_view_gpu(self, index: int) -> None:
+        """Show everything about the GPU of an index."""
+        gpus = self.dashboard.snapshot.devices
+        key = next((each.key for each in gpus if each.index == index and not each.is_mig), None)
+        if key is None:
+            self.show_message(f"there is no GPU {index}")
+        else:
+            self.show_device(key)
+
+    def show_device(self, key: str) -> None:
+        """Show everything about a GPU or a MIG instance."""
+        from gpudash.tui.views.device import DeviceView
+
+        self.open_above(DeviceView(self.dashboard, key))
+
     def action_open(self) -> None:
         """Show what is under the cursor of the overview."""
         if self.dashboard.devices.focused:

@@ -161,6 +161,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "GPU",
         "details metrics",
     ),
+    Key("view.gpu", DIGITS, "0-9", "view_gpu({key})", "show everything about that GPU"),
     Key(
         "view.findings",
         "w",
@@ -238,7 +239,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "resume; then clear tags, filter, GPU selection",
         recorded_help="clear tags, then filter, then GPU selection",
     ),
-    Key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
     Key(
         "gpus.choose",
         "g",
@@ -368,11 +368,11 @@ DEVICE_KEYS: tuple[Key, ...] = (
             "device.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"
         ),
         Key("device.list", "l", "l", "list_metrics", "choose the metric by name", "list"),
+        Key("device.compare", "c", "c", "compare", "chart another GPU beside it", "compare"),
         Key("device.range", "r", "r", "range", "chart the last 1, 5 or 30 minutes", "range"),
         Key("device.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
         Key("device.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
         Key("device.all", "a", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
-        Key("device.toggle", DIGITS, "0-9", "overlay({key})", "chart that GPU as well, or not"),
         Key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
         Key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
     ),

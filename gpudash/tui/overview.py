@@ -363,7 +363,7 @@ class Overview(HostPage):
             if value == _ALL:
                 dashboard.hide_devices(DeviceList.show_all)
             else:
-                self.action_toggle_device(int(value))
+                dashboard.hide_devices(lambda devices: devices.toggle(int(value)))
             self.app.outdated = True
             return choices()
 
@@ -374,13 +374,6 @@ class Overview(HostPage):
                 dashboard.hide_devices(lambda devices: devices.only(int(value)))
 
         self._choose("Show only GPU", choices(), chosen, toggled=toggled)
-
-    def action_toggle_device(self, index: int) -> None:
-        """Hide a GPU, or show it again."""
-        if index not in self.dashboard.devices.indices:
-            self.show_message(f"there is no GPU {index}")
-            return
-        self.dashboard.hide_devices(lambda devices: devices.toggle(index))
 
     def action_toggle_panel(self, panel: str) -> None:
         """Hide a panel, or show it again; say so, as that may not be seen."""

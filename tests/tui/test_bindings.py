@@ -81,7 +81,7 @@ def test_a_taken_key_is_reported_in_one_line() -> None:
 
 
 def test_digits_stay_with_their_gpus() -> None:
-    assert "gpus.toggle" not in actions()
+    assert "view.gpu" not in actions()
     assert "process.tag" in actions()
 
 

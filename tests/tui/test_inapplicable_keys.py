@@ -57,7 +57,7 @@ async def test_monitoring_stops_only_after_a_question(view: str) -> None:
 
 
 async def test_escape_resumes_monitoring_before_it_clears_anything() -> None:
-    async with on_screen(busy_snapshot(), "1", "X", "y", "escape") as on:
+    async with on_screen(busy_snapshot(), *"g1", "enter", "X", "y", "escape") as on:
         assert on.feed.state is FeedState.LIVE
         assert "reattached to the driver" in on.lines[-1]
         assert on.dashboard.devices.hidden

@@ -18,7 +18,6 @@ from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import FINDINGS_KEYS, Key
-from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
 
@@ -163,7 +162,7 @@ class FindingsView(View):
         if row is not None:
             self.open_above(ProcessView(dashboard, row))
         elif keys:
-            self.open_above(DeviceView(dashboard, keys[0]))
+            self.show_device(keys[0])
 
     def on_click(self, event: Click) -> None:
         """Move to the finding that was clicked and open it."""

@@ -122,6 +122,17 @@ async def test_keys_turn_to_other_gpus_and_around() -> None:
         assert "GPU utilization  20%" in title(on)
 
 
+@pytest.mark.parametrize("page", ["escape", "d", "w", "m", "u", "enter"])
+async def test_a_digit_goes_to_that_gpu_from_every_page(page: str) -> None:
+    async with on_screen(varied(processes=(make_process(),)), page, "9") as on:
+        assert "there is no GPU 9" in on.footer
+        await on.press("5")
+        assert "[5]" in on.lines[1]
+        await on.press("tab", "3")
+        assert "[3]" in on.lines[1]
+        assert "Memory utilization" in title(on)
+
+
 async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
     async with on_screen(varied(), "d", size=(120, 40)) as on:
         await on.click(offset=place_of(on, " 5 "))
@@ -303,10 +314,10 @@ async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
         no_color=True,
         size=(100, 30),
     ) as on:
-        await on.press("d", "5")
+        await on.press("d", "c", "5")
         legend = next(line for line in on.lines[3:] if line.startswith(" GPU "))
         assert legend.split() == ["GPU", "0", "0%", "5", "50%"]
-        await on.press("3", "5")
+        await on.press("c", "5", "c", "3")
         legend = next(line for line in on.lines[3:] if line.startswith(" GPU "))
         assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
         assert any(line.rstrip().endswith("3") for line in on.lines[3:14])
@@ -314,6 +325,14 @@ async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
         assert "7 70%" in on.text
         await on.press("a")
         assert not any(line.startswith(" GPU ") for line in on.lines[3:])
+        await on.press("c", "space", "down", "space", "escape")
+        legend = next(line for line in on.lines[3:] if line.startswith(" GPU "))
+        assert legend.split()[1::2] == ["0", "1", "2"]
+
+
+async def test_a_gpu_alone_is_compared_with_none() -> None:
+    async with on_screen(varied(1), "d", "c", size=(100, 30)) as on:
+        assert "there is no other GPU" in on.footer
 
 
 async def test_large_chart_takes_the_screen() -> None:

@@ -273,19 +273,45 @@ class DeviceView(View):
         """Show the curves of all devices, or of one alone again."""
         self.charting.toggle(row.device.key for row in self.rows())
 
-    def action_overlay(self, index: int) -> None:
-        """Show the curve of a GPU beside the one looked at."""
-        found = [d for d in self.dashboard.snapshot.devices if d.index == index and not d.is_mig]
-        self.charting.toggle(device.key for device in found)
-        if not found:
-            self.dashboard.message = f"there is no GPU {index}"
+    def action_compare(self) -> None:
+        """Choose whose curve is beside the one looked at, with the digit of a GPU at once."""
+        from gpudash.tui.dialogs.choose import ChooseScreen
+
+        shown = self.row()
+        others = {row.label: row.device for row in self.rows() if row is not shown}
+        if shown is None or not others:
+            self.show_message("there is no other GPU to compare with")
+            return
+
+        def choices() -> list[Choice]:
+            overlaid = self.charting.overlaid
+            return [
+                Choice(label, f"{label}  {short_name(device)}", marked=device.key in overlaid)
+                for label, device in others.items()
+            ]
+
+        def toggled(label: str) -> list[Choice]:
+            self.charting.toggle([others[label].key])
+            return choices()
+
+        def chosen(label: str | None) -> None:
+            if label is not None:
+                toggled(label)
+
+        title, theme = f"Compare GPU {shown.label} with", self.dashboard.theme
+        dialog = ChooseScreen(title, choices(), theme, toggled=toggled, by_letter=True)
+        put_above(self.app, dialog, chosen)
 
     def action_large(self) -> None:
         """Show the chart alone, or with everything else."""
         self.large = not self.large
 
+    def show_device(self, key: str) -> None:
+        """Show another device here."""
+        self.key = key
+
     def action_turn(self, step: int) -> None:
-        """Show another device."""
+        """Show the next device, or the one before."""
         rows = self.rows()
         if rows:
             self.key = rows[(self.index + step) % len(rows)].device.key
