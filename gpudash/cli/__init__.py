@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from gpudash.cli import arguments
 from gpudash.model.errors import ExitStatus, GpudashError, ResourceError, UsageError, is_exhausted
 from gpudash.model.text import clean
 from gpudash.system import terminal
@@ -57,6 +56,12 @@ def _report(error: GpudashError) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    if os.path.basename(sys.argv[0]) == "nvidia-smi":
+        from gpudash.cli import smi
+
+        return smi.run(argv)
+    from gpudash.cli import arguments
+
     options = arguments.parse(argv)
     if options.filename is not None:
         if _is_same_file(options.filename, options.replay):

@@ -32,6 +32,8 @@ class Parser(argparse.ArgumentParser):
     """Whether options may stand between the words of a list."""
     outer: Parser | None = None
     """That of what stands before the command whose options it parses."""
+    takes_words = False
+    """Whether all words, options too, are for what it runs, as `words`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
@@ -40,6 +42,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options of all words; raises UsageError for those that nothing takes."""
+        if self.takes_words:
+            options = self.parse_known_args([], namespace)[0]
+            options.words = list(args)
+            return options
         parse = self.parse_known_intermixed_args if self.is_intermixed else self.parse_known_args
         options, left = parse(args, namespace)
         if left:

@@ -26,6 +26,8 @@ _has_written = False
 _patience_ms: int | None = None
 """How long a reader may read nothing, None for ever."""
 _file_is_untouched = False
+_before: int | None = None
+"""What stdout was before it became a file."""
 
 
 class ReaderGoneError(Exception):
@@ -66,14 +68,23 @@ def write(data: bytes) -> None:
 
 def redirect(path: str) -> None:
     """Let stdout be a file, whose content stays until something is written; raises OutputError."""
-    global _file_is_untouched
+    global _file_is_untouched, _before
     try:
         descriptor = _open_output(path)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from None
+    _before = os.dup(_FD)
     os.dup2(descriptor, _FD)
     os.close(descriptor)
     _file_is_untouched = True
+
+
+def redirect_back() -> None:
+    """Undo `redirect`, if that was done: a message is not for the file."""
+    global _file_is_untouched
+    if _before is not None:
+        _file_is_untouched = False
+        os.dup2(_before, _FD)
 
 
 def _open_output(path: str) -> int:

@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
     "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
+    "GPUDASH_HANDED_ON": "Set for the nvidia-smi that gpudash smi hands a command to, which is not "
+    "handed back.",
     "GPUDASH_PROMETHEUS": "URLs for --prometheus without one; if set, gpudash, --once and --json "
     "show the hosts that it knows, and this host again where it is empty.",
     "GPUDASH_PROM_TOKEN": "The bearer token for --prometheus, where the settings have none for its "

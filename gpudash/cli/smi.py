@@ -1,0 +1,368 @@
+"""nvidia-smi's command line: its options, messages, channels and exit statuses.
+
+It is what gpudash speaks when it is called nvidia-smi, or as `gpudash smi`. What changes a GPU,
+and what is unknown here, is for the next nvidia-smi in PATH.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpudash.cli import next_smi
+from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
+from gpudash.cli.smi_options import FAILED, HELP, Request, SmiError, parse
+from gpudash.model.errors import ExitStatus, GpudashError, OutputError, UsageError
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    from gpudash.collect.source import Source
+    from gpudash.model.snapshot import Snapshot
+
+_INVALID, _NOT_SUPPORTED, _NOT_LOADED, _NO_LIBRARY, _IS_LOST = 2, 3, 9, 12, 15
+
+_LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
+_LOST = (
+    "Unable to determine the device handle for GPU{}: GPU is lost.  Reboot the system to recover "
+    "this GPU"
+)
+
+
+class Report(NamedTuple):
+    """What is printed of a sample."""
+
+    reads: Set[str]
+    """The fields of devices, and `processes`, that it is made of."""
+    text: Callable[[Snapshot, Set[str]], str]
+    """Returns what is printed of a snapshot and of its GPUs with these keys."""
+
+
+class Command(NamedTuple):
+    """What an option selects: what it takes beside that, how others are refused, and its work."""
+
+    run: Callable[[Request], int]
+    takes: frozenset[str]
+    status: int
+    refusal: str
+
+
+def run(words: Sequence[str], demo: str | None = None) -> int:
+    """Do what nvidia-smi does with these words, and return its status."""
+    try:
+        return _run(list(words), demo)
+    except GpudashError as error:
+        status, text = _as_there(error)
+    terminal.redirect_back()
+    terminal.write(f"{text}\n".encode(errors="backslashreplace"))
+    return status
+
+
+def _run(words: list[str], demo: str | None) -> int:
+    if words and words[0] in _VERBS:
+        return _verb(words, demo)
+    if words and words[0] in _VERBS_ELSEWHERE.split():
+        raise _elsewhere(words, words[0])
+    request = Request(words, parse(words), demo)
+    command = _command(request)
+    for each in request.given:
+        if each.option not in command.takes:
+            if each.sets or not each.option:
+                next_smi.become(words)
+            raise SmiError(command.status, f"ERROR: Option {each.word} {command.refusal}\n")
+    return command.run(request)
+
+
+def _command(request: Request) -> Command:
+    """Return the command that the options select; raises SmiError for a wrong combination."""
+    names = [each.option for each in request.given]
+    queries = sorted({name for name in names if name.startswith("--query-")})
+    alone = [name for name in names if name in ("-L", "-B")]
+    chosen = next((name for name in names if name.startswith("--help-query-")), "")
+    if "-h" in names:
+        chosen = "-h"
+    elif alone and not chosen:
+        if len(alone) > 1:
+            raise SmiError(_INVALID, f"ERROR: Only one command can be run at a time. {HELP}\n")
+        chosen = alone[0]
+    elif any(each.sets for each in request.given) or names.count("-i") > 1:
+        raise _not_set(request)
+    elif len(queries) > 1:
+        raise SmiError(_INVALID, "Only one --query-* switch can be used at a time.")
+    elif queries:
+        chosen = queries[0]
+    elif "--dtd" in names and not request.has("-q", "-a"):
+        chosen = "--dtd"
+    if chosen and chosen not in _COMMANDS:
+        raise _elsewhere(request.words, chosen)
+    return _COMMANDS[chosen]
+
+
+def _not_set(request: Request) -> SmiError:
+    """Hand on what changes a GPU; return the error where no other program does that."""
+    setting = next((each for each in request.given if each.sets), None)
+    if setting is not None:
+        return _elsewhere(request.words, setting.word)
+    other = next((each for each in request.given if each.option != "-i"), None)
+    if other is not None:
+        return SmiError(FAILED, f"ERROR: Option {other.word} is not recognized. {HELP}\n")
+    return SmiError(FAILED, "Input combination for device modification is not valid.\n")
+
+
+def _elsewhere(words: Sequence[str], what: str) -> SmiError:
+    """Become the next nvidia-smi; return the error where there is none."""
+    next_smi.become(words)
+    text = f"{what}: gpudash changes no GPU, and PATH has no other nvidia-smi to hand that on to"
+    return SmiError(_NOT_SUPPORTED, text)
+
+
+def _verb(words: list[str], demo: str | None) -> int:
+    """Run a command that gpudash has, too; what it does not take is handed on."""
+    from gpudash.cli import arguments
+
+    try:
+        options = arguments.parse([*([] if demo is None else [f"--demo={demo}"]), *words])
+    except UsageError:
+        next_smi.become(words)
+        raise
+    status: int = options.run(options)
+    return status
+
+
+def _list(request: Request) -> int:
+    """Print a line for each GPU and instance."""
+
+    def report() -> Report:
+        from gpudash.output.smi import listing
+
+        return Report(
+            {"mig_mode"}, lambda snapshot, _: "".join(f"{each}\n" for each in listing(snapshot))
+        )
+
+    try:
+        return _print(request, report)
+    except GpudashError as error:
+        if error.exit_status != ExitStatus.NO_GPU:
+            raise
+        raise SmiError(ExitStatus.OK, "No devices found.") from None
+
+
+def _query(name: str, request: Request) -> int:
+    """Print a query as CSV."""
+    text, form = request.value(f"--query-{name}") or "", request.value("--format")
+    if form is None:
+        raise SmiError(_INVALID, f'"--format=" switch is missing. {HELP}\n')
+
+    def report() -> Report:
+        from gpudash.output import queries
+
+        kind = queries.QUERIES[name]
+        for word in map(str.strip, text.split(",")):
+            if word and word not in kind.fields:
+                raise SmiError(_INVALID, f'Field "{word}" is not a valid field to query.\n')
+        try:
+            query = queries.query(kind, text, form)
+        except UsageError:
+            raise SmiError(_INVALID, "Format modifier is not recognized.") from None
+        heading = [query.heading()] if query.header else []
+
+        def rows(snapshot: Snapshot, keys: Set[str]) -> str:
+            lines = [*heading, *query.rows(snapshot, keys)]
+            heading.clear()
+            return "".join(f"{line}\n" for line in lines)
+
+        return Report(query.reads, rows)
+
+    return _print(request, report)
+
+
+def _show(request: Request) -> int:
+    """Print the table, or with -q all that is known."""
+    is_query = request.has("-q", "-a")
+    for option, about in (("-u", "a unit"), ("-x", "an XML"), ("-d", "a filtered")):
+        if request.has(option) and not is_query:
+            pair = f"-q/--query and {_LONG[option]}"
+            what = f"Specify {pair} to run {about} query."
+            raise SmiError(_INVALID, f"Invalid combination of input arguments. {what}  {HELP}\n")
+    return _print(request, partial(_details, request.value("-d")))
+
+
+def _details(display: str | None) -> Report:
+    """Return what -q prints."""
+    from gpudash.output import smi_details
+
+    try:
+        sections = smi_details.sections(display)
+    except UsageError:
+        raise SmiError(_INVALID, "Failed to parse --display/-d flags") from None
+
+    def text(snapshot: Snapshot, keys: Set[str]) -> str:
+        return "".join(f"{line}\n" for line in smi_details.details(snapshot, keys, sections))
+
+    return Report(smi_details.reads(sections), text)
+
+
+def _as_there(error: GpudashError) -> tuple[int, str]:
+    """Return the status and the words of nvidia-smi for an error."""
+    status = error.exit_status
+    if status == ExitStatus.NO_GPU:
+        return status, "No devices were found"
+    if status == _NOT_LOADED:
+        text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+        return status, f"{text}Make sure that the latest NVIDIA driver is installed and running.\n"
+    if status == _NO_LIBRARY:
+        text = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure "
+        text += "that the NVIDIA Display Driver is properly installed and present in your system.\n"
+        return (
+            status,
+            f"{text}Please also try adding directory that contains libnvidia-ml.so to "
+            "your system PATH.",
+        )
+    if status in _INIT_ERRORS:
+        word = _INIT_ERRORS[status]
+        return (
+            status if status in _SAME_STATUS else FAILED,
+            f"Failed to initialize NVML: {word}",
+        )
+    return status, str(error)
+
+
+_INIT_ERRORS = {
+    1: "Uninitialized",
+    4: "Insufficient Permissions",
+    15: "GPU is lost",
+    16: "GPU requires reset",
+    17: "GPU access blocked by the operating system",
+    18: "Driver/library version mismatch",
+    231: "Unknown Error",
+}
+"""NVML's words for why it could not be initialized, by the status of gpudash."""
+_SAME_STATUS = frozenset({4, 15, 17, 18})
+
+
+def _print(request: Request, make: Callable[[], Report]) -> int:
+    """Print a report once, or with -l and -lms until a signal; return the status."""
+    import argparse
+
+    seconds = _interval(request)
+    gpus, log = _selected(request.value("-i", "-g")), request.value("-f")
+    made: list[Report] = []
+
+    def wanted() -> Set[str]:
+        made.append(make())
+        from gpudash.analysis.selection import selector_fields
+
+        return made[0].reads | selector_fields(gpus)
+
+    if seconds is not None:
+        from gpudash.collect.local import open_once
+
+        source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=wanted(), whole=False)
+        while True:
+            text, status = _printed(made[0], source, gpus)
+            if log is not None:
+                _redirect(log)
+                log = None
+            terminal.write(text)
+            if status:
+                return status
+            terminal.wait(seconds)
+    if log is not None:
+        _redirect(log)
+
+    def once(source: Source, _: object) -> int:
+        text, status = _printed(made[0], source, gpus)
+        terminal.write(text)
+        return status
+
+    options = argparse.Namespace(**_LIVE, demo=request.demo)
+    status = with_source(once, options, wanted=wanted)
+    terminal.empty_file()
+    return status
+
+
+_LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "format")) | {
+    "show_secrets": False,
+    "pcie_throughput": False,
+}
+"""The options of `with_source` for this host."""
+
+
+def _printed(report: Report, source: Source, gpus: Sequence[str]) -> tuple[bytes, int]:
+    """Return what is printed of the next sample, and the status."""
+    from gpudash.analysis.selection import select_existing
+
+    snapshot = sample(source)
+    chosen = select_existing(snapshot, gpus)
+    lost = [each for each in chosen.devices if each.state == "lost" and each.uuid is None]
+    if lost:
+        text = "".join(f"{_LOST.format(each.index)}\n\n\n" for each in lost)
+        return text.encode(), _IS_LOST
+    text = report.text(snapshot, {device.key for device in chosen.devices})
+    status = exit_status(chosen, with_topology=False)
+    return text.encode("utf-8", "backslashreplace"), status
+
+
+def _interval(request: Request) -> float | None:
+    """Return the seconds of -l, or else of -lms; None for once. Raises SmiError for 0."""
+    for option, otherwise, divisor in (("-l", 5.0, 1), ("-lms", 100.0, 1000)):
+        if request.has(option):
+            found = re.match(r"\d+", request.value(option) or "")
+            amount = float(found[0]) if found else otherwise
+            if not amount:
+                what = "Provided [-l(ms) | --loop(-ms)=] value is incorrect. "
+                raise SmiError(_INVALID, f"{what}Loop frequency must be greater than 0.\n")
+            return amount / divisor
+    return None
+
+
+def _selected(text: str | None) -> list[str]:
+    """Return the words of -i; raises SmiError where there are none."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if text is not None and not words:
+        raise SmiError(FAILED, "Failed to parse device string on command line")
+    return words
+
+
+def _redirect(path: str) -> None:
+    """Let stdout be the file of -f; raises SmiError."""
+    try:
+        terminal.redirect(path)
+    except OutputError:
+        raise SmiError(FAILED, f"Failed to create the log file {path}\n") from None
+
+
+_SUMMARY = frozenset({"-i", "-g", "-f", "-l", "-lms", "--debug"})
+_LIST = Command(
+    _list, frozenset({"-L", "--debug"}), _INVALID, f"is not valid for this command. {HELP}"
+)
+_COMMANDS: Mapping[str, Command] = {
+    "": Command(
+        _show,
+        _SUMMARY | {"-q", "-a", "-x", "-u", "-d", "--dtd"},
+        FAILED,
+        "is not recognized. Please run 'nvidia-smi -h'.",
+    ),
+    "-L": _LIST,
+    **{
+        f"--query-{name}": Command(
+            partial(_query, name),
+            _SUMMARY | {f"--query-{name}", "--format"},
+            _INVALID,
+            f"is not recognized. {HELP}",
+        )
+        for name in QUERIES
+    },
+}
+"""The commands by the option that selects them; what has none here is handed on."""
+
+_VERBS = frozenset({"dmon", "pmon", "topo", "nvlink"})
+"""The commands that gpudash has, too."""
+_VERBS_ELSEWHERE = (
+    "daemon replay drain c2c clocks encodersessions fbcsessions vgpu mig compute-policy stats "
+    "boost-slider power-hint base-clocks conf-compute gpm power-smoothing power-profiles pci prm "
+    "rusd"
+)
+"""The commands of nvidia-smi, to driver 590, that gpudash has not."""

@@ -1,0 +1,126 @@
+"""The options of nvidia-smi, as its driver 535 reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpudash.cli.options import QUERIES
+from gpudash.model.errors import GpudashError
+
+HELP = "Please run 'nvidia-smi -h' for help."
+FAILED = 255
+"""The status of what is no option."""
+
+_FLAGS = (
+    "-h --help|-L --list-gpus|-B --list-excluded-gpus|-q --query -a --all-gpus|-x --xml-format|"
+    "-u --unit|--dtd"
+)
+_VALUED = "-i --id|-g --gpu|-f --filename|-d --display|--format|--debug"
+_OPTIONAL = "-l --loop|-lms --loop-ms"
+_SET_FLAGS = (
+    "-r --gpu-reset|-rgc --reset-gpu-clocks|-rmc --reset-memory-clocks|"
+    "-rmcd --reset-memory-clocks-deferred|-rac --reset-applications-clocks "
+    "--reset-application-clocks|-caa --clear-accounted-apps|-eow --error-on-warning"
+)
+_SET_VALUED = (
+    "-pm --persistence-mode|-e --ecc-config|-p --reset-ecc-errors|-c --compute-mode|--gom|"
+    "-vm --virt-mode|-lgc --lock-gpu-clocks|-m --mode|-lmc --lock-memory-clocks|"
+    "-lmcd --lock-memory-clocks-deferred|-ac --applications-clocks --application-clocks|"
+    "-acp --applications-clocks-permission|-pl --power-limit|-sc --scope|-cc --cuda-clocks|"
+    "-am --accounting-mode|--auto-boost-default|--auto-boost-permission|"
+    "-mig --multi-instance-gpu|-gtt --gpu-target-temp|-t --toggle-led|-dm --driver-model|"
+    "-fdm --force-driver-model|-psl --performance-state-lock"
+)
+
+
+class Option(NamedTuple):
+    """An option: its first spelling, whether it has a value, and whether it changes a GPU."""
+
+    name: str
+    value: str
+    """`no`, `yes` or `maybe`."""
+    sets: bool
+
+
+def _declared() -> dict[str, Option]:
+    """Return the options by each of their spellings."""
+    queries = "|".join(f"--query-{name}" for name in QUERIES)
+    helps = "|".join(f"--help-query-{name}" for name in QUERIES)
+    kinds = (
+        (f"{_FLAGS}|{helps}", "no", False),
+        (f"{_VALUED}|{queries}", "yes", False),
+        (_OPTIONAL, "maybe", False),
+        (_SET_FLAGS, "no", True),
+        (_SET_VALUED, "yes", True),
+    )
+    return {
+        spelling: Option(group.split()[0], value, sets)
+        for text, value, sets in kinds
+        for group in text.split("|")
+        for spelling in group.split()
+    }
+
+
+_OPTIONS = _declared()
+
+
+class SmiError(GpudashError):
+    """What nvidia-smi prints to stdout before it ends with a status other than 0."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.exit_status = status
+
+
+class Given(NamedTuple):
+    """A word of the command line: an option with its value, or what is none."""
+
+    word: str
+    option: str = ""
+    """Its first spelling; empty for a word that is no option."""
+    value: str | None = None
+    sets: bool = False
+    """Whether it changes a GPU."""
+
+
+class Request(NamedTuple):
+    """A command line, read."""
+
+    words: list[str]
+    given: list[Given]
+    demo: str | None
+    """The simulated host that is asked in place of this one."""
+
+    def value(self, *options: str) -> str | None:
+        """Return the value of the last of these options, None where none was given."""
+        found = [each.value for each in self.given if each.option in options]
+        return found[-1] if found else None
+
+    def has(self, *options: str) -> bool:
+        """Whether one of these options was given."""
+        return any(each.option in options for each in self.given)
+
+
+def parse(words: Sequence[str]) -> list[Given]:
+    """Return the options with their values; raises SmiError for one that is missing."""
+    given, rest = [], list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        option = _OPTIONS.get(name)
+        if option is None:
+            given.append(Given(word))
+        elif option.value == "no":
+            given.append(Given(word if not equals else name, option.name, sets=option.sets))
+            if equals:
+                given.append(Given(value))
+        elif equals:
+            given.append(Given(word, option.name, value, option.sets))
+        elif rest and (not rest[0].startswith("-") or rest[0][1:].isdecimal()):
+            given.append(Given(word, option.name, rest.pop(0), option.sets))
+        elif option.value == "maybe":
+            given.append(Given(word, option.name))
+        else:
+            raise SmiError(FAILED, f"ERROR: Option {word} is missing its value. {HELP}\n")
+    return given

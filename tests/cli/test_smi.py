@@ -1,0 +1,121 @@
+"""Called nvidia-smi: its options, messages, channel and exit statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fakenvml.build import environment
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+DRIVER = "535.261.03"
+HELP = "Please run 'nvidia-smi -h' for help."
+INVALID = "Invalid combination of input arguments"
+
+REFUSED = {
+    "foo": (255, "ERROR: Option foo is not recognized. Please run 'nvidia-smi -h'.\n"),
+    "-l5": (255, "ERROR: Option -l5 is not recognized. Please run 'nvidia-smi -h'.\n"),
+    "-q=1": (255, "ERROR: Option 1 is not recognized. Please run 'nvidia-smi -h'.\n"),
+    "-i": (255, f"ERROR: Option -i is missing its value. {HELP}\n"),
+    "-i -q": (255, f"ERROR: Option -i is missing its value. {HELP}\n"),
+    "-pm": (255, f"ERROR: Option -pm is missing its value. {HELP}\n"),
+    "-i 0 -i 1": (255, "Input combination for device modification is not valid.\n"),
+    "-q -i 0 -i 1": (255, f"ERROR: Option -q is not recognized. {HELP}\n"),
+    "-i 9": (6, "No devices were found"),
+    "-q -i 9": (6, "No devices were found"),
+    "-L -q": (2, f"ERROR: Option -q is not valid for this command. {HELP}\n"),
+    "--id=0 -L": (2, f"ERROR: Option --id=0 is not valid for this command. {HELP}\n"),
+    "-L -L": (2, f"ERROR: Only one command can be run at a time. {HELP}\n"),
+    "-l 0": (
+        2,
+        "Provided [-l(ms) | --loop(-ms)=] value is incorrect. "
+        "Loop frequency must be greater than 0.\n",
+    ),
+    "-x": (
+        2,
+        f"{INVALID}. Specify -q/--query and -x/--xml-format to run an XML query.  {HELP}\n",
+    ),
+    "-d ECC": (
+        2,
+        f"{INVALID}. Specify -q/--query and -d/--display to run a filtered query.  {HELP}\n",
+    ),
+    "-u": (2, f"{INVALID}. Specify -q/--query and -u/--unit to run a unit query.  {HELP}\n"),
+    "-q -d FOO": (2, "Failed to parse --display/-d flags"),
+    "-f /nowhere/x": (255, "Failed to create the log file /nowhere/x\n"),
+    "--query-gpu=index": (2, f'"--format=" switch is missing. {HELP}\n'),
+    "--query-gpu=foo --format=csv": (2, 'Field "foo" is not a valid field to query.\n'),
+    "--query-gpu=name --format=json": (2, "Format modifier is not recognized."),
+    "--query-gpu=name -q --format=csv": (2, f"ERROR: Option -q is not recognized. {HELP}\n"),
+    "--query-gpu=name --query-compute-apps=pid --format=csv": (
+        2,
+        "Only one --query-* switch can be used at a time.",
+    ),
+    "--format=csv": (
+        255,
+        "ERROR: Option --format=csv is not recognized. Please run 'nvidia-smi -h'.\n",
+    ),
+}
+"""What nvidia-smi 535 answers with another status than 0."""
+
+NOT_HERE = {
+    9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+    "that the latest NVIDIA driver is installed and running.\n",
+    12: "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that "
+    "the NVIDIA Display Driver is properly installed and present in your system.\n"
+    "Please also try adding directory that contains libnvidia-ml.so to your system PATH.",
+    4: "Failed to initialize NVML: Insufficient Permissions",
+    18: "Failed to initialize NVML: Driver/library version mismatch",
+}
+
+
+@pytest.fixture
+def smi(tmp_path: Path, fakenvml: Path) -> Run:
+    """A function that runs gpudash, called nvidia-smi, to its end."""
+    program = script(tmp_path / "bin" / "nvidia-smi")
+
+    def run(words: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
+        settings = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000, **settings}
+        env = {**environment(fakenvml, **settings), "PATH": str(program.parent)}
+        return subprocess.run(
+            [sys.executable, program, *words], env=env, capture_output=True, text=True, timeout=120
+        )
+
+    return run
+
+
+def script(path: Path) -> Path:
+    """Return a program that starts gpudash, as installers write it."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!{sys.executable}\nfrom gpudash.__main__ import main\nmain()\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_is_refused_there_is_refused_in_its_words(smi: Run, line: str) -> None:
+    run = smi(line.split())
+    status, text = REFUSED[line]
+    assert (run.returncode, run.stdout, run.stderr) == (status, f"{text}\n", "")
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refusals_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str) -> None:
+    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000)
+    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
+    ours = smi(line.split())
+    assert (ours.returncode, ours.stdout, ours.stderr) == (
+        theirs.returncode,
+        theirs.stdout,
+        theirs.stderr,
+    )
+
+
+@pytest.mark.parametrize("status", NOT_HERE)
+def test_without_a_driver(smi: Run, status: int) -> None:
+    run = smi(["-L"], INIT_ERR=status)
+    assert (run.returncode, run.stdout, run.stderr) == (status, f"{NOT_HERE[status]}\n", "")
