@@ -7,7 +7,7 @@ and what is unknown here, is for the next nvidia-smi in PATH.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,14 +20,17 @@ from gpudash.system import terminal
 
 if TYPE_CHECKING:
     from gpudash.collect.source import Source
+    from gpudash.model.device import Device
     from gpudash.model.snapshot import Snapshot
 
 _INVALID, _NOT_SUPPORTED, _NOT_LOADED, _NO_LIBRARY, _IS_LOST = 2, 3, 9, 12, 15
 
+_OUT_OF_ORDER = frozenset({ExitStatus.GPU_IS_LOST, ExitStatus.RESET_REQUIRED})
+"""What nvidia-smi ends with 0 for, where it has found all GPUs."""
 _LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
 _LOST = (
-    "Unable to determine the device handle for GPU{}: GPU is lost.  Reboot the system to recover "
-    "this GPU"
+    "Unable to determine the device handle for {}: GPU is lost.  Reboot the system to recover this "
+    "GPU\n\n"
 )
 
 
@@ -36,8 +39,10 @@ class Report(NamedTuple):
 
     reads: Set[str]
     """The fields of devices, and `processes`, that it is made of."""
-    text: Callable[[Snapshot, Set[str]], str]
-    """Returns what is printed of a snapshot and of its GPUs with these keys."""
+    lines: Callable[[Snapshot, Snapshot], Iterable[str]]
+    """Returns the lines of a snapshot, and of the same with the chosen GPUs alone."""
+    has_lost: bool = False
+    """Whether these have a line for a lost GPU, too."""
 
 
 class Command(NamedTuple):
@@ -137,9 +142,11 @@ def _list(request: Request) -> int:
     def report() -> Report:
         from gpudash.output.smi import listing
 
-        return Report(
-            {"mig_mode"}, lambda snapshot, _: "".join(f"{each}\n" for each in listing(snapshot))
-        )
+        def lines(snapshot: Snapshot, _: Snapshot) -> Iterable[str]:
+            for device, line in zip(snapshot.devices, listing(snapshot), strict=True):
+                yield _LOST.format(f"gpu {device.index}") if _is_lost(device) else line
+
+        return Report({"mig_mode"}, lines, has_lost=True)
 
     try:
         return _print(request, report)
@@ -168,10 +175,10 @@ def _query(name: str, request: Request) -> int:
             raise SmiError(_INVALID, "Format modifier is not recognized.") from None
         heading = [query.heading()] if query.header else []
 
-        def rows(snapshot: Snapshot, keys: Set[str]) -> str:
-            lines = [*heading, *query.rows(snapshot, keys)]
+        def rows(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
+            lines = [*heading, *query.rows(snapshot, _keys(chosen))]
             heading.clear()
-            return "".join(f"{line}\n" for line in lines)
+            return lines
 
         return Report(query.reads, rows)
 
@@ -186,7 +193,15 @@ def _show(request: Request) -> int:
             pair = f"-q/--query and {_LONG[option]}"
             what = f"Specify {pair} to run {about} query."
             raise SmiError(_INVALID, f"Invalid combination of input arguments. {what}  {HELP}\n")
-    return _print(request, partial(_details, request.value("-d")))
+    make = partial(_details, request.value("-d")) if is_query else _table
+    return _print(request, make)
+
+
+def _table() -> Report:
+    """Return what is printed without options."""
+    from gpudash.output import smi_table
+
+    return Report(smi_table.READS, lambda _, chosen: smi_table.table(chosen))
 
 
 def _details(display: str | None) -> Report:
@@ -198,10 +213,10 @@ def _details(display: str | None) -> Report:
     except UsageError:
         raise SmiError(_INVALID, "Failed to parse --display/-d flags") from None
 
-    def text(snapshot: Snapshot, keys: Set[str]) -> str:
-        return "".join(f"{line}\n" for line in smi_details.details(snapshot, keys, sections))
+    def lines(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
+        return smi_details.details(snapshot, _keys(chosen), sections)
 
-    return Report(smi_details.reads(sections), text)
+    return Report(smi_details.reads(sections), lines)
 
 
 def _as_there(error: GpudashError) -> tuple[int, str]:
@@ -236,7 +251,7 @@ _INIT_ERRORS = {
     16: "GPU requires reset",
     17: "GPU access blocked by the operating system",
     18: "Driver/library version mismatch",
-    231: "Unknown Error",
+    999: "Unknown Error",
 }
 """NVML's words for why it could not be initialized, by the status of gpudash."""
 _SAME_STATUS = frozenset({4, 15, 17, 18})
@@ -296,13 +311,28 @@ def _printed(report: Report, source: Source, gpus: Sequence[str]) -> tuple[bytes
 
     snapshot = sample(source)
     chosen = select_existing(snapshot, gpus)
-    lost = [each for each in chosen.devices if each.state == "lost" and each.uuid is None]
-    if lost:
-        text = "".join(f"{_LOST.format(each.index)}\n\n\n" for each in lost)
-        return text.encode(), _IS_LOST
-    text = report.text(snapshot, {device.key for device in chosen.devices})
+    lost = [device for device in chosen.devices if _is_lost(device)]
+    if lost and not report.has_lost:
+        lines: Iterable[str] = [_LOST.format(f"GPU{lost[0].index}")]
+    else:
+        lines = report.lines(snapshot, chosen)
+    text = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+    return text, _IS_LOST if lost else _status(chosen)
+
+
+def _is_lost(device: Device) -> bool:
+    """Whether not even its handle is known."""
+    return device.state == "lost" and device.uuid is None
+
+
+def _status(chosen: Snapshot) -> int:
+    """Return the status; raises DriverError where a GPU is silent."""
     status = exit_status(chosen, with_topology=False)
-    return text.encode("utf-8", "backslashreplace"), status
+    return ExitStatus.OK if status in _OUT_OF_ORDER else status
+
+
+def _keys(snapshot: Snapshot) -> set[str]:
+    return {device.key for device in snapshot.devices}
 
 
 def _interval(request: Request) -> float | None:

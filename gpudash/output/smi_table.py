@@ -1,0 +1,237 @@
+"""The table that nvidia-smi prints without options, laid out as its driver 535 does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from gpudash.analysis.usage import no_processes_text
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot, Use, whole_gpus
+from gpudash.model.state import is_suspended_on_purpose
+from gpudash.output.smi import frame_buffer_mebibytes, mebibytes, program
+
+_MIB = 1 << 20
+_RULE = f"+{'-' * 87}+"
+_HEADINGS = """\
+|-----------------------------------------+----------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |
+|                                         |                      |               MIG M. |
+|=========================================+======================+======================|"""
+_BELOW_GPU = (
+    "+-----------------------------------------+----------------------+----------------------+"
+)
+_MIG_HEADINGS = """\
++---------------------------------------------------------------------------------------+
+| MIG devices:                                                                          |
++------------------+--------------------------------+-----------+-----------------------+
+| GPU  GI  CI  MIG |                   Memory-Usage |        Vol|      Shared           |
+|      ID  ID  Dev |                     BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |
+|                  |                                |        ECC|                       |
+|==================+================================+===========+=======================|"""
+_BELOW_INSTANCE = (
+    "+------------------+--------------------------------+-----------+-----------------------+"
+)
+_PROCESS_HEADINGS = """\
+| Processes:                                                                            |
+|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
+|        ID   ID                                                             Usage      |
+|=======================================================================================|"""
+
+READS = frozenset(
+    {
+        "persistence_mode",
+        "display_active",
+        "ecc_mode",
+        "pending_ecc_mode",
+        "ecc_uncorrected_volatile_count",
+        "fan_speed_percent",
+        "temperature_celsius",
+        "performance_state",
+        "power_usage_mw",
+        "enforced_power_limit_mw",
+        "memory_total_bytes",
+        "memory_used_bytes",
+        "gpu_utilization_percent",
+        "compute_mode",
+        "mig_mode",
+        "pending_mig_mode",
+        "bar1_total_bytes",
+        "bar1_used_bytes",
+        "sram_uncorrected_volatile_count",
+        "processes",
+    }
+)
+"""The fields of devices, and `processes`, that it is made of."""
+
+_COMPUTE_MODES = {
+    "default": "Default",
+    "exclusive-thread": "E. Thread",
+    "prohibited": "Prohibited",
+    "exclusive-process": "E. Process",
+}
+_OF_INSTANCE = (
+    "sram_uncorrected_volatile_count",
+    "copy_engine_count",
+    "encoder_count",
+    "decoder_count",
+    "ofa_count",
+    "jpeg_count",
+)
+_NO_MEMORY = {"ok": "Not Supported", "lost": "GPU is lost", "reset-required": "GPU requires reset"}
+
+
+def table(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the lines of the table."""
+    gpus = whole_gpus(snapshot)
+    driver = _fit(snapshot.host.driver_version or "N/A", 10)
+    cuda = _fit(snapshot.host.cuda_driver_version or "N/A", 8)
+    yield f"{time.ctime(snapshot.taken_at.timestamp())}       "
+    yield _RULE
+    yield f"| NVIDIA-SMI {driver}             Driver Version: {driver}   CUDA Version: {cuda} |"
+    yield _HEADINGS
+    for gpu in gpus:
+        yield from _gpu(gpu)
+    if any(gpu.mig_mode for gpu in gpus):
+        yield from _instances(snapshot, gpus)
+    yield " " * 89
+    yield _RULE
+    yield _PROCESS_HEADINGS
+    uses = [(gpu, use) for gpu in gpus for use in sorted(snapshot.uses_of(gpu), key=_order)]
+    yield from (_process(gpu, use) for gpu, use in uses)
+    if not uses:
+        yield f"|  {no_processes_text(snapshot):<85}|"
+    yield _RULE
+
+
+def _gpu(gpu: Device) -> Iterator[str]:
+    """Yield the lines of a GPU; what is not known of one that is out of order is `ERR!`."""
+    is_readable = gpu.state == "ok" or is_suspended_on_purpose(gpu)
+    absent = " N/A" if is_readable else "ERR!"
+
+    def cell(text: str | None, width: int = 4) -> str:
+        return f"{absent if text is None else text:<{width}}"
+
+    def known(value: object, form: str) -> str | None:
+        return None if value is None else form.format(value)
+
+    name, bus = _fit(gpu.name or absent.strip(), 27), cell(gpu.pci_bus_id or absent.strip(), 16)
+    persistence, display = (
+        _switch(gpu.persistence_mode, " On "),
+        _switch(gpu.display_active, "  On"),
+    )
+    errors = cell(_errors(gpu)).strip()
+    yield (f"|{gpu.index:>4}  {name}   {cell(persistence)} | {bus}{cell(display)} | {errors:>20} |")
+    fan, celsius = known(gpu.fan_speed_percent, "{:>3}%"), known(gpu.temperature_celsius, "{:>3}C")
+    state = known(known(gpu.performance_state, "P{}"), "{:>5}")
+    usage, limit = _watts(gpu.power_usage_mw, 1), _watts(gpu.enforced_power_limit_mw)
+    used = known(gpu.gpu_utilization_percent, "{:>3}%")
+    mode = cell(_COMPUTE_MODES.get(gpu.compute_mode or "")).strip()
+    yield (
+        f"|{cell(fan, 5)} {cell(celsius, 5)}{cell(state, 5)}             {cell(usage)} / "
+        f"{cell(limit)} | {_memory(gpu)} |    {cell(used, 6)} {mode:>10} |"
+    )
+    later = gpu.mig_mode if gpu.pending_mig_mode is None else gpu.pending_mig_mode
+    word = None if gpu.mig_mode is None else "Enabled" if later else "Disabled"
+    mig = _pending(cell(word).strip(), gpu.mig_mode, later)
+    yield f"|{'':41}|{'':22}|{mig:>21} |"
+    yield _BELOW_GPU
+
+
+def _errors(gpu: Device) -> str | None:
+    """Return the uncorrected errors since the driver was loaded, or why they are not counted."""
+    count = gpu.ecc_uncorrected_volatile_count
+    if gpu.mig_mode:
+        return "On"
+    if gpu.ecc_mode is None or (gpu.ecc_mode and count is None):
+        return None
+    text = str(count) if gpu.ecc_mode else "Off"
+    return _pending(text, gpu.ecc_mode, gpu.pending_ecc_mode)
+
+
+def _pending(text: str, now: bool | None, later: bool | None) -> str:
+    """Return the text of a mode, with `*` where the next reset changes it."""
+    return f"{text}*" if None not in (now, later) and now != later else text
+
+
+def _switch(value: bool | None, on: str) -> str | None:
+    return None if value is None else on if value else " Off"
+
+
+def _watts(milliwatts: int | None, minimum: int = 0) -> str | None:
+    return None if milliwatts is None else _fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
+
+
+def _memory(device: Device, width: int = 20) -> str:
+    used, total = device.memory_used_bytes, device.memory_total_bytes
+    if used is None or total is None:
+        return f"{_NO_MEMORY.get(device.state, 'Unknown Error'):<{width}}"
+    return _fit(_sizes(frame_buffer_mebibytes(used), total), width)
+
+
+def _sizes(used_mib: int, total: int) -> str:
+    return f" {used_mib:>5}MiB / {total // _MIB:>5}MiB"
+
+
+def _instances(snapshot: Snapshot, gpus: Sequence[Device]) -> Iterator[str]:
+    """Yield the table of the MIG instances."""
+    yield ""
+    yield _MIG_HEADINGS
+    found = [
+        (gpu, each) for gpu in gpus for each in snapshot.devices if each.parent_uuid == gpu.uuid
+    ]
+    for gpu, each in found:
+        yield from _instance(gpu, each)
+    if not found:
+        yield f"|  {'No MIG devices found':<85}|"
+        yield _RULE
+
+
+def _instance(gpu: Device, instance: Device) -> Iterator[str]:
+    def number(value: int | None, width: int = 3) -> str:
+        return " N/A" if value is None else f"{value:>{width}} "
+
+    ids = f"{number(gpu.index)}{instance.gpu_instance_id:>4}{instance.compute_instance_id:>4}"
+    errors, copying, *others = (getattr(instance, name, None) for name in _OF_INSTANCE)
+    yield (
+        f"|{ids} {number(instance.index)} |          {_memory(instance, 21)} |"
+        f"{number(instance.multiprocessor_count)}  {number(errors, 4):<5}|"
+        f"{number(copying)}{' '.join(map(number, others))}|"
+    )
+    used, total = instance.bar1_used_bytes, instance.bar1_total_bytes
+    sizes = "" if used is None or total is None else _sizes(used // _MIB, total)
+    yield f"|{'':18}|{'':10}{_fit(sizes, 21)} |{'':11}|{'':23}|"
+    yield _BELOW_INSTANCE
+
+
+def _order(use: Use) -> tuple[int, int, int]:
+    share = use.share
+    return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
+
+
+def _process(gpu: Device, use: Use) -> str:
+    share = use.share
+    instances = share.gpu_instance_id, share.compute_instance_id
+    gi, ci = ("N/A" if each is None else f"{each:>2} " for each in instances)
+    name = _end(program(use.process) or "[Not Found]", 38)
+    size = mebibytes(share.used_gpu_memory_bytes)
+    memory = f"{'N/A':>6}      " if size is None else f"{size:>8}MiB "
+    return (
+        f"|  {gpu.index:>3}   {gi}  {ci}  {use.process.pid:>8}  {share.type:>5}   {name} {memory}|"
+    )
+
+
+def _fit(text: str, width: int) -> str:
+    """Return a text padded to a number of bytes, its end replaced by `...` if it has more."""
+    raw = text.encode(errors="replace")
+    cut = text if len(raw) <= width else f"{raw[: width - 3].decode(errors='ignore')}..."
+    return cut + " " * (width - len(cut.encode(errors="replace")))
+
+
+def _end(text: str, width: int) -> str:
+    """Return the same with its beginning replaced."""
+    raw = text.encode(errors="replace")
+    if len(raw) > width:
+        text = f"...{raw[3 - width :].decode(errors='ignore')}"
+    return _fit(text, width)

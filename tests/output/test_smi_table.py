@@ -1,0 +1,112 @@
+"""The table of nvidia-smi, line by line beside what its 535.261.03 printed on the stand-in."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudash.output.smi_table import table
+from tests.e2e.run import gpudash
+from tests.factories import make_process, make_snapshot
+from tests.fakenvml.build import environment
+
+CAPTURED = Path(__file__).parent / "captured"
+FROZEN: dict[str, Any] = {"DEVICES": 2, "DRIVER": "535.261.03", "TIME": 1_795_000_000}
+
+BOARDS: dict[str, dict[str, Any]] = {
+    "sxm": {"PROCS_PER_DEVICE": 3, "GRAPHICS_PER_DEVICE": 1},
+    "pcie": {"MODEL": "pcie"},
+    "geforce": {"MODEL": "geforce", "GRAPHICS_PER_DEVICE": 2},
+}
+
+NVML = "nvmlDeviceGet"
+STATES: dict[str, dict[str, Any]] = {
+    "many": {"DEVICES": 12, "PROCS_PER_DEVICE": 9},
+    "lost": {"LOST": 1},
+    "all lost": {"LOST": "0,1"},
+    "no GPU": {"DEVICES": 0},
+    "no driver": {"INIT_ERR": 9},
+    "no library": {"INIT_ERR": 12},
+    "no permission": {"INIT_ERR": 4},
+    "mismatch": {"INIT_ERR": 18},
+    "unknown": {"INIT_ERR": 999},
+    "idle": {"LOAD": "idle"},
+    "worn": {"WORN": 1},
+    "long name": {"NAME": "NVIDIA RTX 6000 Ada Generation"},
+    "fitting name": {"NAME": "NVIDIA RTX PRO 6000 Blackwe"},
+    "MIG after a reset": {"ANSWER": f"{NVML}MigMode:0:0/1"},
+    "no MIG after a reset": {"ANSWER": f"{NVML}MigMode:0:1/0"},
+    "MIG without instances": {"ANSWER": f"{NVML}MigMode:0:1/1"},
+    "ECC after a reset": {"ANSWER": f"{NVML}EccMode:0:0/1"},
+    "no ECC after a reset": {"ANSWER": f"{NVML}EccMode:0:1/0"},
+    "errors": {"ANSWER": f"{NVML}TotalEccErrors:0:0/23456/0/0"},
+    "no persistence": {"ANSWER": f"{NVML}PersistenceMode:0:0"},
+    "large memory": {"ANSWER": f"{NVML}MemoryInfo_v2:0:196608/500/96600/99508"},
+    "high limit": {"ANSWER": f"{NVML}EnforcedPowerLimit:0:1200000"},
+    "fully used": {"ANSWER": f"{NVML}UtilizationRates:0:100/3"},
+}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_each_line_as_it_was_captured(fakenvml: Path, board: str) -> None:
+    run = gpudash("smi", library=fakenvml, **FROZEN, **BOARDS[board])
+    assert (run.status, run.stderr) == (0, "")
+    assert lines(run.text) == lines((CAPTURED / f"table-{board}.txt").read_text())
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_line_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, state: str) -> None:
+    settings = {**FROZEN, **STATES[state]}
+    env = environment(fakenvml, **settings)
+    theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
+    ours = gpudash("smi", library=fakenvml, **settings)
+    assert (ours.status, lines(ours.text)) == (theirs.returncode, lines(theirs.stdout))
+
+
+@pytest.mark.parametrize("words", ["-i 1", "-i 1,0", "-g 0", "--id=1"])
+def test_chosen_gpus_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, words: str) -> None:
+    settings = {**FROZEN, **BOARDS["sxm"]}
+    env = environment(fakenvml, **settings)
+    theirs = subprocess.run([nvidia_smi, *words.split()], env=env, capture_output=True, text=True)
+    ours = gpudash("smi", *words.split(), library=fakenvml, **settings)
+    assert (ours.status, lines(ours.text)) == (theirs.returncode, lines(theirs.stdout))
+
+
+def test_a_lost_gpu_of_others_does_not_matter(fakenvml: Path) -> None:
+    run = gpudash("smi", "-i", "1", library=fakenvml, **FROZEN, LOST=0)
+    assert run.status == 0
+    assert "|  No running processes found  " in run.text
+
+
+def test_a_list_that_is_not_known_is_not_called_empty(fakenvml: Path) -> None:
+    fail = ",".join(f"{NVML}{kind}RunningProcesses:*:4" for kind in ("Compute", "Graphics"))
+    run = gpudash("smi", library=fakenvml, **FROZEN, FAIL=fail)
+    assert "No running processes found" not in run.text
+    assert {len(line) for line in run.text.splitlines()[1:]} == {89}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("sleep", "sleep"),
+        ("x" * 38, "x" * 38),
+        ("/opt/envs/" + "x" * 38, "..." + "x" * 35),
+        ("/opt/" + "\u65e5" * 14, "..." + "\u65e5" * 11),
+    ],
+)
+def test_a_long_name_loses_its_beginning(name: str, shown: str) -> None:
+    process = make_process(command_line=(name, "--argument"))
+    text = "\n".join(table(make_snapshot(1, processes=(process,))))
+    assert f"   {shown} " in text
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines without the time, and types: the stand-in knows no kind for nvidia-smi."""
+    first, *others = text.splitlines()
+    if re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4} {7}", first):
+        first = "now"
+    return [first, *(re.sub(r"  (M\+C\+G|TYPES| {4}[CG]|  C\+G)   ", " * ", o) for o in others)]
