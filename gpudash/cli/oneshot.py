@@ -57,7 +57,8 @@ def everything() -> set[str]:
     """Return all that a document may hold of devices, but what only its own command prints."""
     from gpudash.model.device import Device
 
-    return {*Device.__struct_fields__, "processes"} - {"supported_clocks", "nvlinks"}
+    own = {"supported_clocks", "nvlinks", "inforom_valid"}
+    return {*Device.__struct_fields__, "processes"} - own
 
 
 def _is_of_many(options: argparse.Namespace) -> bool:

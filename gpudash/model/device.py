@@ -377,10 +377,12 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         nvml="NVML_FI_DEV_POWER_INSTANT", smi="module.power.draw.instant")] = None
     module_enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The module's limit in force.",
-        nvml="NVML_FI_DEV_POWER_CURRENT_LIMIT", smi="module.enforced.power.limit")] = None
+        nvml="NVML_FI_DEV_POWER_CURRENT_LIMIT",
+        smi="module.enforced.power.limit module.power.current_limit")] = None
     module_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The module's limit that an administrator set.",
-        nvml="NVML_FI_DEV_POWER_REQUESTED_LIMIT", smi="module.power.limit")] = None
+        nvml="NVML_FI_DEV_POWER_REQUESTED_LIMIT",
+        smi="module.power.limit module.power.requested_limit")] = None
     module_default_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The module's limit after a reboot.",
         nvml="NVML_FI_DEV_POWER_DEFAULT_LIMIT", smi="module.power.default_limit")] = None
@@ -599,6 +601,9 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         "incorrect-chassis-sn, no-partition, insufficient-nvlinks, incompatible-gpu-fw, "
         "invalid-location or gpu-state-invalid.",
         nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.incorrect_configuration")] = None
+    fabric_partition_assigned: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether it belongs to a partition of the fabric.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.partition_assigned")] = None
     fabric_health: Annotated[str | None, _nvlink(Unit.NONE,
         "All of that in a word: healthy, limited-capacity or unhealthy.",
         nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.summary")] = None
@@ -654,15 +659,21 @@ class Device(AnyDevice, frozen=True, kw_only=True):
     remapped_rows_corrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True, smi="remapped_rows.correctable",
+        counter=True, smi="remapped_rows.correctable remapped_rows.sbe",
         dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL")] = None
     remapped_rows_uncorrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True, smi="remapped_rows.uncorrectable",
+        counter=True, smi="remapped_rows.uncorrectable remapped_rows.dbe",
         dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL")] = None
+    remapped_rows_corrected_inactive_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Of the rows replaced for corrected errors, those that are not in effect.",
+        nvml="nvmlDeviceGetRemappedRows_v2", smi="remapped_rows.correctable_inactive")] = None
+    remapped_rows_uncorrected_inactive_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Of the rows replaced for uncorrected errors, those that are not in effect.",
+        nvml="nvmlDeviceGetRemappedRows_v2", smi="remapped_rows.uncorrectable_inactive")] = None
     remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether rows wait for a GPU reset to be replaced.",
         nvml="nvmlDeviceGetRemappedRows", smi="remapped_rows.pending")] = None
@@ -696,6 +707,9 @@ class Device(AnyDevice, frozen=True, kw_only=True):
     inforom_power_version: Annotated[SafeText | None, _reliability(Unit.NONE,
         "Version of its power object.", nvml="nvmlDeviceGetInforomVersion",
         smi="inforom.pwr inforom.power")] = None
+    inforom_valid: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether its checksum is right; read only where it is asked for by name.",
+        nvml="nvmlDeviceValidateInforom")] = None
     xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
         "The last XID errors since gpudash started, equal ones merged, the newest last; null "
         "where the driver does not report them.", nvml="nvmlEventSetWait_v2")] = None
@@ -710,8 +724,7 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         "Whether a display is driven from this GPU.", nvml="nvmlDeviceGetDisplayActive",
         smi="display_active")] = None
     display_attached: Annotated[bool | None, _settings(Unit.NONE,
-        "Whether a monitor is plugged in.", nvml="nvmlDeviceGetDisplayMode",
-        smi="display_mode")] = None
+        "Whether a monitor is plugged in.", nvml="nvmlDeviceGetDisplayMode")] = None
     driver_model: Annotated[str | None, _settings(Unit.NONE,
         "WDDM, TCC or MCDM; Windows only.", nvml="nvmlDeviceGetDriverModel",
         smi="driver_model.current")] = None

@@ -91,7 +91,8 @@ class Csv(Struct, frozen=True, kw_only=True):
         if text is None:
             state = about.state if isinstance(about, Device) else "ok"
             known = field.name in _KNOWN_WITHOUT_THE_DRIVER
-            return field.absent if known else _DEAD.get(state, field.absent)
+            absent = field.absent_in(snapshot)
+            return absent if known else _DEAD.get(state, absent)
         text = text.replace(",", _COMMA)
         return f"{text} {field.unit}" if field.unit and self.units else text
 

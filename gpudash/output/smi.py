@@ -34,16 +34,25 @@ NOT_READ = tuple(
         "vgpu_driver_capability": "heterogenous_multivGPU",
         "vgpu_device_capability": "fractional_multiVgpu heterogeneous_timeSlice_profile "
         "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
-        "inforom": "checksum_validation",
-        "": "edpp_multiplier",
-        "platform": "gpu_fabric_guid",
+        "": "edpp_multiplier hostname",
+        "power_smoothing": "delayed_power_smoothing_supported primary_power_floor "
+        "secondary_power_floor min_primary_floor_activation_offset "
+        "min_primary_floor_activation_point window_multiplier",
+        **dict.fromkeys(
+            ("power_smoothing.curr_profile", "power_smoothing.admin_override"),
+            "secondary_power_floor primary_floor_act_window_multiplier "
+            "primary_floor_tar_window_multiplier primary_floor_act_offset",
+        ),
     }.items()
     for name in names.split()
 )
 """Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
 
-Virtual GPUs are not read, nor what NVML does not document the source of.
+Virtual GPUs and power smoothing are not read, nor the name that a GPU can be given for its host,
+nor what NVML does not document the source of.
 """
+NEW_BRANCH = 580
+"""The oldest branch of drivers whose nvidia-smi was seen to write as the newest ones do."""
 
 
 Row = TypeVar("Row")
@@ -59,6 +68,16 @@ class Field(Struct, Generic[Row], frozen=True):
     absent: str = "[N/A]"
     reads: tuple[str, ...] = ()
     """The fields of a device that its text is made of, beyond those that tell which GPU it is."""
+
+    def absent_in(self, snapshot: Snapshot) -> str:
+        """Return its text for None as nvidia-smi of the loaded driver writes it."""
+        return (branch(snapshot) >= NEW_BRANCH and _NEW_ABSENT.get(self.name)) or self.absent
+
+
+def branch(snapshot: Snapshot) -> int:
+    """Return the branch of the driver, 535 of `535.261.03`; 0 if it is not known."""
+    number = (snapshot.host.driver_version or "").partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def listing(snapshot: Snapshot) -> list[str]:
@@ -177,6 +196,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "fabric_route_recovering": str,
     "fabric_route_unhealthy": str,
     "fabric_access_timeout_recovering": str,
+    "fabric_partition_assigned": str,
     "fabric_incorrect_configuration": _capitalized(" "),
     "fabric_health": _capitalized(" "),
     "chassis_peer_type": _capitalized(" "),
@@ -188,12 +208,19 @@ _ABSENT = {
     "inforom_power_version": "N/A",
 }
 """Texts for None other than `[N/A]`."""
+_NEW_ABSENT = {
+    **dict.fromkeys(("inforom.oem", "inforom.ecc", "inforom.pwr"), "[N/A]"),
+    **dict.fromkeys(("fabric.state", "fabric.status"), "N/A"),
+}
+"""Other texts for None since NEW_BRANCH."""
 
 
 def _declared(metric: fields.Field) -> Field[Device]:
     """Return the field of a metric that has a name in nvidia-smi."""
     name, *aliases = metric.smi
     unit, absent = unit_of(metric.name), _ABSENT.get(metric.name, "[N/A]")
+    if name.startswith("fabric."):
+        absent = "N/A"
     return Field(name, _text(metric.name), unit, tuple(aliases), absent, (metric.name,))
 
 
@@ -329,6 +356,36 @@ def _attached(_snapshot: Snapshot, device: Device) -> str | None:
     return None if device.display_attached is None else _yes_or_no(device.display_attached)
 
 
+def _display_mode(snapshot: Snapshot, device: Device) -> str | None:
+    if branch(snapshot) >= NEW_BRANCH:
+        return "[Requested functionality has been deprecated]"
+    return None if device.display_attached is None else _plain(device.display_attached)
+
+
+def _in_chassis(field: str, outside: str) -> Field[Device]:
+    """Return a field of the position in a rack, which the driver also answers outside of one."""
+    (name,) = device_fields()[field].smi
+
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        value = getattr(device, field)
+        if value is None and device.chassis_host_id is not None:
+            return outside
+        return None if value is None else str(value)
+
+    return Field(name, text, reads=(field, "chassis_host_id"))
+
+
+def _fabric_guid(_snapshot: Snapshot, device: Device) -> str | None:
+    """Return zeros outside of a rack; inside of one it is not read."""
+    is_outside = device.chassis_host_id is not None and device.chassis_serial is None
+    return f"0x{0:016x}" if is_outside else None
+
+
+def _checksum(_snapshot: Snapshot, device: Device) -> str | None:
+    valid = device.inforom_valid
+    return None if valid is None else "valid" if valid else "invalid"
+
+
 def _bandwidth(_snapshot: Snapshot, device: Device) -> str | None:
     degraded = device.fabric_bandwidth_degraded
     return None if degraded is None else "Degraded" if degraded else "Full"
@@ -355,6 +412,16 @@ _GPU: tuple[Field[Device], ...] = (
     Field("driver_version", lambda s, d: s.host.driver_version),
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in device_fields().values() if metric.smi),
+    # In place of those declared.
+    _in_chassis("chassis_serial", ""),
+    _in_chassis("chassis_slot_number", "0"),
+    _in_chassis("chassis_tray_index", "0"),
+    Field(
+        "platform.gpu_fabric_guid",
+        _fabric_guid,
+        reads=("chassis_serial", "chassis_host_id"),
+    ),
+    Field("inforom.checksum_validation", _checksum, reads=("inforom_valid",)),
     Field("pci.domain", _pci(slice(0, 1))),
     Field("pci.bus", _pci(slice(1, 2))),
     Field("pci.device", _pci(slice(2, 3))),
@@ -379,8 +446,13 @@ _GPU: tuple[Field[Device], ...] = (
         for number, name in enumerate(("max", "high", "partial", "low", "none"))
     ),
     Field("display_attached", _attached, reads=("display_attached",)),
-    Field("hostname", lambda s, d: s.host.hostname),
-    Field("fabric.health.bandwidth", _bandwidth, reads=("fabric_bandwidth_degraded",)),
+    Field("display_mode", _display_mode, reads=("display_attached",)),
+    Field(
+        "fabric.health.bandwidth",
+        _bandwidth,
+        absent="N/A",
+        reads=("fabric_bandwidth_degraded",),
+    ),
     Field("fabric.state", _fabric_state, reads=("fabric_state",)),
     Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),
     *(Field(name, lambda _snapshot, _device: None) for name in NOT_READ),

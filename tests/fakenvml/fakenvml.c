@@ -408,6 +408,7 @@ API ret_t nvmlDeviceGetRetiredPages_v2(void *h, u32 c, u32 *n, u64 *a, u64 *t) {
     *n = 1; a[0] = 0x1000 * (c + 1); if (t) t[0] = 1790000000 + c; return OK;
 }
 API ret_t nvmlDeviceGetRetiredPages(void *h, u32 c, u32 *n, u64 *a) { return nvmlDeviceGetRetiredPages_v2(h, c, n, a, 0); }
+API ret_t nvmlDeviceGetRemappedRows_v2(void *h, u32 *v) { DEV(h); NEED(v); ONLY(atoi(C.driver) >= 580 && C.model != GEFORCE); memset(v, 0, 24); v[1] = (u32)SAY(0, 0); v[3] = (u32)SAY(1, 0); return OK; }
 API ret_t nvmlDeviceGetRemappedRows(void *h, u32 *c, u32 *u, u32 *p, u32 *f) { DEV(h); NEED(c && u && p && f); ONLY(C.model != GEFORCE); *c = (u32)SAY(0, g->index % 8 == 3); *u = (u32)SAY(1, 0); *p = (u32)SAY(2, 0); *f = (u32)SAY(3, 0); return OK; }
 API ret_t nvmlDeviceGetRetiredPagesPendingStatus(void *h, u32 *v) { DEV(h); NEED(v); ONLY(SAYS); *v = (u32)SAY(0, 0); return OK; }
 API ret_t nvmlDeviceGetSramEccErrorStatus(void *h, sram_t *s) {

@@ -13,6 +13,7 @@ _PREFIXES = (
     "pci.baseClass",
     "pci.subClass",
     "platform.",
+    "power_smoothing.",
     "remapped_rows.",
     "vgpu_device_capability.homogeneous",
     "vgpu_device_capability.mig",

@@ -13,7 +13,7 @@ from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, Sr
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.queries import QUERIES, query
 from gpudash.output.smi import GPU_FIELDS, NOT_READ, listing
-from tests.factories import make_device, make_process, make_process_device, make_snapshot
+from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
 CSV = "csv,noheader"
@@ -122,10 +122,51 @@ def test_units_may_be_left_out() -> None:
             "711320123456 us",
         ),
         ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
+        ("display_mode", {"display_attached": False}, "Disabled"),
+        ("fabric.state", {}, "[N/A]"),
+        ("inforom.pwr", {}, "N/A"),
+        ("inforom.checksum_validation", {}, "[N/A]"),
+        ("inforom.checksum_validation", {"inforom_valid": False}, "invalid"),
+        ("fabric.health.bandwidth", {}, "N/A"),
+        ("fabric.health.partition_assigned", {"fabric_partition_assigned": True}, "True"),
+        ("remapped_rows.sbe", {"remapped_rows_corrected_count": 2}, "2"),
+        ("platform.slot_number", {}, "[N/A]"),
+        ("platform.slot_number", {"chassis_slot_number": 3, "chassis_host_id": 1}, "3"),
     ],
 )
 def test_cells(name: str, overrides: dict[str, Any], cell: str) -> None:
     assert rows(make_snapshot(devices=(make_device(**overrides),)), name) == [cell]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("display_mode", "[Requested functionality has been deprecated]"),
+        ("display_attached", "Yes"),
+        ("inforom.pwr", "[N/A]"),
+        ("inforom.checksum_validation", "valid"),
+        ("power_smoothing.window_multiplier", "[N/A]"),
+        ("remapped_rows.correctable_inactive", "0"),
+        ("fabric.state", "N/A"),
+        ("fabric.cliqueId", "N/A"),
+        ("fabric.health.partition_assigned", "N/A"),
+        ("platform.chassis_serial_number", ""),
+        ("platform.slot_number", "0"),
+        ("platform.tray_index", "0"),
+        ("platform.host_id", "1"),
+        ("platform.gpu_fabric_guid", "0x0000000000000000"),
+        ("hostname", "[N/A]"),
+    ],
+)
+def test_cells_of_an_h200_under_driver_580(name: str, cell: str) -> None:
+    device = make_device(
+        display_attached=True,
+        inforom_valid=True,
+        remapped_rows_corrected_inactive_count=0,
+        chassis_host_id=1,
+    )
+    host = make_host(driver_version="580.159.04")
+    assert rows(make_snapshot(devices=(device,), host=host), name) == [cell]
 
 
 def test_hostile_names_of_a_document_cannot_break_a_row() -> None:
@@ -278,7 +319,9 @@ def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
         "fabric.status",
         "fabric.health.bandwidth",
         "display_attached",
-        "hostname",
+        "display_mode",
+        "inforom.checksum_validation",
+        "platform.gpu_fabric_guid",
         *(name for name in NOT_READ if not name.startswith("pci.")),
     }
 

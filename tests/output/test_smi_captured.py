@@ -54,6 +54,14 @@ def test_every_field_under_each_of_its_names(
         assert [each for each in pairs if cells[each[1]] != each[2]] == []
 
 
+def test_fields_of_a_newer_driver(fakenvml: Path) -> None:
+    names = "remapped_rows.correctable_inactive,remapped_rows.uncorrectable_inactive"
+    words = f"--query-gpu={names},inforom.checksum_validation", "--format=csv,noheader"
+    answer = "nvmlDeviceGetRemappedRows_v2:0:3/1"
+    run = gpudash(*words, library=fakenvml, DEVICES=1, DRIVER="580.1", ANSWER=answer)
+    assert run.text == "3, 1, valid\n"
+
+
 def test_the_list_of_gpus_and_instances(fakenvml: Path) -> None:
     run = gpudash("-L", library=fakenvml, DEVICES=3, MIG=1)
     assert run.text == (CAPTURED / "list-mig.txt").read_text()

@@ -254,6 +254,12 @@ RARE = (
         protected_memory_used_bytes=v.attribute("used", v.size),
         protected_memory_free_bytes=v.attribute("free", v.size),
     ),
+    _call(
+        "RemappedRows_v2",
+        structure="RemappedRows",
+        remapped_rows_corrected_inactive_count=v.attribute("corrInactiveRemaps", v.small_count),
+        remapped_rows_uncorrected_inactive_count=v.attribute("uncInactiveRemaps", v.small_count),
+    ),
     _call("RowRemapperHistogram", remapped_rows_banks=v.banks),
     _call("InforomImageVersion", inforom_image_version=v.string),
     _call("InforomVersion", 0, inforom_oem_version=v.string),

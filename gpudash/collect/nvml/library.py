@@ -131,6 +131,8 @@ def wider(structure: Any) -> Any:
 _STRUCTURES = {
     "PciInfoExt_v1": "domain bus device pciDeviceId pciSubSystemId baseClass subClass busId:c32",
     "ModuleId": "number",
+    "RemappedRows": "corrActiveRemaps corrInactiveRemaps uncActiveRemaps uncInactiveRemaps "
+    "bPending bfailureOccurred",
     "PlatformInfo_v2": "ibGuid:b16 chassisSerialNumber:c16 slotNumber:b trayIndex:b hostId:b "
     "peerType:b moduleId:b",
     "GpuFabricInfo": "clusterUuid:b16 status cliqueId state:b",

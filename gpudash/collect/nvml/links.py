@@ -122,6 +122,7 @@ FABRIC_FIELDS = (
     "fabric_access_timeout_recovering",
     "fabric_incorrect_configuration",
     "fabric_health",
+    "fabric_partition_assigned",
 )
 _FABRIC_CALLS = (
     ("nvmlDeviceGetGpuFabricInfoV", "GpuFabricInfo_v3"),
@@ -134,7 +135,7 @@ _HEALTH_SHIFTS = (0, 2, 4, 6)
 """NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of four of them."""
 _HEALTH = {1: True, 2: False}
 _HEALTH_MASK = 0x3
-_CONFIGURATION_SHIFT = 8
+_CONFIGURATION_SHIFT, _PARTITION_SHIFT = 8, 12
 _CONFIGURATION_MASK = 0xF
 _CONFIGURATIONS = {
     1: "none",
@@ -187,6 +188,7 @@ def _membership(info: Any) -> dict[str, Any]:
         *(_HEALTH.get(health >> shift & _HEALTH_MASK) for shift in _HEALTH_SHIFTS),
         _CONFIGURATIONS.get(health >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK),
         _HEALTH_SUMMARIES.get(getattr(info, "healthSummary", 0)),
+        _HEALTH.get(health >> _PARTITION_SHIFT & _HEALTH_MASK),
     )
     return dict(zip(FABRIC_FIELDS, values, strict=True))
 

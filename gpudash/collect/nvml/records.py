@@ -115,6 +115,8 @@ class Records:
                 values["supported_clocks"] = self._supported_clocks()
             if wants("nvlinks"):
                 values["nvlinks"] = self._nvlinks()
+            if wants("inforom_valid"):
+                values["inforom_valid"] = self._inforom_valid()
         return values
 
     def sram_errors(self) -> SramErrors | None:
@@ -194,6 +196,10 @@ class Records:
             active_seconds=_scaled(stats.time, 1e3),
             started_at=_scaled(stats.startTime, 1e6),
         )
+
+    def _inforom_valid(self) -> bool | None:
+        _, code = self._library.call_device("nvmlDeviceValidateInforom", self._handle)
+        return {codes.SUCCESS: True, codes.CORRUPTED_INFOROM: False}.get(code)
 
     def _supported_clocks(self) -> tuple[SupportedClocks, ...] | None:
         found = []

@@ -46,11 +46,13 @@ def test_one_that_failed_to_join_says_how() -> None:
 
 
 def test_what_the_fabric_says_of_its_routes() -> None:
-    device = machine_with(state=3, status=0, healthMask=0b01_10_00_10).read().devices[0]
+    mask = 0b01_10_00_10 | 2 << 12
+    device = machine_with(state=3, status=0, healthMask=mask).read().devices[0]
     assert device.fabric_bandwidth_degraded is False
     assert device.fabric_route_recovering is None
     assert device.fabric_route_unhealthy is False
     assert device.fabric_access_timeout_recovering is True
+    assert device.fabric_partition_assigned is False
 
 
 @pytest.mark.parametrize(
