@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudash.model.snapshot import Snapshot, Topology
+from gpudash.model.snapshot import Nic, Snapshot, Topology
 from gpudash.model.text import SafeText, clean
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -111,4 +111,7 @@ def _topologies(count: int) -> st.SearchStrategy[Topology]:
             item_values = values(item)
         listing = st.lists(item_values, min_size=count, max_size=count).map(tuple)
         fields[field.name] = st.none() | listing if is_optional else listing
+    links = st.lists(values(str | None), min_size=count, max_size=count).map(tuple)
+    card = st.builds(Nic, name=values(SafeText), gpu_links=links, nic_links=links)
+    fields["nics"] = st.lists(card, min_size=count, max_size=count).map(tuple)
     return st.builds(Topology, **fields)

@@ -87,6 +87,11 @@ def link_matrix(topology: Topology) -> Matrix:
     return Matrix("Links", _square(topology, topology.links), _LINKS)
 
 
+def pci_matrix(topology: Topology) -> Matrix:
+    """Return the link between each pair over PCIe alone."""
+    return Matrix("PCIe", _square(topology, topology.pci_links or ()), _LINKS)
+
+
 def p2p_matrices(topology: Topology) -> tuple[Matrix, Matrix, Matrix]:
     """Return whether each pair may read, write and do atomics on the other's memory."""
     read, write, atomics = (p2p_matrix(topology, letter) for letter in "rwa")

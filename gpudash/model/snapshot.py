@@ -13,6 +13,7 @@ from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault, listing_failed
@@ -67,7 +68,19 @@ P2PStatus = Literal["X", "OK", "CNS", "GNS", "TNS", "DR", "NS", "U"]
 
 Cell = TypeVar("Cell")
 
+Links = tuple[str | None, ...]
+
 _topology = partial(metric, Group.TOPOLOGY)
+
+
+class Nic(Struct, frozen=True, kw_only=True):
+    """A network card for RDMA."""
+
+    # fmt: off
+    name: Annotated[SafeText, _topology(Unit.NONE, "Its name in the kernel: mlx5_0.")]
+    gpu_links: Annotated[Links, _topology(Unit.NONE, "How it reaches each GPU.")]
+    nic_links: Annotated[Links, _topology(Unit.NONE, "How it reaches each card.")]
+    # fmt: on
 
 
 class Topology(Struct, frozen=True, kw_only=True):
@@ -92,6 +105,14 @@ class Topology(Struct, frozen=True, kw_only=True):
     p2p_pcie: Annotated[tuple[tuple[P2PStatus | None, ...], ...] | None, _topology(Unit.NONE,
         "Whether PCIe carries it; read only by `gpudash topo -p2p p`.",
         nvml="nvmlDeviceGetP2PStatus")] = None
+    pci_links: Annotated[tuple[Links, ...] | None, _topology(Unit.NONE,
+        "Link of each pair over PCIe alone; read only by nvidia-smi's forms of `gpudash topo`.",
+        nvml="nvmlDeviceGetTopologyCommonAncestor")] = None
+    nics: Annotated[tuple[Nic, ...], Meta(max_length=1 << 10), _topology(Unit.NONE,
+        "Network cards for RDMA; read only by nvidia-smi's forms of `gpudash topo`.")] = ()
+    gpu_numa_ids: Annotated[tuple[Index | None, ...] | None, _topology(Unit.NONE,
+        "NUMA nodes that the memory of each GPU is, beside a Grace CPU; read only by nvidia-smi's "
+        "forms of `gpudash topo`.", nvml="nvmlDeviceGetNumaNodeId")] = None
     cpu_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
         "CPUs next to each GPU, as a list of ranges.", nvml="nvmlDeviceGetCpuAffinity")]
     numa_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
@@ -117,6 +138,11 @@ class Topology(Struct, frozen=True, kw_only=True):
             p2p_atomics=square(self.p2p_atomics),
             p2p_nvlink=self.p2p_nvlink and square(self.p2p_nvlink),
             p2p_pcie=self.p2p_pcie and square(self.p2p_pcie),
+            pci_links=self.pci_links and square(self.pci_links),
+            nics=tuple(
+                replace(nic, gpu_links=tuple(nic.gpu_links[i] for i in kept)) for nic in self.nics
+            ),
+            gpu_numa_ids=self.gpu_numa_ids and tuple(self.gpu_numa_ids[i] for i in kept),
             cpu_affinity=tuple(self.cpu_affinity[i] for i in kept),
             numa_affinity=tuple(self.numa_affinity[i] for i in kept),
         )

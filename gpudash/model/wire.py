@@ -228,12 +228,15 @@ def _require_square(snapshot: Snapshot) -> None:
     count = len(topology.uuids)
     for name in topology.__struct_fields__:
         rows = getattr(topology, name)
-        if rows is None:
+        if rows is None or name == "nics":
             continue
-        is_matrix = name == "links" or name.startswith("p2p_")
+        is_matrix = name in ("links", "pci_links") or name.startswith("p2p_")
         if len(rows) != count or (is_matrix and any(len(row) != count for row in rows)):
             problem = f"Expected {count} entries, one a GPU - at `$.topology.{name}`"
             raise msgspec.ValidationError(problem)
+    expected = count, len(topology.nics)
+    if any((len(nic.gpu_links), len(nic.nic_links)) != expected for nic in topology.nics):
+        raise msgspec.ValidationError("Expected one entry a GPU and a card - at `$.topology.nics`")
 
 
 def pretty(line: bytes) -> bytes:

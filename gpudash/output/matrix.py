@@ -13,7 +13,6 @@ from gpudash.analysis.links import (
     legend_lines,
     link_matrix,
     p2p_matrices,
-    p2p_matrix,
 )
 from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import StyledLine, pad, width, wrap
@@ -40,25 +39,18 @@ def render(
     snapshot: Snapshot,
     *,
     p2p: bool = False,
-    capability: str | None = None,
     color: bool = False,
     room: int | None = None,
 ) -> str:
     """Return the link matrix, its legend and what it means for the processes that run.
 
-    With `p2p` there is the peer access of each pair too, with a `capability` (a letter as for
-    `p2p_matrix`) the matrix of that alone. Sentences are wrapped to `room` cells;
+    With `p2p` there is the peer access of each pair too. Sentences are wrapped to `room` cells;
     with None each is a line.
     """
     paint = painter(color)
     topology = snapshot.topology
     if topology is None or not topology.indices:
         sections = [_wrapped(no_topology(snapshot), room)]
-    elif capability is not None:
-        matrix = p2p_matrix(topology, capability)
-        names = _names(topology)
-        # A word before the names, so that only its row begins with that of a GPU.
-        return _joined([_grid("P2P", names, names, matrix, paint), _legend(matrix, paint)])
     else:
         sections = _links(topology, paint)
         if p2p:

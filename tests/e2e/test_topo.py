@@ -77,13 +77,6 @@ def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
     assert f"{first} {second.strip()}" == finding
 
 
-@pytest.mark.parametrize("letter", ["r", "p"])
-def test_the_matrix_of_one_capability(fakenvml: Path, letter: str) -> None:
-    heading, *body = rows(gpudash("topo", "-p2p", letter, library=fakenvml, DEVICES=2).text)
-    assert heading == ["P2P", "GPU0", "GPU1"]
-    assert body == [["GPU0", "X", "OK"], ["GPU1", "OK", "X"]]
-
-
 def test_nvlink_and_pcie_are_asked_on_request_alone(fakenvml: Path) -> None:
     def asked(*words: str) -> int:
         run = gpudash("topo", *words, library=fakenvml, DEVICES=2, TRACE=1)

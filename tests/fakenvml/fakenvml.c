@@ -227,9 +227,9 @@ API ret_t nvmlUnitGetCount(u32 *n) { SYS(); NEED(n); *n = 0; return OK; }
 API ret_t nvmlGetExcludedDeviceCount(u32 *n) { SYS(); NEED(n); *n = 0; return OK; }
 API ret_t nvmlSystemGetDriverBranch(void *p, u32 n) { SYS(); NEED(p); (void)n; snprintf((char *)p + 4, 80, "r550_00"); return OK; }
 API ret_t nvmlSystemGetTopologyGpuSet(u32 cpu, u32 *n, void **a) {
-    SYS(); NEED(n); (void)cpu;
-    u32 want = (u32)C.devices;
-    if (a && *n) for (u32 i = 0; i < want && i < *n; i++) a[i] = &gpus[i];
+    SYS(); NEED(n);
+    u32 want = 0;
+    for (int i = 0; i < C.devices; i++) if (cpu / 32 == (u32)numa(i)) { if (a && want < *n) a[want] = &gpus[i]; want++; }
     *n = want; return OK;
 }
 
@@ -529,7 +529,7 @@ static ret_t cpuset(gpu_t *g, u32 n, unsigned long *s) {
 API ret_t nvmlDeviceGetCpuAffinity(void *h, u32 n, unsigned long *s) { DEV(h); return cpuset(g, n, s); }
 API ret_t nvmlDeviceGetCpuAffinityWithinScope(void *h, u32 n, unsigned long *s, u32 sc) { DEV(h); (void)sc; return cpuset(g, n, s); }
 API ret_t nvmlDeviceGetMemoryAffinity(void *h, u32 n, unsigned long *s, u32 sc) { DEV(h); NEED(s); NEED(n); (void)sc; memset(s, 0, n * sizeof *s); s[0] = 1ul << numa(g->index); return OK; }
-API ret_t nvmlDeviceGetNumaNodeId(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)numa(g->index); return OK; }
+API ret_t nvmlDeviceGetNumaNodeId(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.grace); *v = (u32)numa(g->index); return OK; }
 #define LINKOK() do { ONLY(C.topo != NOLINK); if (link >= 18) return INVALID; if (link >= NLINK) return UNSUPPORTED; } while (0)
 API ret_t nvmlDeviceGetNvLinkState(void *h, u32 link, u32 *v) { DEV(h); NEED(v); LINKOK(); *v = peer(g, link) != -2; return OK; }
 API ret_t nvmlDeviceGetNvLinkVersion(void *h, u32 link, u32 *v) { DEV(h); NEED(v); LINKOK(); *v = 3; return OK; }

@@ -8,6 +8,7 @@
 #define SLOT_PROCESSES_FIRST 213
 #define SLOT_PROCESSES_LAST 215
 #define SLOT_HOST_GENERATION 230
+#define SLOT_GPU_NUMA_NODE 241
 typedef struct { u32 pid, pad; u64 mem; u32 gi, ci; u64 cc; char name[4096]; } smi_process_t;
 
 static int is_pointer(void *p) { return (uintptr_t)p > 0x10000 && !((uintptr_t)p >> 47); }
@@ -45,6 +46,7 @@ static ret_t smi_call(int slot, void *a0, void *a1, void *a2) {
     gpu_t *g = valid(a0);
     if (!g || !is_pointer(a1)) return OK;
     if (slot >= SLOT_PROCESSES_FIRST && slot <= SLOT_PROCESSES_LAST && is_pointer(a2)) return smi_processes(g, a1, a2);
+    if (slot == SLOT_GPU_NUMA_NODE && !C.grace) return UNSUPPORTED;
     *(u32 *)a1 = slot == SLOT_HOST_GENERATION ? GEN : slot == SLOT_FEATURE;
     return OK;
 }

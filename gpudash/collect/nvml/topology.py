@@ -18,8 +18,10 @@ from gpudash.collect.nvml.links import link_number
 from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
-from gpudash.model.snapshot import P2PStatus, Topology
+from gpudash.model.snapshot import Nic, P2PStatus, Topology
 from gpudash.model.text import clean
+from gpudash.system import nics
+from gpudash.system.pci import kernel_address
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
@@ -34,6 +36,8 @@ _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 _CAPABILITIES = {"p2p_read": _READ, "p2p_write": _WRITE, "p2p_atomics": _ATOMICS}
 _MORE_CAPABILITIES = {"p2p_nvlink": _NVLINK, "p2p_pcie": _PCIE}
 """Read on request: a call for each pair."""
+_SMI_FORMS = "pci_links"
+"""Asks for all that nvidia-smi alone shows: that field, the cards and the GPUs' NUMA nodes."""
 
 Address = tuple[int, int, int]
 
@@ -55,19 +59,28 @@ class _Ends(Struct, frozen=True):
     switched: int
     cpus: str | None
     nodes: str | None
+    gpu_node: int | None
 
 
 class _Row(Struct, frozen=True):
     """A GPU's pairs: the link to each from itself on, and what it may do to the memory of all."""
 
     links: Sequence[str | None]
+    pci_links: Sequence[str | None] | None
     p2p: Mapping[str, Sequence[str | None]]
 
 
 def _read_ends(library: Library, port: _Port, gpus: Collection[Address | None]) -> _Ends:
     cpus = library.call("nvmlDeviceGetCpuAffinity", port.handle, _CPU_WORDS)[0]
     nodes = library.call("nvmlDeviceGetMemoryAffinity", port.handle, _NODE_WORDS, _NODE_SCOPE)[0]
-    return _Ends(*_link_ends(library, port, gpus), _mask(cpus), _mask(nodes))
+    gpu_node = None
+    if _has_smi_forms(library):
+        gpu_node = library.call("nvmlDeviceGetNumaNodeId", port.handle)[0]
+    return _Ends(*_link_ends(library, port, gpus), _mask(cpus), _mask(nodes), gpu_node)
+
+
+def _has_smi_forms(library: Library) -> bool:
+    return library.wanted is not None and library.wants(_SMI_FORMS)
 
 
 def _link_ends(
@@ -111,7 +124,11 @@ def _read_row(library: Library, ports: Sequence[_Port], ends: Sequence[_Ends], r
         ]
         for name, capability in wanted.items()
     }
-    return _Row(links, p2p)
+    pci_links: list[str | None] | None = None
+    if _has_smi_forms(library):
+        others = ports[row + 1 :]
+        pci_links = ["X", *(_ancestor(library, here.handle, port.handle) for port in others)]
+    return _Row(links, pci_links, p2p)
 
 
 def _ancestor(library: Library, one: Any, other: Any) -> str | None:
@@ -139,7 +156,11 @@ def _parsed(bus_id: str | None) -> Address | None:
 
 def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row]) -> Topology:
     size = range(len(ports))
-    links = tuple(tuple(rows[min(a, b)].links[abs(a - b)] for b in size) for a in size)
+
+    def square(triangle: Sequence[Sequence[str | None]]) -> tuple[tuple[str | None, ...], ...]:
+        return tuple(tuple(triangle[min(a, b)][abs(a - b)] for b in size) for a in size)
+
+    pci_links = [row.pci_links for row in rows if row.pci_links is not None]
     p2p = {
         name: tuple(tuple(cast("list[P2PStatus | None]", row.p2p[name])) for row in rows)
         for name in (rows[0].p2p if rows else _CAPABILITIES)
@@ -147,10 +168,22 @@ def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row
     return Topology(
         uuids=tuple(port.device.uuid or "" for port in ports),
         indices=tuple(port.device.index for port in ports),
-        links=links,
+        links=square([row.links for row in rows]),
+        pci_links=square(pci_links) if pci_links else None,
+        nics=_nics(ports) if pci_links else (),
+        gpu_numa_ids=tuple(each.gpu_node for each in ends) if pci_links else None,
         cpu_affinity=tuple(each.cpus for each in ends),
         numa_affinity=tuple(each.nodes for each in ends),
         **p2p,
+    )
+
+
+def _nics(ports: Sequence[_Port]) -> tuple[Nic, ...]:
+    found = nics.nics([kernel_address(port.device.pci_bus_id) for port in ports])
+    count = len(ports)
+    return tuple(
+        Nic(name=clean(name), gpu_links=links[:count], nic_links=links[count:])
+        for name, links in found
     )
 
 
