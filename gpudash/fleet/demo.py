@@ -303,16 +303,12 @@ class DemoSource(Source):
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
         wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
-        percent, share, tensor, dram = _LOADS[task.kind]
+        _, share, tensor, dram = _LOADS[kind]
         tensor, dram = tensor * task.level, dram * task.level
-        used = 0.0
-        if percent:
-            spread = 0.0 if kind == "kept-alive" else 4 * wave + 4 * noise
-            used = max(6.0, min(100.0, round(percent * task.level + spread)))
+        used = _utilization_percent(task, 4 * wave + 4 * noise)
         clock, limit, degrees = model.clock_mhz if kind != "free" else 345, model.limit_mw, 0
-        power = model.idle_mw + (limit - model.idle_mw) * (0.2 + 1.1 * tensor) * used / 100
-        if kind == "kept-alive":
-            power = model.idle_mw + 0.16 * (limit - model.idle_mw)
+        effort = 0.16 if kind == "kept-alive" else (0.2 + 1.1 * tensor) * used / 100
+        power = model.idle_mw + (limit - model.idle_mw) * effort
         if "straggler" in flags:
             clock, limit, power = clock * 71 // 100, limit * 7 // 10, limit * 0.69
         if "hot" in flags:
@@ -390,6 +386,15 @@ class DemoSource(Source):
             return [None] * len(devices)
         values = [getattr(each, metric, None) for each in devices]
         return [value if isinstance(value, (int, float)) else None for value in values]
+
+
+def _utilization_percent(task: _Task, spread: float) -> float:
+    """Return how busy the task keeps its GPU; `spread` is how far from its mean."""
+    percent = _LOADS[task.kind][0]
+    if not percent:
+        return 0.0
+    steady = percent * task.level
+    return max(6.0, min(100.0, round(steady if task.kind == "kept-alive" else steady + spread)))
 
 
 def _is_divided(host: int, events: Sequence[Event]) -> bool:
