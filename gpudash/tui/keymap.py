@@ -556,6 +556,13 @@ FLEET_PAGE_KEYS = tuple(
 )
 """Those of every page of many hosts, besides those of all pages."""
 
+HOST_ONLY_KEYS = tuple(
+    key._replace(action="explain_host")
+    for key in OVERVIEW_KEYS
+    if key.signals or key.id in ("sort.per_gpu", "driver.release")
+)
+"""Those that only a host has, as the pages of many hosts answer them: with why not there."""
+
 SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,
     VIEW_KEYS,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpudash.feed.protocol import FeedState
+from gpudash.model.fleet import FleetSource
+from gpudash.model.text import SafeText
+from gpudash.tui.fleet.map import MapPage
+from gpudash.tui.fleet.model import FleetModel
 from tests.factories import make_device, make_snapshot
+from tests.fleet.many import HandFleetFeed, fleet, some_hosts
 from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 
 
@@ -97,3 +102,21 @@ async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
         assert not on.app.screen.is_modal
         await on.press("z", "H")
         assert on.dashboard.hidden == {"host"}
+
+
+@pytest.mark.parametrize("page", ["1", "2", "3", "4", "5", "6"])
+async def test_a_key_of_one_host_says_on_the_pages_of_many_why_it_does_nothing(page: str) -> None:
+    simulated = (FleetSource(kind="demo", name=SafeText("simulated")),)
+    async with on_screen(fleet(some_hosts(3), sources=simulated), page) as on:
+        for key in ("K", "f9", "T", "I", "x", "X"):
+            await on.press(key)
+            assert "a simulated cluster has no processes" in on.lines[-1]
+            await on.press("j")
+            assert "no processes" not in on.lines[-1]
+        await on.press("R")
+        assert "no host is asked by ssh" in on.lines[-1]
+    async with on_screen(fleet(some_hosts(3)), page, "K") as on:
+        assert "none of these can be entered by ssh" in on.lines[-1]
+    entered = MapPage(FleetModel(HandFleetFeed(), reaches=lambda _host: True))
+    async with on_screen(fleet(some_hosts(3)), page, "K", page=entered) as on:
+        assert "\N{RETURN SYMBOL} enters that under the cursor" in on.lines[-1]

@@ -102,6 +102,21 @@ class Charted(NamedTuple):
 class FleetModel:
     """What is shown of many hosts."""
 
+    snapshot = EMPTY
+    revision = 0
+    """Counts what was shown."""
+    retries = 0
+    """How often hosts that do not answer were to be connected at once."""
+    chart = Charted()
+    charts: tuple[ChartRequest, ...] = ()
+    """Those that the page in front shows."""
+    painting: Painting = PAINTINGS[0]
+    filter_text = ""
+    cursor: HostKey | None = None
+    """The host under the cursor on the map."""
+    finding = 0
+    """The index of the one under the cursor."""
+
     def __init__(
         self,
         feed: FleetFeed,
@@ -112,19 +127,9 @@ class FleetModel:
         """`open_host` opens the feed of a host, of those that ssh `reaches`."""
         self.feed = feed
         self.open_host, self._reaches, self._price = open_host, reaches, price
-        self.snapshot = EMPTY
-        self.revision = 0
-        """Counts what was shown."""
         self.history = FleetHistory()
         self.time = feed.timeline(self.history, self._show)
         self._asked_last = FleetRequest()
-        self.retries = 0
-        """How often hosts that do not answer were to be connected at once."""
-        self.chart = Charted()
-        self.charts: tuple[ChartRequest, ...] = ()
-        """Those that the page in front shows."""
-        self.painting: Painting = PAINTINGS[0]
-        self.filter_text = ""
         self.status_message = StatusMessage()
         self.theme: Theme = PLAIN
         self.keys: tuple[Key, ...] = FLEET_KEYS
@@ -138,15 +143,12 @@ class FleetModel:
         """Of all hosts, whatever the filter."""
         self._rows: list[HostRow] = []
         """All hosts, in the order of the map."""
-        self.cursor: HostKey | None = None
-        """The host under the cursor on the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: row.host.key, "state")
         self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
         # Their states ascend from the worst.
         self.hosts.descending = self.gpus.descending = False
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
-        self.finding = 0
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None

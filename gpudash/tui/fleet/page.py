@@ -16,14 +16,21 @@ from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
-from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped
+from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped, shown_key
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.keymap import FLEET_KEYS, FLEET_PAGE_KEYS, INNER_KEYS, SCREEN_KEYS, Key
+from gpudash.tui.keymap import (
+    FLEET_KEYS,
+    FLEET_PAGE_KEYS,
+    HOST_ONLY_KEYS,
+    INNER_KEYS,
+    SCREEN_KEYS,
+    Key,
+)
 from gpudash.tui.overview import Overview
 from gpudash.tui.page import Page
 from gpudash.tui.status import state_mark
@@ -38,7 +45,7 @@ _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 class FleetPage(Wheel, Page):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
-    BINDINGS: ClassVar[list[Any]] = bindings(FLEET_PAGE_KEYS)
+    BINDINGS: ClassVar[list[Any]] = bindings((*FLEET_PAGE_KEYS, *HOST_ONLY_KEYS))
     subject = "cluster"
     TITLE: ClassVar[str] = ""
     """Empty where its lines have one."""
@@ -157,14 +164,19 @@ class FleetPage(Wheel, Page):
             if key.id in ids
             and key.action != f"open_page('{self.path}')"
             and key.action.partition("(")[0] not in self._refused
+            and (key.action != "retry" or self._can_retry)
         )
 
     @property
     def _refused(self) -> frozenset[str]:
-        """The actions without effect where no source has a past, or none is asked by ssh."""
-        refused = frozenset() if self.model.charts else _CHART_ACTIONS
+        """The actions without effect where no source has a past."""
+        return frozenset() if self.model.charts else _CHART_ACTIONS
+
+    @property
+    def _can_retry(self) -> bool:
+        """Whether hosts are asked by ssh."""
         has_ssh = any(source.kind == "ssh" for source in self.model.snapshot.sources)
-        return refused if has_ssh and self.feed.collector is not None else refused | {"retry"}
+        return has_ssh and self.feed.collector is not None
 
     @property
     def _notice(self) -> str:
@@ -216,8 +228,24 @@ class FleetPage(Wheel, Page):
 
     def action_retry(self) -> None:
         """Connect at once where ssh failed, also to hosts that refused the login."""
-        self.model.retries += 1
-        self.show_message("connecting again")
+        if self._can_retry:
+            self.model.retries += 1
+            self.show_message("connecting again")
+        else:
+            self.show_message("no host is asked by ssh: there is none to connect to again")
+
+    def action_explain_host(self) -> None:
+        """Show why a key does nothing here that is for the processes or the driver of a host."""
+        model = self.model
+        if any(source.kind == "demo" for source in model.snapshot.sources):
+            self.show_message(
+                "a simulated cluster has no processes and no driver; --demo=dgx-h100 has"
+            )
+        elif any(map(model.may_enter, model.snapshot.hosts)):
+            key = shown_key(model.keys, "fleet.enter")
+            self.show_message(f"this key is for one host: {key} enters that under the cursor")
+        else:
+            self.show_message("this key is for one host, and none of these can be entered by ssh")
 
     def enter(self, host: FleetHost) -> None:
         """Show the overview of a host, or its GPUs where ssh does not lead there.
