@@ -87,8 +87,8 @@ def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFe
     """Return the snapshots of a host for its screen; raises UsageError as `of` does."""
     from gpudash.feed.live import LiveFeed
     from gpudash.feed.protocol import RemoteHost
+    from gpudash.fleet.source import boot_clock
     from gpudash.fleet.ssh import gpudash_command
-    from gpudash.fleet.ssh_host import boot_clock
 
     found, path = of(options, host), settings(options).fleet.remote
 

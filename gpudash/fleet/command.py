@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from msgspec.structs import replace
 
 from gpudash.feed.supervisor import Output
-from gpudash.fleet.source import Reading, Source
+from gpudash.fleet.source import Clock, Reading, Source, boot_clock
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import (
     FleetHost,
@@ -39,7 +38,7 @@ class CommandSource(Source):
         *,
         interval: float = _INTERVAL,
         deadline: float = _DEADLINE,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = boot_clock,
     ) -> None:
         """Run the commands every `interval` seconds, each for `deadline` seconds at most.
 

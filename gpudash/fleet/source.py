@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from math import inf
 
 from msgspec import Struct
 
 from gpudash.model.fleet import FleetChart, FleetHost, FleetJob, FleetRequest, FleetSource
+
+Clock = Callable[[], float]
+
+
+def boot_clock() -> float:
+    """Return seconds that go on while the machine sleeps, where there is such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Reading(Struct, frozen=True, kw_only=True):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from gpudash.feed.collector import Child, spawn
 from gpudash.feed.supervisor import End, Limits, LineSupervisor
 from gpudash.fleet import ssh
 from gpudash.fleet.from_snapshot import SnapshotReader
+from gpudash.fleet.source import Clock
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import FleetHost, HostState
 from gpudash.model.snapshot import Snapshot
@@ -30,14 +30,6 @@ _FINAL: frozenset[HostState] = frozenset({"auth", "host-key"})
 _SLOW: frozenset[HostState] = frozenset({"no-access", "no-gpudash"})
 """What does not pass soon."""
 _GARBLED: HostState = "garbled"
-
-Clock = Callable[[], float]
-
-
-def boot_clock() -> float:
-    """Return seconds that go on while the machine sleeps, where there is such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class SshLimits(Limits, frozen=True, kw_only=True):

@@ -24,8 +24,8 @@ from gpudash.feed.collector import reap
 from gpudash.feed.supervisor import Output
 from gpudash.fleet import ssh
 from gpudash.fleet.names import expand
-from gpudash.fleet.source import Reading, Source
-from gpudash.fleet.ssh_host import Clock, SshHost, SshLimits, boot_clock, jump_of
+from gpudash.fleet.source import Clock, Reading, Source, boot_clock
+from gpudash.fleet.ssh_host import SshHost, SshLimits, jump_of
 from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
 from gpudash.model.text import clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -71,6 +72,22 @@ def test_what_the_parser_refuses_is_the_reason_why_the_last_answer_stays(
     assert failing.report.message == r"cat: no number of GPUs: 'gpu1 \x1b[2J'"
     clock.now += 121.0
     assert (source.read().report.state, source.read().hosts) == ("failed", ())
+
+
+def test_an_answer_ages_while_the_machine_sleeps(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept, clock_gettime = 0.0, time.clock_gettime
+    monkeypatch.setattr(
+        time,
+        "clock_gettime",
+        lambda clock: clock_gettime(clock) + (slept if clock == time.CLOCK_BOOTTIME else 0),
+    )
+    with closing(CommandSource("cat", [["cat", str(file)]], hosts)) as source:
+        read_until(source, lambda reading: reading.report.state == "ok")
+        slept = 3600.0
+        assert source.due_in() == 0
+        assert source.read().hosts == ()
 
 
 def test_a_command_that_fails_is_named(clock: Clock, tmp_path: Path) -> None:
