@@ -94,14 +94,13 @@ class SshSource(Source):
         self._is_swept = len(hosts) > self._pacing.streams
         self._capacity = self._pacing.swept if self._is_swept else self._pacing.streams
         script = ssh.collect_script(gpudash, "--json", "--compact", "--interval", f"{interval:g}")
-        seconds = self._pacing.sweep_seconds if self._is_swept else interval
         is_own_session = _has_terminal()
         self._hosts = [
             SshHost(
                 name,
                 group,
                 ssh.ssh_command(name, script, config=config),
-                interval=seconds,
+                interval=interval,
                 limits=limits or SshLimits(),
                 clock=clock,
                 is_own_session=is_own_session,

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gpudash.fleet.names import expand
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, boot_clock
 from gpudash.fleet.ssh_host import SshLimits
 from gpudash.fleet.ssh_source import Pacing, SshSource
 from gpudash.model import wire
@@ -217,6 +217,29 @@ def test_more_hosts_than_can_be_streamed_are_swept(sshd: SshRig) -> None:
             return all(log.read_text().count("x") >= 2 for log in logs)
 
         read_until(source, both_rounds)
+
+
+def test_a_swept_host_that_hangs_when_it_is_asked_again_is_soon_lost(sshd: SshRig) -> None:
+    once = "mkdir $HOME/asked-{0} 2>/dev/null || exec sleep 600; exec gpudash"
+    names = [sshd.host(name, once.format(name)) for name in ("hangs0", "hangs1", "hangs2")]
+    ahead = 0.0
+    pacing = Pacing(streams=2)
+    with closing(
+        open_source(
+            sshd,
+            *names,
+            limits=SshLimits(),
+            pacing=pacing,
+            clock=lambda: boot_clock() + ahead,
+        )
+    ) as source:
+        read_until(source, are("ok", *names))
+        read_until(source, lambda _: not descriptors(source))
+        ahead += pacing.sweep_seconds
+        read_until(source, lambda _: descriptors(source) == len(names))
+        assert are("ok", *names)(source.read())
+        ahead += SshLimits().hung
+        read_until(source, are("lost-contact", *names))
 
 
 @pytest.fixture
