@@ -14,7 +14,12 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.units import Unit
 
-PROCESS_METRICS = ("used_gpu_memory_bytes", "sm_utilization_percent", "cpu_percent")
+PROCESS_METRICS = (
+    "used_gpu_memory_bytes",
+    "sm_utilization_percent",
+    "resident_memory_bytes",
+    "cpu_percent",
+)
 """What is kept of a process, over all its devices."""
 
 HOST_METRICS = ("cpu_percent", "memory_used_bytes", "swap_used_bytes", "load_average")
@@ -136,7 +141,7 @@ class MetricStore:
         if track is None:
             track = self._processes[key] = ProcessTrack(self._now)
         memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
-        track.put(number, (memory, sm, process.cpu_percent))
+        track.put(number, (memory, sm, process.resident_memory_bytes, process.cpu_percent))
 
     def _track(self, key: str | ProcessKey | None) -> Track | None:
         if key is None:

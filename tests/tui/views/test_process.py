@@ -147,14 +147,14 @@ async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:
         (make_host(simulated=True), "the host is simulated"),
         (make_host(hostname="elsewhere"), "the process runs on elsewhere"),
     ):
-        async with on_screen(host_of(process_of(0), host=host), "enter") as on:
+        async with on_screen(host_of(process_of(0), host=host), "enter", size=(80, 30)) as on:
             await on.shows(words)
 
 
 async def test_curves_reach_as_far_back_as_the_process_was_seen() -> None:
     host = {"simulated": True}
     first = make_host(uptime_seconds=100.0, **host)
-    async with on_screen(host_of(process_of(0), host=first), "enter", size=(160, 60)) as on:
+    async with on_screen(host_of(process_of(0), host=first), "enter", size=(200, 60)) as on:
         for second, oldest in ((140.0, "-45s"), (190.0, "-1m"), (300.0, "-4m")):
             told = make_host(uptime_seconds=second, **host)
             on.feed.give(host_of(process_of(0), process_of(1), host=told))

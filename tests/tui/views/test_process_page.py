@@ -127,7 +127,7 @@ def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named:
         make_process_device(index=n, sm_utilization_percent=0 if n else highest) for n in range(8)
     )
     seen = details_of(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
-    lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
+    lines = texts(graphs(seen, THEME, 80, 4, across=1))
     scale = lines[lines.index(next(line for line in lines if "UTIL " in line)) + 1]
     assert scale.split("┼")[0].strip() == named
 
@@ -293,6 +293,17 @@ def test_hundreds_of_relatives_stay_on_the_page() -> None:
     assert all(any(f" {6000 + number} p" in text for text in drawn) for number in (0, 250, 499))
 
 
+@pytest.mark.parametrize("size", [(80, 22), (100, 28), (140, 38), (200, 58)])
+def test_graphs_of_gpu_and_host_name_the_highest_value(size: tuple[int, int]) -> None:
+    def series(field: str, points: int) -> list[float | None]:
+        return [None, float(66 * GIB if field.endswith("bytes") else 130)] + [0.0] * (points - 2)
+
+    text = shown(details_of(series=series), *size)
+    for title in ("GPU-MEM 40.0G max 66.0G", "UTIL 85% max 130%", "RSS 6.0G max 66.0G"):
+        assert title in text
+    assert "CPU 100% max 130%" in text
+
+
 def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
     share = make_process_device(used_gpu_memory_bytes=None, uuid="GPU-gone")
     history = [float(40 << 30), None]
@@ -302,7 +313,7 @@ def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
             history * (points // 2) if "memory" in field else [None] * points
         ),
     )
-    lines = texts(graphs(seen, THEME, 120, 8, stacked=False))
+    lines = texts(graphs(seen, THEME, 120, 8, across=4))
     assert any(line.split("┼")[0].strip() == "32.0G" for line in lines)
 
 
@@ -321,7 +332,7 @@ def test_scale_of_memory_holds_a_peak_of_one_second() -> None:
         span=seconds,
         series=lambda field, points: history.series(peak.key, field, seconds, points),
     )
-    lines = texts(graphs(seen, THEME, 80, 8, stacked=True))
+    lines = texts(graphs(seen, THEME, 80, 8, across=1))
     named = [line.split("┼")[0].strip() for line in lines if "┼" in line]
     assert named[0] == "64.0G"
 
@@ -337,5 +348,5 @@ def test_scale_of_memory_ends_with_that_of_all_gpus() -> None:
         snapshot=make_snapshot(devices=devices, processes=(process,)),
         series=lambda _field, points: [float(72 * GIB)] * points,
     )
-    lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
+    lines = texts(graphs(seen, THEME, 80, 4, across=1))
     assert lines[1].split("┼")[0].strip() == "80.0G"

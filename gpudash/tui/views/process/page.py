@@ -16,7 +16,7 @@ from gpudash.model.units import Unit, short, size, sum_known
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
-from gpudash.tui.draw.line import Line, fitted, joined, spread
+from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
 from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda, head, shares
 
@@ -26,6 +26,7 @@ _FEW = 8
 """What part of the height family and environment take at most to stand below the rest."""
 _COLUMN_GAP = 3
 _MIN_GRAPH, _MAX_GRAPH = 3, 14
+_BEGINNING = 4
 _TITLE_AND_AXIS = 2
 """Lines of a graph beside its height."""
 
@@ -66,18 +67,20 @@ def _main(
 ) -> list[Line]:
     """Return what changes, the head, the devices and the graphs; and what CUDA sees.
 
-    Where so many lines are `following`, the graphs stand side by side, else below each other.
+    Where so many lines are `following`, the graphs stand side by side, else in two rows.
     """
-    stacked = following is None
+    across = _across(cells, 2 if following is None else _GRAPHS)
+    rows = _GRAPHS // across
     above = _spaced(head(details, theme, cells), shares(details, theme, cells))
     below = _spaced(cuda(details, theme, cells), _whole_command(details, theme, cells))
     spare = height - len(above) - len(below)
-    # Graphs side by side leave room for the beginning of what follows.
-    room = (spare - 1) // 3 - _TITLE_AND_AXIS if stacked else spare // 3
+    # In one column they leave room for the beginning of what follows.
+    kept = 1 if following is None else _BEGINNING
+    room = spare // 3 if rows == 1 else (spare - kept) // rows - _TITLE_AND_AXIS
     graph_height = max(_MIN_GRAPH, min(room, _MAX_GRAPH))
     if following is not None:
-        graph_height = max(graph_height, spare - following - _TITLE_AND_AXIS - 1)
-    return [*above, *_spaced(graphs(details, theme, cells, graph_height, stacked=stacked)), *below]
+        graph_height = max(graph_height, (spare - following - 1) // rows - _TITLE_AND_AXIS)
+    return [*above, *_spaced(graphs(details, theme, cells, graph_height, across=across)), *below]
 
 
 def _spaced(*parts: list[Line]) -> list[Line]:
@@ -124,6 +127,7 @@ def _reason(title: str, reason: str, theme: Theme, cells: int) -> list[Line]:
     return [heading, *([Segment(" " * MARGIN + text, theme.dim)] for text in texts)]
 
 
+_GRAPHS = 4
 _GRAPH_GAP = 2
 _MIN_GRAPH_CELLS = 22
 """Cells below which a graph does not stand beside others."""
@@ -137,26 +141,30 @@ class _Graph(NamedTuple):
     field: str
     unit: Unit
     now: float | None
-    is_memory: bool = False
+    limit: float | None = None
+    """How high it can be, None if that is not known."""
+
+
+def _across(cells: int, most: int) -> int:
+    """Return how many graphs stand side by side: all, two, or one."""
+    room = cells - 2 * MARGIN + _GRAPH_GAP
+    fitting = (n for n in (most, 2) if n * (_MIN_GRAPH_CELLS + _GRAPH_GAP) <= room)
+    return next(fitting, 1)
 
 
 def graphs(
-    details: ProcessDetails, theme: Theme, cells: int, height: int, *, stacked: bool
+    details: ProcessDetails, theme: Theme, cells: int, height: int, *, across: int
 ) -> list[Line]:
-    """Return the three graphs, each `height` lines below its title."""
+    """Return the graphs, each `height` lines below its title, so many side by side."""
     room = cells - 2 * MARGIN
-    across = 1 if stacked or room < 3 * _MIN_GRAPH_CELLS + 2 * _GRAPH_GAP else 3
     width = max(1, (room - _GRAPH_GAP * (across - 1)) // across)
     blocks = [_graph(graph, details, theme, width, height) for graph in _graphs(details)]
-    if across == 1:
-        lines = [line for block in blocks for line in block]
-    else:
-        gap = Segment(" " * _GRAPH_GAP, theme.base)
-        lines = [
-            joined(segment for part in parts for segment in [*(part or []), gap])
-            for parts in zip_longest(*blocks)
-        ]
-    return [[Segment(" " * MARGIN, theme.base), *line] for line in lines]
+    margin, gap = Segment(" " * MARGIN, theme.base), Segment(" " * _GRAPH_GAP, theme.base)
+    return [
+        joined([margin, *(segment for part in parts for segment in [*(part or []), gap])])
+        for start in range(0, len(blocks), across)
+        for parts in zip_longest(*blocks[start : start + across])
+    ]
 
 
 def _graph(
@@ -164,18 +172,26 @@ def _graph(
 ) -> list[Line]:
     now = None if graph.now is None else round(graph.now)
     title = [
-        Segment(f"{graph.title}  ", theme.heading),
+        Segment(f"{graph.title} ", theme.heading),
         Segment(short(now, graph.unit), theme.strong),
     ]
     values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
-    highest = max((value for value in values if value is not None), default=0.0)
+    known = [value for value in (*values, now) if value is not None]
+    highest = max(known, default=0.0)
+    if known:
+        most = [
+            Segment(" max ", theme.dim),
+            Segment(short(round(highest), graph.unit), theme.base),
+        ]
+        title += most if cells_of([*title, *most]) <= width else []
     count = max(1, min(_MAX_TICKS, height // 3))
-    if graph.is_memory:
-        scale = tight((0.0, highest), graph.unit, count, _memory_of_all(details))
+    is_memory = graph.unit is Unit.BYTE
+    if is_memory:
+        scale = tight((0.0, highest), graph.unit, count, graph.limit)
     else:
         scale = scaled(0, _round_percent(highest), graph.unit, count)
     curves = (Curve("", tuple(values), theme.base),)
-    chart = Chart(curves, scale, details.span, "now", graph.is_memory)
+    chart = Chart(curves, scale, details.span, "now", is_memory)
     return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
 
 
@@ -188,12 +204,16 @@ def _memory_of_all(details: ProcessDetails) -> float | None:
 
 def _graphs(details: ProcessDetails) -> list[_Graph]:
     process = details.row.process
-    held, cpu = process.used_gpu_memory_bytes, process.cpu_percent
-    utilization = process.sm_utilization_percent
+    limits = _memory_of_all(details), details.snapshot.host.memory_total_bytes
+    fields = (
+        ("GPU-MEM", "used_gpu_memory_bytes", Unit.BYTE, limits[0]),
+        ("UTIL", "sm_utilization_percent", Unit.PERCENT, None),
+        ("RSS", "resident_memory_bytes", Unit.BYTE, limits[1]),
+        ("CPU", "cpu_percent", Unit.PERCENT, None),
+    )
     return [
-        _Graph("GPU-MEM", "used_gpu_memory_bytes", Unit.BYTE, held, True),
-        _Graph("UTIL", "sm_utilization_percent", Unit.PERCENT, utilization),
-        _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu),
+        _Graph(title, field, unit, getattr(process, field), limit)
+        for title, field, unit, limit in fields
     ]
 
 
