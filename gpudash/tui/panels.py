@@ -55,7 +55,7 @@ class DashboardPanels:
     def draw(self) -> Panels:
         """Return everything."""
         dashboard = self._dashboard
-        top, bottom = [header_line(dashboard, self._draw_header)], self.footer()
+        top, bottom = [header_line(dashboard, dashboard.cells, self._draw_header)], self.footer()
         if dashboard.snapshot is EMPTY:
             return Panels(top, [], [], bottom)
         theme, devices = dashboard.value_theme, dashboard.devices
@@ -103,14 +103,14 @@ class DashboardPanels:
         self.process_table.scroll(cells, self._dashboard.listing)
 
 
-def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -> Line:
-    """Return the first line of every view."""
+def header_line(dashboard: DashboardModel, cells: int, draw: Callable[..., Line] = header) -> Line:
+    """Return the first line of every view, of as many cells as that has."""
     devices = dashboard.devices
     return draw(
         dashboard.snapshot,
         tally(dashboard.snapshot, devices.states, [row.device for row in devices.rows]),
         dashboard.theme,
-        dashboard.cells,
+        cells,
         pace=dashboard.time.pace,
         marks=dashboard.marks,
         read_only=dashboard.read_only,

@@ -43,6 +43,14 @@ async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -
             assert [x for x in range(120) if row[x] != after[y][x] and x not in inside] == []
 
 
+async def test_header_of_a_view_behind_a_dialog_fits_a_smaller_terminal() -> None:
+    async with on_screen(busy_snapshot(), "d", size=(80, 24)) as on:
+        header = on.lines[0]
+    async with on_screen(busy_snapshot(), "d", "f2", size=(140, 40)) as on:
+        await on.resize(80, 24)
+        assert on.lines[0] == header
+
+
 async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
     processes = [process_of(number) for number in range(20)]
     async with on_screen(
