@@ -20,7 +20,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import queries
 from gpudash.output.queries import Csv
-from gpudash.output.smi import listing
+from gpudash.output.smi_table import listing
 from gpudash.system import terminal
 
 

@@ -6,7 +6,10 @@ and what is unknown here, is for the next nvidia-smi in PATH.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -140,7 +143,7 @@ def _list(request: Request) -> int:
     """Print a line for each GPU and instance."""
 
     def report() -> Report:
-        from gpudash.output.smi import listing
+        from gpudash.output.smi_table import listing
 
         def lines(snapshot: Snapshot, _: Snapshot) -> Iterable[str]:
             for device, line in zip(snapshot.devices, listing(snapshot), strict=True):
@@ -274,7 +277,11 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
     if seconds is not None:
         from gpudash.collect.local import open_once
 
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: os._exit(ExitStatus.OK))
+
         source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=wanted(), whole=False)
+        due = time.monotonic()
         while True:
             text, status = _printed(made[0], source, gpus)
             if log is not None:
@@ -283,7 +290,8 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
             terminal.write(text)
             if status:
                 return status
-            terminal.wait(seconds)
+            due = max(due + seconds, time.monotonic())
+            terminal.wait(due - time.monotonic())
     if log is not None:
         _redirect(log)
 

@@ -1,4 +1,4 @@
-"""The fields of nvidia-smi's --query-gpu: its names, units and `[N/A]`; and its list of GPUs.
+"""The fields of nvidia-smi's --query-gpu: its names, units and `[N/A]`.
 
 A field that is a plain metric is declared in `model/device.py` with its names; here is what is
 computed, and how values are written.
@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from gpudash.model import fields
 from gpudash.model.device import EVENT_REASONS, Device, device_fields
-from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import unreadable_state
 from gpudash.model.units import Unit
+from gpudash.output.smi_table import frame_buffer_mebibytes as frame_buffer_mebibytes
+from gpudash.output.smi_table import mebibytes as mebibytes
+from gpudash.output.smi_table import program as program
 
-_MIB = 1 << 20
 _UNKNOWN_STATE = 32
 _FLOAT = struct.Struct("f")
 """Single precision, in which nvidia-smi divides: of 20 values, one differs in its last digit."""
@@ -80,31 +80,6 @@ def branch(snapshot: Snapshot) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def listing(snapshot: Snapshot) -> list[str]:
-    """Return a line per GPU with its UUID, below it one per MIG instance."""
-    return list(_lines(snapshot))
-
-
-def _lines(snapshot: Snapshot) -> Iterator[str]:
-    instance = 0
-    for device in snapshot.devices:
-        if device.is_mig:
-            profile = (device.name or "").rpartition("MIG ")[2]
-            yield f"  MIG {profile:<11} Device {instance:2}: (UUID: {device.uuid or ''})"
-            instance += 1
-            continue
-        instance = 0
-        yield _gpu(device)
-
-
-def _gpu(device: Device) -> str:
-    unreadable = unreadable_state(device)
-    if unreadable is not None and device.name is None:
-        reason = unreadable.sentence if device.fault is None else device.fault.message
-        return f"GPU {device.index}: ({reason})"
-    return f"GPU {device.index}: {device.name or ''} (UUID: {device.uuid or ''})"
-
-
 def written(name: str) -> Callable[[Any], str | None]:
     """Return how a value of a metric is written, without its unit."""
     return _WRITTEN.get(name) or _BY_UNIT.get(device_fields()[name].unit, _plain)
@@ -131,22 +106,6 @@ def _plain(value: bool | float | str) -> str:
     if isinstance(value, bool):
         return "Enabled" if value else "Disabled"
     return value if isinstance(value, str) else f"{value:.0f}"
-
-
-def mebibytes(value: int | None) -> str | None:
-    """Return bytes as MiB, rounded down; None for None."""
-    return None if value is None else str(value // _MIB)
-
-
-def frame_buffer_mebibytes(value: int) -> int:
-    """Return bytes of a GPU's own memory as MiB, rounded up, as nvidia-smi alone rounds them."""
-    return -(-value // _MIB)
-
-
-def program(process: Process) -> str | None:
-    """Return the program as it was started, else its name; None where neither is known."""
-    line = process.command_line
-    return line[0] if line and line[0] else process.name
 
 
 def _capitalized(separator: str) -> Callable[[str], str]:

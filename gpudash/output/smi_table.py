@@ -1,15 +1,17 @@
-"""The table that nvidia-smi prints without options, laid out as its driver 535 does."""
+"""The table that nvidia-smi prints without options, as its driver 535 does, and its list of GPUs.
+
+It is apart from the fields of queries, of which the import takes as long as a sample.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 
-from gpudash.analysis.usage import no_processes_text
 from gpudash.model.device import Device
+from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, Use, whole_gpus
-from gpudash.model.state import is_suspended_on_purpose
-from gpudash.output.smi import frame_buffer_mebibytes, mebibytes, program
+from gpudash.model.state import unreadable_state
 
 _MIB = 1 << 20
 _RULE = f"+{'-' * 87}+"
@@ -57,8 +59,6 @@ READS = frozenset(
         "compute_mode",
         "mig_mode",
         "pending_mig_mode",
-        "bar1_total_bytes",
-        "bar1_used_bytes",
         "sram_uncorrected_volatile_count",
         "processes",
     }
@@ -71,6 +71,7 @@ _COMPUTE_MODES = {
     "prohibited": "Prohibited",
     "exclusive-process": "E. Process",
 }
+_READABLE = frozenset({"ok", "asleep", "resting"})
 _OF_INSTANCE = (
     "sram_uncorrected_volatile_count",
     "copy_engine_count",
@@ -80,6 +81,31 @@ _OF_INSTANCE = (
     "jpeg_count",
 )
 _NO_MEMORY = {"ok": "Not Supported", "lost": "GPU is lost", "reset-required": "GPU requires reset"}
+
+
+def listing(snapshot: Snapshot) -> list[str]:
+    """Return a line per GPU with its UUID, below it one per MIG instance."""
+    return list(_listed(snapshot))
+
+
+def _listed(snapshot: Snapshot) -> Iterator[str]:
+    instance = 0
+    for device in snapshot.devices:
+        if device.is_mig:
+            profile = (device.name or "").rpartition("MIG ")[2]
+            yield f"  MIG {profile:<11} Device {instance:2}: (UUID: {device.uuid or ''})"
+            instance += 1
+            continue
+        instance = 0
+        yield _line(device)
+
+
+def _line(device: Device) -> str:
+    unreadable = unreadable_state(device)
+    if unreadable is not None and device.name is None:
+        reason = unreadable.sentence if device.fault is None else device.fault.message
+        return f"GPU {device.index}: ({reason})"
+    return f"GPU {device.index}: {device.name or ''} (UUID: {device.uuid or ''})"
 
 
 def table(snapshot: Snapshot) -> Iterator[str]:
@@ -101,14 +127,13 @@ def table(snapshot: Snapshot) -> Iterator[str]:
     uses = [(gpu, use) for gpu in gpus for use in sorted(snapshot.uses_of(gpu), key=_order)]
     yield from (_process(gpu, use) for gpu, use in uses)
     if not uses:
-        yield f"|  {no_processes_text(snapshot):<85}|"
+        yield f"|  {_no_processes(snapshot):<85}|"
     yield _RULE
 
 
 def _gpu(gpu: Device) -> Iterator[str]:
     """Yield the lines of a GPU; what is not known of one that is out of order is `ERR!`."""
-    is_readable = gpu.state == "ok" or is_suspended_on_purpose(gpu)
-    absent = " N/A" if is_readable else "ERR!"
+    absent = " N/A" if gpu.state in _READABLE else "ERR!"
 
     def cell(text: str | None, width: int = 4) -> str:
         return f"{absent if text is None else text:<{width}}"
@@ -205,6 +230,15 @@ def _instance(gpu: Device, instance: Device) -> Iterator[str]:
     yield _BELOW_INSTANCE
 
 
+def _no_processes(snapshot: Snapshot) -> str:
+    if not snapshot.errors and all(device.state == "ok" for device in snapshot.devices):
+        return "No running processes found"
+    # It imports what makes findings, which takes as long as all else.
+    from gpudash.analysis.usage import no_processes_text
+
+    return no_processes_text(snapshot)
+
+
 def _order(use: Use) -> tuple[int, int, int]:
     share = use.share
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
@@ -235,3 +269,19 @@ def _end(text: str, width: int) -> str:
     if len(raw) > width:
         text = f"...{raw[3 - width :].decode(errors='ignore')}"
     return _fit(text, width)
+
+
+def mebibytes(value: int | None) -> str | None:
+    """Return bytes as MiB, rounded down; None for None."""
+    return None if value is None else str(value // _MIB)
+
+
+def frame_buffer_mebibytes(value: int) -> int:
+    """Return bytes of a GPU's own memory as MiB, rounded up, as nvidia-smi alone rounds them."""
+    return -(-value // _MIB)
+
+
+def program(process: Process) -> str | None:
+    """Return the program as it was started, else its name; None where neither is known."""
+    line = process.command_line
+    return line[0] if line and line[0] else process.name

@@ -12,7 +12,8 @@ from gpudash.model.fault import Fault
 from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SramErrors
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.queries import QUERIES, query
-from gpudash.output.smi import GPU_FIELDS, NOT_READ, listing
+from gpudash.output.smi import GPU_FIELDS, NOT_READ
+from gpudash.output.smi_table import listing
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 

@@ -50,7 +50,7 @@ def _wanted(options: argparse.Namespace) -> frozenset[str]:
 
 def _print_links(source: Source, options: argparse.Namespace) -> int:
     from gpudash.analysis.selection import select_existing
-    from gpudash.output.smi import listing
+    from gpudash.output.smi_table import listing
 
     snapshot = select_existing(sample(source), gpu_selectors(options))
     sections = {
