@@ -35,8 +35,8 @@ Options of each: gpudash COMMAND --help
   --fail-on LEVEL        with --once: exit 1 on findings: info, warn, critical
   --format F             {formats}
 
-Options of nvidia-smi and gpustat that scripts use work as well:
---query-gpu, -L, --json=gpustat, ...; gpudash --help-all lists every option.
+Options of nvidia-smi and gpustat work as well: --query-gpu, --json=gpustat, ...
+gpudash --help-all lists every option.
 """
 _SHOWN = frozenset({"kill", "pick", "doctor", "help"})
 

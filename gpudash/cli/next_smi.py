@@ -26,7 +26,7 @@ def is_ours(path: str) -> bool:
 def programs() -> Iterator[str]:
     """Yield each nvidia-smi in PATH, in its order."""
     for folder in os.get_exec_path():
-        path = os.path.join(folder or ".", PROGRAM)
+        path = os.path.abspath(os.path.join(folder, PROGRAM))
         if os.path.isfile(path) and os.access(path, os.X_OK):
             yield path
 

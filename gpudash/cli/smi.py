@@ -122,7 +122,7 @@ def _not_set(request: Request) -> SmiError:
 def _elsewhere(words: Sequence[str], what: str) -> SmiError:
     """Become the next nvidia-smi; return the error where there is none."""
     next_smi.become(words)
-    text = f"{what}: gpudash changes no GPU, and PATH has no other nvidia-smi to hand that on to"
+    text = f"{what}: gpudash leaves that to NVIDIA's own nvidia-smi, and PATH has none"
     return SmiError(_NOT_SUPPORTED, text)
 
 

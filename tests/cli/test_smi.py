@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.run import gpudash
 from tests.fakenvml.build import environment
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -78,9 +80,11 @@ def smi(tmp_path: Path, fakenvml: Path) -> Run:
     """A function that runs gpudash, called nvidia-smi, to its end."""
     program = script(tmp_path / "bin" / "nvidia-smi")
 
-    def run(words: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        words: Sequence[str], path: str | None = None, **settings: object
+    ) -> subprocess.CompletedProcess[str]:
         settings = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000, **settings}
-        env = {**environment(fakenvml, **settings), "PATH": str(program.parent)}
+        env = {**environment(fakenvml, **settings), "PATH": path or str(program.parent)}
         return subprocess.run(
             [sys.executable, program, *words], env=env, capture_output=True, text=True, timeout=120
         )
@@ -119,3 +123,80 @@ def test_refusals_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, l
 def test_without_a_driver(smi: Run, status: int) -> None:
     run = smi(["-L"], INIT_ERR=status)
     assert (run.returncode, run.stdout, run.stderr) == (status, f"{NOT_HERE[status]}\n", "")
+
+
+SETS = [
+    "-pm 1",
+    "-pl 200 -i 0",
+    "-lgc 1000,1200",
+    "-rgc",
+    "-ac=2000,800",
+    "-c EXCLUSIVE_PROCESS",
+    "--gpu-reset -i 0",
+    "-e 1",
+    "-mig 1",
+    "mig -cgi 19 -C",
+    "drain -p 0000:07:00.0 -m 1",
+    "boost-slider --vboost 1",
+    "nvlink -sLowPwrThres 5",
+    "--an-option-of-tomorrow 1",
+    "a-command-of-tomorrow",
+]
+
+
+@pytest.mark.parametrize("line", SETS)
+def test_what_sets_goes_to_the_next_nvidia_smi(smi: Run, tmp_path: Path, line: str) -> None:
+    script(tmp_path / "again" / "nvidia-smi")
+    other = tmp_path / "other" / "nvidia-smi"
+    other.parent.mkdir()
+    other.write_text('#!/bin/sh\necho "$#: $*"\nexit 4\n')
+    other.chmod(0o755)
+    run = smi(line.split(), path=f"{tmp_path / 'bin'}:{tmp_path / 'again'}:{other.parent}")
+    assert (run.returncode, run.stdout) == (4, f"{len(line.split())}: {line}\n")
+
+
+@pytest.mark.parametrize("line", ["-pm 1", "drain -p 0000:07:00.0 -m 1"])
+def test_without_another_nvidia_smi_nothing_is_set(smi: Run, line: str) -> None:
+    run = smi(line.split())
+    what = line.split()[0]
+    text = f"{what}: gpudash leaves that to NVIDIA's own nvidia-smi, and PATH has none\n"
+    assert (run.returncode, run.stdout, run.stderr) == (3, text, "")
+
+
+def test_a_command_that_comes_back_is_not_handed_on_again(smi: Run, tmp_path: Path) -> None:
+    disguised = tmp_path / "other" / "nvidia-smi"
+    disguised.parent.mkdir()
+    disguised.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/bin/nvidia-smi "$@"\n')
+    disguised.chmod(0o755)
+    run = smi(["-pm", "1"], path=f"{tmp_path / 'bin'}:{disguised.parent}")
+    assert run.returncode == 3
+
+
+def test_a_file_keeps_its_content_where_nothing_is_printed(smi: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before")
+    assert smi(["-f", str(log), "-i", "9"]).stdout == "No devices were found\n"
+    assert log.read_text() == "before"
+    assert smi(["-f", str(log)]).stdout == ""
+    assert "NVIDIA-SMI" in log.read_text()
+
+
+def test_a_loop_repeats_what_it_prints_until_it_is_interrupted(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    program = script(tmp_path / "bin" / "nvidia-smi")
+    words = [sys.executable, str(program), "--query-gpu=index", "--format=csv", "-lms", "1"]
+    env = environment(fakenvml, DEVICES=1)
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        lines = [run.stdout.readline() for _ in range(5)]
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=60) == 0
+    assert lines == ["index\n", *["0\n"] * 4]
+
+
+def test_the_explicit_spelling(fakenvml: Path) -> None:
+    run = gpudash("smi", "-L", library=fakenvml, DEVICES=1)
+    assert (run.status, run.text.startswith("GPU 0: ")) == (0, True)
+    assert gpudash("smi", "foo", library=fakenvml).status == 255
+    assert gpudash("--demo=single", "smi", "-L", library=fakenvml).text.startswith("GPU 0: ")

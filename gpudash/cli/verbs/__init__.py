@@ -1,6 +1,7 @@
 """The commands of gpudash: each module here is one, with its arguments and what runs it.
 
-A command is a module named like it that has a `VERB`; it is imported when it is used.
+A command is a module named like it, with `_` for `-`, that has a `VERB`; it is imported when it is
+used.
 """
 
 # Annotations are not postponed: NamedTuple would compile each of them, at every start.
@@ -30,11 +31,12 @@ class Verb(NamedTuple):
 def names() -> list[str]:
     """Return the names of all commands, sorted."""
     found = (entry.removesuffix(".py") for entry in os.listdir(os.path.dirname(__file__)))
-    return sorted(name for name in found if name.isidentifier() and not name.startswith("_"))
+    modules = (name for name in found if name.isidentifier() and not name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in modules)
 
 
 def load(name: str) -> Verb:
     """Import a command."""
     import_msgspec()
-    verb: Verb = import_module(f"{__name__}.{name}").VERB
+    verb: Verb = import_module(f"{__name__}.{name.replace('-', '_')}").VERB
     return verb
