@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from gpudash.model.fields import Group, Index, Natural, Seconds, metric
+from gpudash.model.text import SafeText
 from gpudash.model.units import Unit, duration, readable, size
 
 _reliability = partial(metric, Group.RELIABILITY)
@@ -142,6 +143,17 @@ class NvLink(Struct, frozen=True, kw_only=True):
         "Times that it was trained again.")] = None
     crc_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Packets with a wrong checksum.")] = None
+    remote_pci_bus_id: Annotated[SafeText | None, _nvlink(Unit.NONE,
+        "PCI address of the GPU or switch that it leads to; null unless it is up.")] = None
+    remote_link: Annotated[Index | None, _nvlink(Unit.NONE, "Its number there.")] = None
+    data_tx_kib: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "KiB of payload that were sent.")] = None
+    data_rx_kib: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "KiB of payload that were received.")] = None
+    raw_tx_kib: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "KiB that were sent, with the protocol.")] = None
+    raw_rx_kib: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "KiB that were received, with the protocol.")] = None
     capabilities: Annotated[tuple[str, ...] | None, _nvlink(Unit.NONE,
         "Of p2p, system-memory, p2p-atomics, system-memory-atomics, sli and link, those that it "
         "has.")] = None

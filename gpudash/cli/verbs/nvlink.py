@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
@@ -15,6 +16,9 @@ from gpudash.system import terminal
 if TYPE_CHECKING:
     from gpudash.collect.source import Source
     from gpudash.model.records import NvLink
+
+    Section = Callable[[Sequence[NvLink], int | None], Iterator[str]]
+    """Yields lines about the links of a GPU, or about the one of that number."""
 
 _CAPABILITIES = {
     "p2p": "P2P is supported",
@@ -32,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-s", "--status", action="store_true", help="whether each is up, and its speed (default)")
     add("-c", "--capabilities", action="store_true", help="what it can do")
     add("-e", "--errorcounters", action="store_true", help="its errors")
+    add("-p", "--pcibusid", action="store_true", help="where it leads, by PCI address")
+    add("-R", "--remotelinkinfo", action="store_true", help="the same, with the link there")
+    text = "KiB that it carried since the driver was loaded: d payload, r with the protocol"
+    add("-gt", "--getthroughput", dest="traffic", choices=("d", "r"), help=text)
     add("-l", "--link", type=int, metavar="N", help="only this link")
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
     add_shared(parser, "gpu", "timeout", "demo")
@@ -53,23 +61,42 @@ def _print_links(source: Source, options: argparse.Namespace) -> int:
     from gpudash.output.smi_table import listing
 
     snapshot = select_existing(sample(source), gpu_selectors(options))
-    sections = {
-        _status: options.status or not (options.capabilities or options.errorcounters),
+    sections: dict[Section, bool] = {
+        _status: options.status,
         _capabilities: options.capabilities,
+        _addresses: options.pcibusid,
+        _remote_links: options.remotelinkinfo,
         _errors: options.errorcounters,
+        partial(_traffic, options.traffic): options.traffic is not None,
     }
+    chosen = [section for section, is_chosen in sections.items() if is_chosen] or [_status]
     for device, name in zip(snapshot.devices, listing(snapshot), strict=True):
-        links = [each for each in device.nvlinks or () if options.link in (None, each.number)]
         if device.nvlinks:
-            chosen = [lines for lines, is_chosen in sections.items() if is_chosen]
-            found = (line for lines in chosen for link in links for line in lines(link))
-            text = "".join(f"\t {line}\n" if line else "\n" for line in found)
-            terminal.write(f"{name}\n{text}".encode())
+            found = (line for section in chosen for line in section(device.nvlinks, options.link))
+            terminal.write("".join(f"{line}\n" for line in (name, *found)).encode())
     return exit_status(snapshot, with_topology=False)
 
 
-def _status(link: NvLink) -> Iterator[str]:
-    yield f"Link {link.number}: {_state(link)}"
+def _of_active(
+    links: Sequence[NvLink], only: int | None, lines: Callable[[NvLink], Iterable[str]]
+) -> Iterator[str]:
+    """Yield the lines of each link that is up, or of the one that is wanted."""
+    for link in links:
+        if link.is_active is not False and only in (None, link.number):
+            yield from (f"\t {line}" for line in lines(link))
+
+
+def _status(links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    if only is None:
+        yield from (f"\t Link {link.number}: {_state(link)}" for link in links)
+    elif not _is_up(links, only):
+        yield f"NVML: Unable to retrieve NVLink information for link {only} - inActive"
+    else:
+        yield from _of_active(links, only, lambda link: [f"Link {only}: {_state(link)}"])
+
+
+def _is_up(links: Sequence[NvLink], number: int) -> bool:
+    return any(link.number == number and link.is_active is not False for link in links)
 
 
 def _state(link: NvLink) -> str:
@@ -83,25 +110,60 @@ def _state(link: NvLink) -> str:
     return f"{gigabytes} GB/s"
 
 
-def _capabilities(link: NvLink) -> Iterator[str]:
-    if link.is_active is False:
-        return
-    for name, label in _CAPABILITIES.items():
-        has = "N/A" if link.capabilities is None else str(name in link.capabilities).lower()
-        yield f"Link {link.number}, {label}: {has}"
+def _capabilities(links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    def lines(link: NvLink) -> Iterator[str]:
+        for name, label in _CAPABILITIES.items():
+            has = "N/A" if link.capabilities is None else str(name in link.capabilities).lower()
+            yield f"Link {link.number}, {label}: {has}"
+
+    return _of_active(links, only, lines)
 
 
-def _errors(link: NvLink) -> Iterator[str]:
-    if link.is_active is False:
-        return
-    counters = {
-        "Replay": link.replay_count,
-        "Recovery": link.recovery_count,
-        "CRC": link.crc_error_count,
-    }
-    for name, number in counters.items():
-        yield f"Link {link.number}: {name} Errors: {'N/A' if number is None else number}"
-    yield ""
+def _addresses(links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    return _of_active(
+        links, only, lambda link: [f"Link {link.number}: {_known(link.remote_pci_bus_id)}"]
+    )
+
+
+def _remote_links(links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    def lines(link: NvLink) -> Iterator[str]:
+        there = f"{_known(link.remote_pci_bus_id)}: Link {_known(link.remote_link)}"
+        yield f"Link {link.number}: Remote Device {there}"
+
+    return _of_active(links, only, lines)
+
+
+def _errors(links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    def lines(link: NvLink) -> Iterator[str]:
+        counters = {
+            "Replay": link.replay_count,
+            "Recovery": link.recovery_count,
+            "CRC": link.crc_error_count,
+        }
+        for name, number in counters.items():
+            yield f"Link {link.number}: {name} Errors: {_known(number)}"
+
+    if only is not None and not _is_up(links, only):
+        yield f"NVML: Unable to retrieve NVLink errors for link {only} - inActive"
+    for link in links:
+        of_link = list(_of_active([link], only, lines))
+        yield from (*of_link, "") if of_link else ()
+
+
+def _traffic(kind: str, links: Sequence[NvLink], only: int | None) -> Iterator[str]:
+    def lines(link: NvLink) -> Iterator[str]:
+        is_data = kind == "d"
+        word = "Data" if is_data else "Raw"
+        sent = link.data_tx_kib if is_data else link.raw_tx_kib
+        received = link.data_rx_kib if is_data else link.raw_rx_kib
+        yield f"Link {link.number}: {word} Tx: {_known(sent)} KiB"
+        yield f"Link {link.number}: {word} Rx: {_known(received)} KiB"
+
+    return _of_active(links, only, lines)
+
+
+def _known(value: object) -> object:
+    return "N/A" if value is None else value
 
 
 VERB = Verb("show the state of each NVLink", add_arguments, run)

@@ -17,6 +17,7 @@ from gpudash.collect.nvml.values import (
     seconds,
     size,
     small_count,
+    string,
 )
 from gpudash.model.records import (
     AccountedProcess,
@@ -26,6 +27,7 @@ from gpudash.model.records import (
     SramErrors,
     SupportedClocks,
 )
+from gpudash.model.text import clean
 
 _ECC_LOCATIONS = {
     2: "device-memory",
@@ -64,8 +66,12 @@ _LINK_FIELDS = {
     161: "replay_count",
     162: "recovery_count",
     163: "crc_error_count",
+    146: "remote_link",
 }
-"""NVML_FI_DEV_NVLINK_GET_STATE, _GET_SPEED in MB/s, _ERROR_DL_REPLAY, _RECOVERY and _CRC."""
+"""NVML_FI_DEV_NVLINK_GET_STATE, _GET_SPEED in MB/s, _ERROR_DL_REPLAY, _RECOVERY, _CRC, and
+_REMOTE_NVLINK_ID."""
+_LINK_TRAFFIC = {138: "data_tx_kib", 139: "data_rx_kib", 140: "raw_tx_kib", 141: "raw_rx_kib"}
+"""NVML_FI_DEV_NVLINK_THROUGHPUT_*."""
 _LINK_CAPABILITIES = (
     "p2p",
     "system-memory",
@@ -215,7 +221,8 @@ class Records:
         number_of_links = links and link_number(links.value)
         if not number_of_links:
             return None
-        scopes = [(field, link) for field in _LINK_FIELDS for link in range(number_of_links)]
+        fields = (*_LINK_FIELDS, *_LINK_TRAFFIC)
+        scopes = [(field, link) for field in fields for link in range(number_of_links)]
         answers = self._library.fields(self._handle, scopes).values
         return tuple(self._nvlink(link, answers) for link in range(number_of_links))
 
@@ -225,6 +232,11 @@ class Records:
             for field, name in _LINK_FIELDS.items()
             if (answer := answers.get((field, link))) is not None
         }
+        traffic = {
+            name: count(int(answer.value))
+            for field, name in _LINK_TRAFFIC.items()
+            if (answer := answers.get((field, link))) is not None
+        }
         speed = known.pop("speed", None)
         is_active = flag(known.pop("is_active", None))
         has = [
@@ -232,6 +244,9 @@ class Records:
             for number in range(len(_LINK_CAPABILITIES))
         ]
         names = zip(_LINK_CAPABILITIES, has, strict=True)
+        call = "nvmlDeviceGetNvLinkRemotePciInfo"
+        remote = self._library.call_device(call, self._handle, link)[0] if is_active else None
+        address = None if remote is None else string(remote.busId)
         return NvLink(
             number=link,
             is_active=is_active,
@@ -239,7 +254,9 @@ class Records:
             capabilities=None
             if any(code for _, code in has)
             else tuple(name for name, (value, _) in names if value == 1),
+            remote_pci_bus_id=None if address is None else clean(address),
             **known,
+            **traffic,
         )
 
 

@@ -9,18 +9,26 @@ from tests.e2e.run import gpudash
 CAPTURED = Path(__file__).parents[2] / "output" / "captured"
 
 
-@pytest.mark.parametrize("option", ["-s", "-e", "-c"])
+@pytest.mark.parametrize("option", ["-s", "-e", "-c", "-p", "-R"])
 def test_as_nvidia_smi_prints_it(fakenvml: Path, option: str) -> None:
     run = gpudash("nvlink", option, library=fakenvml, DEVICES=2, LINK_DOWN="1:3")
     assert run.status == 0
     assert run.text == (CAPTURED / f"nvlink{option}.txt").read_text()
 
 
+def test_what_the_links_carried(fakenvml: Path) -> None:
+    settings = {"DEVICES": 2, "LINK_DOWN": "1:3", "TIME": 1_795_000_000, "LOAD": "busy"}
+    run = gpudash("nvlink", "-gt", "d", library=fakenvml, **settings)
+    assert run.text == (CAPTURED / "nvlink-gt.txt").read_text()
+    raw = gpudash("nvlink", "-gt", "r", library=fakenvml, **settings)
+    assert raw.text == run.text.replace("Data", "Raw")
+
+
 def test_one_link_of_one_gpu(fakenvml: Path) -> None:
     run = gpudash("nvlink", "-i", "1", "-l", "3", library=fakenvml, DEVICES=2, LINK_DOWN="1:3")
     gpu, link = run.text.splitlines()
     assert gpu.startswith("GPU 1: ")
-    assert link == "\t Link 3: <inactive>"
+    assert link == "NVML: Unable to retrieve NVLink information for link 3 - inActive"
 
 
 def test_a_gpu_without_links_has_no_line(fakenvml: Path) -> None:

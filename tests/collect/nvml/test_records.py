@@ -8,7 +8,7 @@ from gpudash.collect.nvml.records import Records
 from gpudash.model.records import NvLink
 from tests.collect.nvml.tampering import Machine
 
-COUNT, REPLAY, RECOVERY, CRC, SPEED, STATE = 91, 161, 162, 163, 164, 165
+COUNT, SENT, REMOTE, REPLAY, RECOVERY, CRC, SPEED, STATE = 91, 138, 146, 161, 162, 163, 164, 165
 ALL_ONES = 0xFFFFFFFF
 
 
@@ -20,7 +20,7 @@ def first_link(numbers: dict[int, int]) -> NvLink:
     def answer(handle: Any, ids: Any) -> Any:
         entries = genuine(handle, ids)
         for entry in entries:
-            entry.nvmlReturn, entry.value.sllVal = codes.SUCCESS, numbers[entry.fieldId]
+            entry.nvmlReturn, entry.value.sllVal = codes.SUCCESS, numbers.get(entry.fieldId, 0)
         return entries
 
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
@@ -32,7 +32,10 @@ def first_link(numbers: dict[int, int]) -> NvLink:
 
 
 def test_what_is_known_of_an_nvlink() -> None:
-    link = first_link({COUNT: 1, STATE: 1, SPEED: 26562, REPLAY: 0, RECOVERY: 3, CRC: 5})
+    link = first_link(
+        {COUNT: 1, STATE: 1, SPEED: 26562, REPLAY: 0, RECOVERY: 3, CRC: 5, REMOTE: 7, SENT: 1 << 40}
+    )
+    assert (link.remote_link, link.data_tx_kib, link.data_rx_kib) == (7, 1 << 40, 0)
     assert (link.is_active, link.max_bytes_per_second) == (True, 26_562_000_000)
     assert (link.replay_count, link.recovery_count, link.crc_error_count) == (0, 3, 5)
 
