@@ -10,7 +10,7 @@ from contextlib import closing
 from gpudash.analysis.selection import select_existing
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import exit_status, refuse_silence
-from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, gpu_selectors
 from gpudash.cli.values import count, letters, seconds
 from gpudash.feed.sampler import LineStream
 from gpudash.model import wire
@@ -40,14 +40,19 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 
 
 def roll(
-    options: argparse.Namespace, headings: str, lines: Callable[[Snapshot], Iterable[str]]
+    options: argparse.Namespace,
+    headings: Callable[[Snapshot], str],
+    lines: Callable[[Snapshot], Iterable[str]],
 ) -> int:
     """Print headings and the lines of each sample; return the status of the last.
 
     The first sample is not printed: its rates are not known. Raises GpudashError for one without
-    GPUs, and DriverError where a GPU is silent at the end.
+    GPUs that are asked for, and DriverError where a GPU is silent at the end.
     """
     printed, numbers, problem, latest = -1, itertools.count(), "", EMPTY
+    gpus = gpu_selectors(options)
+    # GPUs of the list that are not there are left out; the collector would fail.
+    options.gpu = None
     with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
@@ -55,10 +60,10 @@ def roll(
                 if printed == options.count:
                     break
                 refuse_silence(sample.snapshot, "nvml")
-                latest = select_existing(sample.snapshot, ())
+                latest = select_existing(sample.snapshot, gpus)
                 if printed >= 0:
                     text = "".join(
-                        line if next(numbers) % _LINES_BELOW_HEADINGS else headings + line
+                        line if next(numbers) % _LINES_BELOW_HEADINGS else headings(latest) + line
                         for line in lines(latest)
                     )
                     terminal.write(text.encode("utf-8", "backslashreplace"))

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
+from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import frame_buffer_mebibytes
+from gpudash.output.smi import branch, frame_buffer_mebibytes
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -103,32 +104,81 @@ def _gpm_column(number: int) -> Column:
     return Column(f"id={number}", "GPM", value, 9)
 
 
+class _Run(NamedTuple):
+    """A process on a GPU."""
+
+    gpu: Device
+    process: Process
+    share: ProcessDevice
+
+
+_SAMPLED = (
+    "sm_utilization_percent",
+    "memory_utilization_percent",
+    "encoder_utilization_percent",
+    "decoder_utilization_percent",
+)
+
+
+def _of_sample(name: str) -> Callable[[_Run], object]:
+    """Return the value of the driver's sample of a process, None if it was idle: there is none."""
+
+    def value(run: _Run) -> object:
+        has_sample = any(getattr(run.share, each) for each in _SAMPLED)
+        return getattr(run.share, name) if has_sample else None
+
+    return value
+
+
+def _protected(run: _Run) -> int | None:
+    """Return 0 unless the GPU has protected memory in use, which NVML has for whole GPUs alone."""
+    return None if run.gpu.protected_memory_used_bytes else 0
+
+
 _PROCESS = (
-    Column("pid", "#", lambda use: use.process.pid, 10, 1),
-    Column("type", "C/G", lambda use: use.share.type, 5),
+    Column("pid", "#", lambda run: run.process.pid, 10, 1),
+    Column("type", "C/G", lambda run: run.share.type, 5),
 )
 _USES: Mapping[str, Sequence[Column]] = {
     "u": (
-        Column("sm", "%", lambda use: use.share.sm_utilization_percent),
-        Column("mem", "%", lambda use: use.share.memory_utilization_percent),
-        Column("enc", "%", lambda use: use.share.encoder_utilization_percent),
-        Column("dec", "%", lambda use: use.share.decoder_utilization_percent),
+        Column("sm", "%", _of_sample("sm_utilization_percent")),
+        Column("mem", "%", _of_sample("memory_utilization_percent")),
+        Column("enc", "%", lambda run: run.share.encoder_utilization_percent or None),
+        Column("dec", "%", lambda run: run.share.decoder_utilization_percent or None),
     ),
     "m": (
-        Column("fb", "MB", lambda use: _scaled(use.share.used_gpu_memory_bytes, _MIB)),
-        # NVML has it for whole GPUs alone.
-        Column("ccpm", "MB", lambda _use: None),
+        Column("fb", "MB", lambda run: _scaled(run.share.used_gpu_memory_bytes, _MIB)),
+        Column("ccpm", "MB", _protected),
     ),
 }
+_ENGINES = (Column("jpg", "%", lambda _run: None), Column("ofa", "%", lambda _run: None))
+"""What the processes' samples of newer drivers have, which are not read."""
+_WITH_ENGINES = 550
+"""The branch of drivers whose nvidia-smi has them, and stands its headings further right."""
 PROCESS_LETTERS = "".join(_USES)
 """What -s of pmon takes."""
 
 
-def process_columns(letters: str) -> list[Column]:
+def process_columns(letters: str, snapshot: Snapshot) -> list[Column]:
     """Return the columns of pmon: PID and type, then those of the letters of -s."""
+    pid, kind = _PROCESS
+    if _has_engines(snapshot):
+        uses = {**_USES, "u": (*_USES["u"], *_ENGINES)}
+        shown = [column for letter in letters for column in uses[letter]]
+        return [pid, kind._replace(header_shift=1), *shown]
     first, *others = (column for letter in letters for column in _USES[letter])
     # In nvidia-smi the headings of PID and type stand further right than their values.
-    return [*_PROCESS, first._replace(header_shift=-1), *others]
+    return [pid, kind, first._replace(header_shift=-1), *others]
+
+
+def process_headings(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> str:
+    """Return the two lines above the columns of pmon."""
+    last = "command " if _has_engines(snapshot) else "command"
+    return headings(columns, stamp, last)
+
+
+def _has_engines(snapshot: Snapshot) -> bool:
+    return branch(snapshot) >= _WITH_ENGINES
 
 
 def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
@@ -138,7 +188,8 @@ def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
     for column in columns:
         width = column.cells + column.header_shift
         cells.append((f" {column.header:>{width}}", f" {column.unit:>{width}}"))
-    cells.append((f"    {last}", "    name") if last else ("", ""))
+    if last:
+        cells.append((f"    {last}", f"    {last.replace('command', 'name')}"))
     return "".join(f"#{''.join(parts)}\n" for parts in zip(*cells, strict=True))
 
 
@@ -156,7 +207,7 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
     """
     for gpu in whole_gpus(snapshot):
         rows = [
-            ([column.value(use) for column in columns], use.process.name or "-")
+            ([column.value(_Run(gpu, *use)) for column in columns], use.process.name or "-")
             for use in snapshot.uses_of(gpu)
         ]
         if not rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,21 +20,23 @@ pytestmark = pytest.mark.e2e
     [
         ("dmon", "-c", "1", "-s", "pucmet", "-o", "DT"),
         ("dmon", "-c", "1", "-i", "1,0", "-s", "ev"),
+        ("dmon", "-c", "1", "-i", "1,9"),
         ("dmon", "-c", "1", "-s", "p", "--gpm-metrics", "1,2,20"),
         ("pmon", "-c", "1", "-s", "um", "-o", "T"),
         ("pmon", "-c", "1", "-s", "m"),
     ],
 )
 def test_the_lines_are_those_of_nvidia_smi(
-    fakenvml: Path, holders: Callable[..., list[Holder]], words: tuple[str, ...]
+    fakenvml: Path,
+    nvidia_smi: str,
+    holders: Callable[..., list[Holder]],
+    words: tuple[str, ...],
 ) -> None:
-    if shutil.which("nvidia-smi") is None:
-        pytest.skip("nvidia-smi is not installed")
     (holder,) = holders(1)
-    settings = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    settings = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid, "DRIVER": "535.261.03"}
     env = environment(fakenvml, **settings)
     theirs = subprocess.run(
-        ["nvidia-smi", *words], env=env, capture_output=True, text=True, timeout=60
+        [nvidia_smi, *words], env=env, capture_output=True, text=True, timeout=60
     ).stdout
     ours = gpudash(*words, library=fakenvml, timeout=60, **settings).text
     assert ours.splitlines()[:2] == theirs.splitlines()[:2]
@@ -52,6 +53,12 @@ def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Pat
     run = gpudash("dmon", *words, library=fakenvml, DEVICES=2)
     assert (run.status, run.stdout, run.stderr) == (0, b"", "")
     assert len(file.read_text().splitlines()) == 2 + 3 * 2
+
+
+@pytest.mark.parametrize("verb", ["dmon", "pmon"])
+def test_gpus_that_are_not_there_have_the_status_of_none(fakenvml: Path, verb: str) -> None:
+    run = gpudash(verb, "-c", "1", "-i", "7", library=fakenvml, DEVICES=2)
+    assert (run.status, run.text, run.stderr.count("\n")) == (6, "", 1)
 
 
 def test_headings_are_repeated(fakenvml: Path) -> None:

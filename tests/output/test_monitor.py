@@ -11,9 +11,19 @@ from gpudash.output.monitor import (
     device_lines,
     headings,
     process_columns,
+    process_headings,
     process_lines,
 )
-from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
+from tests.factories import (
+    gpu_uuid,
+    make_device,
+    make_host,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
+
+OLD = make_snapshot(1, host=make_host(driver_version="535.261.03"))
 
 CAPTURED = (
     "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa"
@@ -47,7 +57,7 @@ def test_the_headings_are_those_of_nvidia_smi() -> None:
     ],
 )
 def test_the_headings_of_processes_are_those_of_nvidia_smi(letters: str, shown: str) -> None:
-    assert headings(process_columns(letters), "", last="command") == shown
+    assert process_headings(OLD, process_columns(letters, OLD), "") == shown
 
 
 @pytest.mark.parametrize("letters", ["p", "u", "c", "v", "m", "e", "t", "pucvmet"])
@@ -74,7 +84,8 @@ def test_instances_have_no_line_of_their_own() -> None:
 
 
 def processes(*found: Process) -> list[str]:
-    return [*process_lines(make_snapshot(1, processes=found), process_columns("um"), "")]
+    snapshot = make_snapshot(1, processes=found, host=OLD.host)
+    return [*process_lines(snapshot, process_columns("um", snapshot), "")]
 
 
 def test_processes_stand_in_the_drivers_order() -> None:
@@ -84,9 +95,33 @@ def test_processes_stand_in_the_drivers_order() -> None:
         make_process(pid=7, devices=(second,)), make_process(pid=12345, devices=(first,))
     )
     assert lines == [
-        "    0      12345     C     85     40      -      -  40960      -    python         \n",
-        "    0          7     C     85     40      -      -  40960      -    python         \n",
+        "    0      12345     C     85     40      -      -  40960      0    python         \n",
+        "    0          7     C     85     40      -      -  40960      0    python         \n",
     ]
+
+
+def test_pmon_of_driver_580() -> None:
+    share = make_process_device(
+        sm_utilization_percent=48, memory_utilization_percent=0, encoder_utilization_percent=0
+    )
+    process = make_process(pid=3356, name="python3", devices=(share,))
+    host = make_host(driver_version="580.159.04")
+    snapshot = make_snapshot(1, processes=(process,), host=host)
+    columns = process_columns("u", snapshot)
+    # As on an H200.
+    assert process_headings(snapshot, columns, "") == (
+        "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n"
+        "# Idx           #    C/G      %      %      %      %      %      %    name \n"
+    )
+    assert [*process_lines(snapshot, columns, "")] == [
+        "    0       3356     C     48      0      -      -      -      -    python3        \n"
+    ]
+
+
+def test_a_process_that_was_idle_has_no_sample() -> None:
+    share = make_process_device(sm_utilization_percent=0, memory_utilization_percent=0)
+    (line,) = processes(make_process(devices=(share,)))
+    assert line.split()[3:7] == ["-"] * 4
 
 
 def test_a_gpu_without_processes_has_a_line() -> None:
@@ -97,7 +132,7 @@ def test_a_gpu_without_processes_has_a_line() -> None:
 def test_a_gpu_whose_processes_are_unknown_is_not_one_without() -> None:
     fault = Fault(source="processes", message=clean("processes unknown"), uuid=gpu_uuid(0))
     snapshot = make_snapshot(2, processes=(), errors=(fault,))
-    unknown, free = process_lines(snapshot, process_columns("u"), "")
+    unknown, free = process_lines(snapshot, process_columns("u", OLD), "")
     assert unknown.split() == ["0", "?", *["-"] * 5, "?"]
     assert free.split() == ["1", *["-"] * 7]
 

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
     lines = partial(monitor.device_lines, columns=columns, stamp=stamp)
-    return roll(options, monitor.headings(columns, stamp), lines)
+    return roll(options, lambda _: monitor.headings(columns, stamp), lines)
 
 
 VERB = Verb("print a line per GPU and second, as nvidia-smi dmon", add_arguments, run)

@@ -21,10 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
-    columns = monitor.process_columns(options.select)
     stamp = options.stamp or ""
-    lines = partial(monitor.process_lines, columns=columns, stamp=stamp)
-    return roll(options, monitor.headings(columns, stamp, last="command"), lines)
+    columns = partial(monitor.process_columns, options.select)
+    return roll(
+        options,
+        lambda snapshot: monitor.process_headings(snapshot, columns(snapshot), stamp),
+        lambda snapshot: monitor.process_lines(snapshot, columns(snapshot), stamp),
+    )
 
 
 VERB = Verb("print a line per process and second, as nvidia-smi pmon", add_arguments, run)
