@@ -65,7 +65,9 @@ class View(Wheel, HostPage):
         help_key = (key for key in self.dashboard.keys if key.id == "screen.help")
         notice = self.dashboard.status_text or self._position
         seen = [*top, *lines[self.first : self.first + room]]
-        self.show(header_line(self.dashboard, cells), seen, (*self.keys_in_force, *help_key), notice)
+        self.show(
+            header_line(self.dashboard, cells), seen, (*self.keys_in_force, *help_key), notice
+        )
 
     @property
     def _position(self) -> str:
