@@ -133,7 +133,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return who holds GPUs idle, the most first."""
-    users = [user for user in model.shown_users if user.held_idle]
+    users = model.wasters
     heading = [Segment(" held idle  ", theme.dim)]
     if not model.totals.answering:
         return [*heading, Segment("not known", theme.dim)]

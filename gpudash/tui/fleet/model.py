@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -39,6 +39,7 @@ from gpudash.model.fleet import (
     encode_request,
 )
 from gpudash.model.snapshot import Finding
+from gpudash.model.state import HELD
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
@@ -152,8 +153,6 @@ class FleetModel:
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
-        self._users: Sequence[FleetUser] | None = None
-        """Of the GPUs that pass the filter, None until they are counted."""
 
     # What the collector is asked for
 
@@ -206,7 +205,6 @@ class FleetModel:
         """Show what passes the filter."""
         self.revision += 1
         self._filled.clear()
-        self._users = None
         self.rows = fitting(self._rows, self._fits)
         self.totals = totals(self.rows) if self.is_filtered else self.everything
         self._show_findings()
@@ -263,18 +261,21 @@ class FleetModel:
     def ranked_users(self) -> Ranking[FleetUser]:
         """Return the users of the GPUs that are shown."""
         if self._is_due("users"):
-            self.users.fill([*self.shown_users])
+            self.users.fill(self._users_on(self.rows))
         return self.users
 
     @property
-    def shown_users(self) -> Sequence[FleetUser]:
-        """The users of the GPUs that are shown, who wastes most first."""
+    def wasters(self) -> list[FleetUser]:
+        """The users who hold GPUs idle of those that are shown, who wastes most first."""
+        # With a filter at each key that is typed: a few hosts are counted in no time.
+        users = self._users_on([row for row in self.rows if row.count(HELD)])
+        return [user for user in users if user.held_idle]
+
+    def _users_on(self, rows: Iterable[HostRow]) -> tuple[FleetUser, ...]:
+        """Return the users of the GPUs of hosts; without a filter those of all."""
         if not self.is_filtered:
             return self.snapshot.users
-        if self._users is None:
-            hosts = ((row.host, row.devices) for row in self.rows)
-            self._users = users_of(hosts, self._shown_jobs, self._price)
-        return self._users
+        return users_of(((row.host, row.devices) for row in rows), self._shown_jobs, self._price)
 
     def ranked_jobs(self) -> Ranking[FleetJob]:
         """Return the jobs of the GPUs that are shown."""
