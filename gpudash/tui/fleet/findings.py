@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from rich.segment import Segment
 
 from gpudash.fleet.summary import brief, names_of
 from gpudash.model.units import counted
-from gpudash.tui.bindings import bindings
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.fleet.tables import position
-from gpudash.tui.keymap import INNER_KEYS
 from gpudash.tui.theme import Theme
 
 _IN_SENTENCE = 3
@@ -26,8 +22,6 @@ _MAX_NAMED = 40
 class FindingsPage(FleetPage):
     """Findings one below the other, the worst first, a cursor on one."""
 
-    KEYS = INNER_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(INNER_KEYS)
     TITLE = "Findings"
 
     def __init__(self, model: FleetModel) -> None:

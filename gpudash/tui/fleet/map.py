@@ -19,7 +19,7 @@ from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
-from gpudash.tui.keymap import FLEET_KEYS, MAP_KEYS
+from gpudash.tui.keymap import FLEET_KEYS, MAP_KEYS, SCREEN_KEYS
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN, Theme
 
@@ -47,7 +47,8 @@ class MapPage(FleetPage):
     """The heat map with what is around it, the first page of many hosts."""
 
     KEYS = MAP_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(MAP_KEYS)
+    # What leads back from the others leaves the program here.
+    BINDINGS: ClassVar[list[Any]] = bindings((*SCREEN_KEYS, *MAP_KEYS))
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)

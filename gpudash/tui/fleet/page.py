@@ -45,7 +45,8 @@ _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 class FleetPage(Wheel, Page):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
-    BINDINGS: ClassVar[list[Any]] = bindings((*FLEET_PAGE_KEYS, *HOST_ONLY_KEYS))
+    KEYS = INNER_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings((*FLEET_PAGE_KEYS, *INNER_KEYS, *HOST_ONLY_KEYS))
     subject = "cluster"
     TITLE: ClassVar[str] = ""
     """Empty where its lines have one."""
