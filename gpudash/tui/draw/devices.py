@@ -63,7 +63,9 @@ class DeviceCells:
         """Return what the numbers below are."""
         parts = self._parts
         above_bar = " " * (parts.bar + _GAP if parts.bar else 0)
-        text = f"{'GPU':>{1 + parts.label}} {above_bar}UT% {above_bar}MEM%"
+        # As wide as a number and the gap before it: the narrowest have no room for `GPU`.
+        gpu = "GPU" if parts.label > _LABEL else ""
+        text = f"{gpu:<{1 + parts.label}}{above_bar}UTIL {above_bar}MEM%"
         text += " TEMP" if parts.temperature else ""
         text += f" {'POWER':>{_POWER}}" if parts.power else ""
         text += "  STATUS" if parts.status else ""

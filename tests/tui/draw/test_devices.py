@@ -36,7 +36,7 @@ def test_heading_and_devices_take_exactly_their_cells(cells: int) -> None:
 def test_numbers_stand_under_their_headings(cells: int) -> None:
     grid = DeviceCells(ROWS, cells, THEME)
     heading, row = text(grid.heading()), text(grid.draw(ROWS[0]))
-    for word in ("UT%", "MEM%"):
+    for word in ("UTIL", "MEM%"):
         end = heading.index(word) + len(word)
         assert row[end - 3 : end] == "100"
 
