@@ -236,9 +236,10 @@ class KillScreen(Dialog["Answer | None"]):
             self.answer = self.answer._replace(signal=find_signal(name))
 
     def action_next_signal(self, step: int) -> None:
-        """Choose the next signal or the one before."""
+        """Choose the next signal or the one before, if there is one."""
         every = signals()
-        self.action_signal(every[(every.index(self.answer.signal) + step) % len(every)].name)
+        index = max(0, min(every.index(self.answer.signal) + step, len(every) - 1))
+        self.action_signal(every[index].name)
 
     def action_choose_signal(self) -> None:
         """Choose one of all signals, by its name or number."""
