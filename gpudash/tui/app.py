@@ -213,7 +213,11 @@ class GpudashApp(TerminalApp):
             self.front.shown.status_message.show("")
         self._is_acting = True
         try:
-            return await super().run_action(action, *where, **named)
+            if await super().run_action(action, *where, **named):
+                return True
+            if self.screen is self.front and isinstance(action, str):
+                self.front.explain_refusal(action)
+            return False
         finally:
             self._is_acting = False
             if self.outdated or not self.screen.is_modal:

@@ -66,6 +66,13 @@ class HostPage(Page):
             return False
         return super().check_action(action, parameters)
 
+    def explain_refusal(self, action: str) -> None:
+        """Show that an action needs a process, which this page does not show."""
+        needed = action.partition("(")[0] in SELECTION_ACTIONS and not self.may_signal
+        key = next((key for key in self.dashboard.keys if key.action == action and needed), None)
+        if key is not None:
+            self.show_message(f"{key.shown} needs a process: select one in the list")
+
     def action_interval(self, step: int) -> None:
         """Sample more rarely (1) or more often (-1), or play faster or slower, from now on."""
         feed, collector = self.feed, self.feed.collector

@@ -184,6 +184,9 @@ class Page(Closing[str], inherit_bindings=False):
 
     # Actions
 
+    def explain_refusal(self, action: str) -> None:
+        """Show why an action that `check_action` refused is not for this page, if that helps."""
+
     def action_pause(self) -> None:
         """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
         self.shown.time.toggle()

@@ -134,3 +134,4 @@ async def test_nothing_reaches_a_process_that_is_not_shown(view: str, key: str) 
         assert isinstance(on.app.screen, View)
         assert not on.listing.tagged
         assert on.app.clipboard == ""
+        assert ("needs a process: select one" in on.footer) is (key != "space")
