@@ -367,6 +367,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     reverse: Annotated[bool, setting(
         "Reverse the sort order.",
         Flag())] = False
+    per_gpu: Annotated[bool, setting(
+        "List a process once for each of its GPUs.",
+        Flag())] = False
     columns: Annotated[tuple[str, ...], setting(
         "Columns of the processes, in this order; if empty, all that fit.",
         SomeOf("columns"))] = ()

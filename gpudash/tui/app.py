@@ -358,7 +358,7 @@ class GpudashApp(TerminalApp):
         current = self.preferences.current
         fields: dict[str, object] = {
             name: getattr(current, name)
-            for name in ("sort", "reverse", "hidden_panels", "interval")
+            for name in ("sort", "reverse", "per_gpu", "hidden_panels", "interval")
         }
         self.prefer(**fields)
         what = "the order, the panels and the interval"

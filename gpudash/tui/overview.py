@@ -230,8 +230,10 @@ class Overview(HostPage):
     def action_per_gpu(self) -> None:
         """Show a process on several GPUs once for each of them, or once."""
         listing = self.dashboard.listing
-        if any(len(row.process.devices) > 1 for row in listing.everything):
+        several = any(len(row.process.devices) > 1 for row in listing.everything)
+        if several or listing.is_per_gpu:
             listing.toggle_per_gpu()
+            self.app.preferences.try_out(per_gpu=listing.is_per_gpu)
         else:
             self.show_message("no process uses more than one GPU")
 

@@ -149,6 +149,7 @@ class Preferences:
         listing = dashboard.listing
         listing.sort_key = settings.sort
         listing.descending = starts_largest(settings.sort) is not settings.reverse
+        listing.is_per_gpu = settings.per_gpu
         dashboard.hidden = frozenset(settings.hidden_panels)
         self.put_in_force(dashboard, dashboard.keys)
         dashboard.read_only = settings.read_only

@@ -27,6 +27,7 @@ def any_settings() -> st.SearchStrategy[Settings]:
         ascii=st.booleans(),
         sort=st.sampled_from(CHOICES.orders),
         reverse=st.booleans(),
+        per_gpu=st.booleans(),
         columns=st.permutations(CHOICES.columns).map(tuple) | st.just(()),
         hidden_panels=st.sampled_from([(), ("host",), ("sparklines", "host")]),
         bell=st.booleans(),

@@ -39,6 +39,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         ascii = true
         sort = "pid"
         reverse = true
+        per_gpu = true
         columns = ["pid", "user", "pid"]
         hidden_panels = ["host"]
         bell = true
@@ -63,6 +64,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         ascii=True,
         sort="pid",
         reverse=True,
+        per_gpu=True,
         columns=("pid", "user"),
         hidden_panels=("host",),
         bell=True,

@@ -292,6 +292,14 @@ def rows(on: OnScreen) -> list[tuple[int, str, str]]:
     return [(int(pid), gpus, memory) for pid, _, gpus, memory, *_ in shown]
 
 
+async def test_a_process_is_listed_once_for_each_of_its_gpus_if_settings_say_so() -> None:
+    crowd = make_snapshot(4, processes=(spread_over(0, 1, 3),))
+    async with on_screen(crowd, per_gpu=True) as on:
+        assert [gpus for _, gpus, _ in rows(on)] == ["3", "1", "0"]
+        await on.press("x")
+        assert [gpus for _, gpus, _ in rows(on)] == ["0-1,3"]
+
+
 async def test_a_process_is_listed_once_for_each_of_its_gpus() -> None:
     crowd = make_snapshot(4, processes=(spread_over(0, 1, 3), spread_over(1, pid=7)))
     async with on_screen(crowd) as on:

@@ -9,6 +9,7 @@ from gpudash.config.file import load
 from gpudash.config.settings import Settings
 from gpudash.tui import status
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
+from tests.factories import gpu_uuid, make_process, make_process_device, make_snapshot
 from tests.tui.stage import busy_snapshot, on_screen
 
 WIDE = (140, 40)
@@ -72,8 +73,10 @@ async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) 
 
 async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> None:
     preferences = Preferences(str(path))
-    async with on_screen(busy_snapshot(4), preferences=preferences, size=WIDE) as on:
-        await on.press("r", "H", "full_stop", "plus", "minus", "plus")
+    shares = tuple(make_process_device(index=n, uuid=gpu_uuid(n)) for n in (0, 1))
+    spread = make_snapshot(4, processes=(make_process(devices=shares),))
+    async with on_screen(spread, preferences=preferences, size=WIDE) as on:
+        await on.press("r", "H", "x", "full_stop", "plus", "minus", "plus")
         assert preferences.is_saved
         await on.press("f12")
         while "saved: the order, the panels and the interval" not in on.lines[-1]:
@@ -81,7 +84,7 @@ async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> No
         wanted = preferences.current
     assert preferences.is_saved
     assert load(str(path), choices())[0] == wanted
-    assert (wanted.hidden_panels, wanted.interval) == (("host",), 2.0)
+    assert (wanted.hidden_panels, wanted.interval, wanted.per_gpu) == (("host",), 2.0, True)
 
 
 async def test_what_was_saved_is_shown_for_a_while(
