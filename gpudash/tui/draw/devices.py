@@ -28,7 +28,7 @@ from gpudash.tui.draw.header import host_line
 from gpudash.tui.draw.line import Line, beside, cells_of, fitted, highlighted, joined
 from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.keymap import Key
-from gpudash.tui.layout import Layout
+from gpudash.tui.layout import MIN_DEVICE_CELLS, Layout
 from gpudash.tui.theme import Theme
 
 _ALARM = "!"
@@ -63,9 +63,9 @@ class DeviceCells:
         """Return what the numbers below are."""
         parts = self._parts
         above_bar = " " * (parts.bar + _GAP if parts.bar else 0)
-        # As wide as a number and the gap before it: the narrowest have no room for `GPU`.
-        gpu = "GPU" if parts.label > _LABEL else ""
-        text = f"{gpu:<{1 + parts.label}}{above_bar}UTIL {above_bar}MEM%"
+        # UTIL takes the gap before its number too: the narrowest have no room for GPU beside it.
+        gpu = "GPU" if self._cells > MIN_DEVICE_CELLS else ""
+        text = f"{gpu:{'>' if parts.bar else '<'}{1 + parts.label}}{above_bar}UTIL {above_bar}MEM%"
         text += " TEMP" if parts.temperature else ""
         text += f" {'POWER':>{_POWER}}" if parts.power else ""
         text += "  STATUS" if parts.status else ""

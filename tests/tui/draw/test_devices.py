@@ -41,6 +41,13 @@ def test_numbers_stand_under_their_headings(cells: int) -> None:
         assert row[end - 3 : end] == "100"
 
 
+@pytest.mark.parametrize("cells", [MIN_DEVICE_CELLS, MIN_DEVICE_CELLS + 1, 20, 30, 45])
+@pytest.mark.parametrize("count", [8, 128])
+def test_headings_of_cells_side_by_side_stand_apart(count: int, cells: int) -> None:
+    heading = text(DeviceCells(device_rows(make_snapshot(count)), cells, THEME).heading())
+    assert set(f"{heading}{heading}".split()) <= {"GPU", "UTIL", "MEM%", "TEMP", "POWER", "STATUS"}
+
+
 def test_more_cells_show_more() -> None:
     def heading(cells: int) -> str:
         return text(DeviceCells(ROWS, cells, THEME).heading())
