@@ -37,7 +37,8 @@ def header(
 ) -> Line:
     """Return host, summary and versions at the left; marks, time of the sample, pace right.
 
-    `counted` is the tally of the snapshot; `dated` adds the day, for a sample that is not of today.
+    `counted` is the tally of the snapshot; `dated` adds the day in any case, for a sample that is
+    not of today.
     """
     signs: Line = []
     if snapshot.host.simulated:
@@ -49,8 +50,10 @@ def header(
     clock = Segment(_clock(snapshot, cells, dated=dated), theme.header)
     timed = [*signs, clock, Segment(" ", theme.header)]
     right = [*signs, clock, Segment(f" {pace} ", theme.header_dim)]
+    day = Segment(_clock(snapshot, cells, dated=True), theme.header)
     # While it is not of now, what is shown is nothing without its time.
     rights = [right, timed] if dated or marks else [right, timed, signs]
+    rights.insert(0, [*signs, day, right[-1]])
     left, right = _fitting(snapshot.host, counted, theme, cells - 1, rights)
     return spread(left, right, cells, theme.header)
 
@@ -67,16 +70,18 @@ def _fitting(
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
-    The summary is whole as long as the pace and the clock can give way; then what is fine is left
-    out, and only when the host's name has given way too, other states are.
+    The day, first of the rights, is beside all that there is at the left. The summary is whole as
+    long as the pace and the clock can give way; then what is fine is left out, and only when the
+    host's name has given way too, other states are.
     """
     name = ("gpudash", theme.header_strong)
     if not host.hostname:
         return _parts([name], theme), rights[0]
     known = [(str(host.hostname), theme.header), (summary(counted), theme.header)]
     extra = [(text, theme.header_dim) for text in _versions(host)]
-    lefts = ([name, *known, *extra], [name, *known, *extra[:1]], [name, *known])
-    tries = [(parts, rights[0]) for parts in lefts]
+    whole, *rights = rights
+    lefts = [[name, *known, *each] for each in (extra, extra[-1:], [])]
+    tries = [(lefts[0], whole), *((parts, rights[0]) for parts in lefts)]
     tries += [(known, right) for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting

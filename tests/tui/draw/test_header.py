@@ -65,6 +65,21 @@ def test_pace_and_clock_give_way_to_the_whole_summary() -> None:
     assert "every 1s" in text(140)
 
 
+def test_versions_and_the_day_are_shown_where_there_is_room() -> None:
+    eight = make_snapshot(8)
+
+    def shown(cells: int) -> str:
+        line = header(eight, tally(eight), THEME, cells, pace="every 1s", marks=())
+        return "".join(segment.text for segment in line)
+
+    day = f"{eight.taken_at.astimezone():%Y-%m-%d} "
+    assert "CUDA 12.8" in shown(80)
+    assert "driver" not in shown(80)
+    assert "driver 570.86.15   CUDA 12.8" in shown(96)
+    assert day not in shown(96)
+    assert day in shown(110)
+
+
 def test_what_is_busy_gives_way_to_the_time_of_what_is_not_of_now() -> None:
     shown = text(67, marks=("PAUSED",))
     assert "8 GPUs: 1 hot, 1 held idle, 1 free…" in shown
