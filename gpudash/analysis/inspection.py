@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.labels import VisibleDevices, visible_devices
 from gpudash.model.process import EXITED, Process
 from gpudash.model.secrets import is_secret_name, is_secret_value
@@ -96,6 +97,20 @@ def io_rates(before: Inspection, after: Inspection) -> IoRates:
         rate(first.received_bytes, last.received_bytes),
         rate(first.sent_bytes, last.sent_bytes),
     )
+
+
+def cpu_percents(before: Inspection, after: Inspection) -> dict[ProcessKey, float]:
+    """Return the CPU time of the relatives of a process between two inspections; 100 is a core."""
+    elapsed = after.taken_at - before.taken_at
+    first, last = (
+        {each.process.key: each.cpu_seconds for each in (*seen.ancestors, *seen.descendants)}
+        for seen in (before, after)
+    )
+    return {
+        key: max(0.0, 100 * (seconds - earlier) / elapsed)
+        for key, seconds in last.items()
+        if elapsed > 0 and seconds is not None and (earlier := first.get(key)) is not None
+    }
 
 
 def _nothing(process: Process, reason: str) -> Inspection:

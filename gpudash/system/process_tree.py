@@ -27,6 +27,9 @@ class Relative(NamedTuple):
 
     process: Process
     depth: int
+    thread_count: int | None = None
+    cpu_seconds: float | None = None
+    """User and system time of all its threads."""
 
 
 def process_of(pid: int) -> Process | None:
@@ -49,8 +52,13 @@ def ancestor_pids(pid: int) -> tuple[int, ...]:
 
 def ancestors(pid: int) -> tuple[Relative, ...]:
     """Return its ancestors, the oldest first, the parent (-1) last."""
-    found = ((process_of(each), -steps) for steps, each in enumerate(ancestor_pids(pid), 1))
-    return tuple(Relative(process, depth) for process, depth in found if process)[::-1]
+    boot_time = processes.boot_time()
+    stats = ((each, processes.read_stat(each)) for each in ancestor_pids(pid))
+    return tuple(
+        Relative(_process(each, stat, boot_time), -steps, stat.thread_count, stat.cpu_seconds)
+        for steps, (each, stat) in enumerate(stats, 1)
+        if stat
+    )[::-1]
 
 
 def descendants(
@@ -65,7 +73,7 @@ def descendants(
     boot_time = processes.boot_time()
     seen = _brief if brief else _process
     relatives = (
-        Relative(seen(child, stat, boot_time), depth)
+        Relative(seen(child, stat, boot_time), depth, stat.thread_count, stat.cpu_seconds)
         for child, stat, depth in _below(pids, _stats())
     )
     return tuple(islice(relatives, limit))
@@ -113,4 +121,5 @@ def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
         username=facts.username,
         name=facts.name,
         command_line=facts.command_line,
+        resident_memory_bytes=processes.resident_memory_bytes(pid),
     )

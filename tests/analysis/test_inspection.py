@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash.analysis.inspection import Inspection, IoRates, inspect, io_rates
+from gpudash.analysis.inspection import Inspection, IoRates, cpu_percents, inspect, io_rates
 from gpudash.model.process import Process
+from gpudash.system.process_tree import Relative
 from gpudash.system.processes import Usage
 from tests import waiting
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, shown
-from tests.factories import make_host, make_snapshot
+from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
 
 Holders = Callable[..., list[Holder]]
@@ -165,3 +166,22 @@ def test_rates_are_taken_between_two_looks() -> None:
     after = Inspection(pid=1, taken_at=12.0, usage=Usage(read_bytes=5000, written_bytes=7))
     assert io_rates(before, after) == IoRates(read=2000.0)
     assert io_rates(after, after) == IoRates()
+
+
+def test_cpu_of_relatives_is_taken_between_two_looks() -> None:
+    parent, child = (make_process(pid=pid, start_ticks=pid) for pid in (1, 2))
+    reused = make_process(pid=2, start_ticks=9)
+    before = Inspection(
+        pid=3,
+        taken_at=10.0,
+        ancestors=(Relative(parent, -1, 1, 5.0),),
+        descendants=(Relative(child, 1, 1, 5.0),),
+    )
+    after = Inspection(
+        pid=3,
+        taken_at=12.0,
+        ancestors=(Relative(parent, -1, 1, 6.0),),
+        descendants=(Relative(reused, 1, 1, 0.5),),
+    )
+    assert cpu_percents(before, after) == {parent.key: 50.0}
+    assert cpu_percents(after, after) == {}

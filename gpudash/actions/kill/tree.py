@@ -110,7 +110,7 @@ class Tree:
         # Those that still run had no other process under their PID while /proc was read.
         depths = {t.process.pid: held[t.process.pid] for t in self.targets if t.alive()}
         found: list[Member] = []
-        for process, _ in relatives:
+        for process, *_ in relatives:
             above = depths.get(process.parent_pid or 0)
             if above is None or process.pid in held or _is_own(process, brief=brief):
                 continue

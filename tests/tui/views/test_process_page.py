@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named:
 def test_tree_is_drawn_around_the_process() -> None:
     lines = shown(details_of(), theme=THEME).split("\n")
     start = next(number for number, line in enumerate(lines) if "FAMILY" in line)
-    assert [line.removesuffix("40.0 GiB ").rstrip() for line in lines[start + 1 : start + 7]] == [
+    assert [line[:44].rstrip() for line in lines[start + 1 : start + 7]] == [
         " 1 p1",
         " └─ 100 p100",
         "    └─ ▶ 4242 python train.py --batch 32",
@@ -145,14 +146,18 @@ def test_tree_is_drawn_around_the_process() -> None:
     ]
 
 
-def test_memory_of_children_stands_beside_them() -> None:
+def test_relatives_have_the_numbers_of_the_list_and_what_only_proc_has() -> None:
     child = make_process(pid=5000, command_line=("p5000",))
     both = make_snapshot(4, processes=(make_process(), child))
-    text = shown(details_of()._replace(snapshot=both))
-    assert any("5000 p5000" in line and "40.0 GiB" in line for line in text.split("\n"))
+    parent = relative(100, -1, resident_memory_bytes=2 * GIB, cpu_percent=None)
+    seen = inspected(both, ancestors=(parent._replace(thread_count=7),))
+    details = details_of(inspection=seen, cpu_percents={parent.process.key: 31.0})
     stranger = make_snapshot(4, processes=(make_process(pid=5000, create_time=1.0),))
-    text = shown(details_of()._replace(snapshot=stranger))
-    assert not any("5000 p5000" in line and "GiB" in line for line in text.split("\n"))
+    for snapshot, held in ((both, "40.0G"), (stranger, "-")):
+        text = shown(details._replace(snapshot=snapshot))
+        parent_line, child_line = re.findall(r"(?m)^.* p(?:100|5000) .*$", text)
+        assert parent_line.split()[-5:-2] == ["7", "31%", "2.0G"]
+        assert (parent_line.split()[-1], child_line.split()[-1]) == ("-", held)
 
 
 @given(st.lists(st.integers(0, 6), max_size=30))

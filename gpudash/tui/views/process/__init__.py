@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 
 from textual.message import Message
 
-from gpudash.analysis.inspection import Inspection, IoRates, inspect, inspect_elsewhere, io_rates
+from gpudash.analysis.history.metrics import ProcessKey
+from gpudash.analysis.inspection import (
+    Inspection,
+    IoRates,
+    cpu_percents,
+    inspect,
+    inspect_elsewhere,
+    io_rates,
+)
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -41,6 +49,8 @@ class Inspector:
         """Whether a reading has found that the process ended."""
         self.io_rates = IoRates()
         """Between the last two readings."""
+        self.cpu_percents: dict[ProcessKey, float] = {}
+        """Those of its relatives between the last two readings."""
         self._deliver = deliver
         self._clock = clock
         self._thread: Thread | None = None
@@ -62,6 +72,7 @@ class Inspector:
         if before is None or not seen.exited:
             self.latest = seen
         self.io_rates = IoRates() if before is None else io_rates(before, seen)
+        self.cpu_percents = {} if before is None else cpu_percents(before, seen)
 
     @property
     def waiting(self) -> str:
@@ -246,6 +257,7 @@ class ProcessView(View):
             inspection=inspector.latest,
             waiting=inspector.waiting,
             io_rates=inspector.io_rates,
+            cpu_percents=inspector.cpu_percents,
             shows_secrets=self._shows_secrets,
             reveal_key=shown_key(self.keys, "process.reveal"),
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpudash.analysis.health.levels import works_on_cpu
+from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.inspection import Inspection, IoRates
 from gpudash.analysis.labels import (
     VisibleDevices,
@@ -53,6 +55,8 @@ class ProcessDetails(NamedTuple):
     """Why the first reading is awaited, or that the next one is overdue; else empty."""
     io_rates: IoRates = IoRates()
     """Between the last two readings."""
+    cpu_percents: Mapping[ProcessKey, float] = MappingProxyType({})
+    """Those of its relatives between the last two readings."""
     shows_secrets: bool = False
     reveal_key: str = "x"
     """The key that shows and hides them."""

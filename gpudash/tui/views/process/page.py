@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.analysis.inspection import Variable
+from gpudash.analysis.inspection import Inspection, Variable
+from gpudash.analysis.table import age_seconds
 from gpudash.model.process import Process
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.model.units import Unit, short, size, sum_known
+from gpudash.model.units import Unit, duration, percent, readable, short, short_size, sum_known
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
@@ -226,6 +227,9 @@ def _round_percent(highest: float) -> float:
 
 
 _MAX_ANCESTORS = 5
+_TABLE_FROM = 72
+"""Cells from which relatives have all columns, below which only the last."""
+_COLUMNS = (("THREADS", 9), ("CPU", 6), ("RSS", 7), ("TIME", 8), ("GPU-MEM", 9))
 _MAX_INDENT = 10
 """Steps of indentation; what lies deeper stands no further to the right."""
 
@@ -235,19 +239,36 @@ def family(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     seen = details.inspection
     if seen is None or not (seen.ancestors or seen.descendants):
         return []
-    relatives = _flattened(details.row.process, seen.ancestors, seen.descendants)
+    relatives = _flattened(details.row.process, seen)
     left_out = max(0, len(seen.ancestors) - _MAX_ANCESTORS)
     note = f"  {len(seen.descendants)} below it" if seen.descendants else ""
     if left_out:
         note += f"  {left_out} more above"
-    lines: list[Line] = [
-        [Segment(" " * MARGIN + "FAMILY", theme.heading), Segment(note, theme.dim)]
-    ]
+    title = [Segment(" " * MARGIN + "FAMILY", theme.heading), Segment(note, theme.dim)]
+    columns = _COLUMNS if cells >= _TABLE_FROM else _COLUMNS[-1:]
+    heading = "".join(f"{name:>{width}}" for name, width in columns) + " " * MARGIN
+    lines = [spread(title, [Segment(heading, theme.heading)], cells, theme.base)]
     listed = {process.pid: process for process in details.snapshot.processes}
-    stems = branches([depth for _process, depth in relatives], theme)
-    for (process, _depth), stem in zip(relatives, stems, strict=True):
-        lines.append(_relative_line(process, stem, listed, details, theme, cells))
+    stems = branches([each.depth for each in relatives], theme)
+    for each, stem in zip(relatives, stems, strict=True):
+        values = _values(each, listed.get(each.process.pid), details)[-len(columns) :]
+        texts = (f"{text:>{width}}" for text, (_, width) in zip(values, columns, strict=True))
+        lines.append(_relative_line(each.process, stem, "".join(texts), details, theme, cells))
     return lines
+
+
+def _values(relative: Relative, listed: Process | None, details: ProcessDetails) -> list[str]:
+    """Return the texts of the columns: from the snapshot what that has of it."""
+    process = relative.process
+    known = listed if listed is not None and listed.key == process.key else process
+    cpu = details.cpu_percents.get(process.key)
+    return [
+        readable(relative.thread_count),
+        percent(cpu if known.cpu_percent is None else known.cpu_percent),
+        short_size(known.resident_memory_bytes),
+        duration(age_seconds(process, details.snapshot)),
+        short_size(known.used_gpu_memory_bytes),
+    ]
 
 
 def branches(depths: Sequence[int], theme: Theme) -> list[str]:
@@ -267,22 +288,24 @@ def branches(depths: Sequence[int], theme: Theme) -> list[str]:
     return stems[::-1]
 
 
-def _flattened(
-    process: Process, ancestors: Sequence[Relative], descendants: Sequence[Relative]
-) -> list[tuple[Process, int]]:
+def _flattened(process: Process, seen: Inspection) -> list[Relative]:
     """Return the nearest ancestors, the process and all below it with depths from 0 on."""
-    above = [relative.process for relative in ancestors[-_MAX_ANCESTORS:]]
+    above = seen.ancestors[-_MAX_ANCESTORS:]
     own_depth = len(above)
-    below = [
-        (relative.process, min(own_depth + relative.depth, _MAX_INDENT)) for relative in descendants
+    return [
+        *(each._replace(depth=depth) for depth, each in enumerate(above)),
+        Relative(process, own_depth, seen.usage.thread_count),
+        *(
+            each._replace(depth=min(own_depth + each.depth, _MAX_INDENT))
+            for each in seen.descendants
+        ),
     ]
-    return [*((each, depth) for depth, each in enumerate(above)), (process, own_depth), *below]
 
 
 def _relative_line(
     process: Process,
     stem: str,
-    listed: Mapping[int, Process],
+    values: str,
     details: ProcessDetails,
     theme: Theme,
     cells: int,
@@ -298,20 +321,12 @@ def _relative_line(
     ]
     if process.username and process.username != me.username:
         left.append(Segment(f"{process.username} ", theme.owner))
-    right = _held_memory(process, listed, theme)
+    right = [Segment(values, theme.base if is_me else theme.dim)]
     taken = sum(width(segment.text) for segment in [*left, *right])
     name = details.command(process, short=True)
     text = cut(name, max(0, cells - taken - MARGIN), mark=theme.glyphs.ellipsis)
     left.append(Segment(text, theme.base if is_me else theme.dim))
     return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
-
-
-def _held_memory(process: Process, listed: Mapping[int, Process], theme: Theme) -> Line:
-    """Return the GPU memory that it holds, if the snapshot lists it."""
-    known = listed.get(process.pid)
-    if known is None or known.key != process.key:
-        return []
-    return [Segment(f"  {size(known.used_gpu_memory_bytes)}", theme.base)]
 
 
 _MIN_NAME, _MAX_NAME = 12, 28
