@@ -175,7 +175,7 @@ def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
     return space + text if align == ">" else text + space
 
 
-_BREAK = re.compile(r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|[KMGTP]?i?B(?:/s)?)(?!\w))")
+_BREAK = re.compile(r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|min|h|days|[KMGTP]?i?B(?:/s)?)(?!\w))")
 """A blank at which a line may end: a number keeps its unit."""
 _MAX_UNIT = 6
 """Characters of a unit and the one after it."""

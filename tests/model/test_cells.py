@@ -68,7 +68,10 @@ def test_fold_breaks_at_blanks_and_within_long_words() -> None:
     assert fold("", 5) == [""]
 
 
-@pytest.mark.parametrize("measured", ["700 W", "87 °C", "96 %", "69.7 GiB", "1.5 MiB/s", "20 s"])
+@pytest.mark.parametrize(
+    "measured",
+    ["700 W", "87 °C", "96 %", "69.7 GiB", "1.5 MiB/s", "20 s", "5 min", "8 h", "3 days"],
+)
 def test_a_number_stays_with_its_unit(measured: str) -> None:
     text = f"at the limit of {measured}; now"
     for cells in range(len(measured) + 1, len(text)):
