@@ -91,6 +91,14 @@ async def test_no_line_writes_a_percentage_in_two_ways(key: str) -> None:
         assert not [line for line in on.lines if re.search(r"\d%.*\d %|\d %.*\d%", line)]
 
 
+async def test_a_status_is_in_the_words_of_the_table_of_gpus() -> None:
+    held = make_device(status="held-idle")
+    async with on_screen(make_snapshot(devices=(held,)), "d", size=(160, 60)) as on:
+        await on.shows("Status")
+        assert "held-idle" not in on.text
+        assert on.text.count("held idle") > 1
+
+
 async def test_lines_in_view_are_shown_beside_the_keys_and_not_among_the_values() -> None:
     async with on_screen(varied(), "d") as on:
         *body, footer = on.lines

@@ -21,7 +21,7 @@ from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field, Group
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import Level
+from gpudash.model.state import Level, state_of
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import readable
 from gpudash.tui.draw.grid import MARGIN, Grid
@@ -57,6 +57,8 @@ def rows(field: Field, details: DeviceDetails, room: int, theme: Theme) -> list[
     charted = field.name == details.charted
     mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
     value = getattr(details.device, field.name)
+    if field.name == "status" and value is not None:
+        value = state_of(value).word
     text = UNREAD if is_unread(details.device, field.name) else readable(value, field.unit)
     text = with_signs(text, theme)
     chartable = field.name if field.name in details.chartable else None
