@@ -320,7 +320,7 @@ def _heading(
         title = [Segment(block.title, theme.heading)]
         left += [*fitted(title, room, theme.base), Segment(" " * _GAP, theme.base)]
     text = f" last {trends.filled(curve)}, {duration(trends.column_seconds(curve))} a column "
-    return spread(left, [Segment(text, theme.faint)], cells, theme.base)
+    return spread(left, [Segment(text, theme.dim)], cells, theme.base)
 
 
 def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, int]) -> list[Line]:

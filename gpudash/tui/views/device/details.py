@@ -193,7 +193,7 @@ def missing(details: DeviceDetails, key: str, cells: int, theme: Theme) -> list[
         return []
     reason = "Not on this device" if details.device.state == "ok" else "Not known now"
     text = f" {reason}: {count} metrics; {key} lists them"
-    return [[], [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.faint)]]
+    return [[], [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.dim)]]
 
 
 def _block(
