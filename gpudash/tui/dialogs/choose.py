@@ -129,6 +129,7 @@ class ChooseScreen(Dialog["str | None"]):
     ChooseScreen Edit { padding: 0 3; }
     ChooseScreen OptionList { height: 1fr; border: none; padding: 0; scrollbar-size: 0 0; }
     ChooseScreen OptionList > .option-list--option { padding: 0; }
+    ChooseScreen OptionList > .option-list--option-disabled { color: $foreground; }
     ChooseScreen OptionList > .option-list--option-highlighted {
         background: $cursor; color: $cursor-text; text-style: $cursor-style;
     }
@@ -283,13 +284,15 @@ class ChooseScreen(Dialog["str | None"]):
 
 def _row(choice: Choice, theme: Theme, cells: int) -> Line:
     """Return one entry: its mark, its text, and at the right what it is about."""
-    base, dim = theme.panel, theme.panel_dim
+    base = theme.panel
+    # In reverse video, which marks the cursor where it is used, each colour would be another bar.
+    dim, key = (base, base) if theme.is_ansi else (theme.panel_dim, theme.key)
     mark = theme.glyphs.tick if choice.marked else " "
     about, more = choice.note, theme.glyphs.ellipsis
     if width(about) > width(choice.text):
         # What is chosen is known by its text.
         about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)
-    note = [Segment(f"{about}  ", theme.key)] if about else []
+    note = [Segment(f"{about}  ", key)] if about else []
     room = cells - 4 - width(about) - (3 if about else 0)
     text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room), mark=more), base)]
     return spread(text, note, cells, base)

@@ -84,6 +84,8 @@ async def test_the_cursor_is_in_reverse_video_where_there_are_few_colours(no_col
         for line, is_reverse in ((0, False), (1, True)):
             styles = [segment.style for segment in entries.render_line(line)]
             assert {bool(style and style.reverse) for style in styles} == {is_reverse}
+        # Of several colours the bar would be one of several parts.
+        assert len({(style.color, style.bgcolor) for style in styles if style}) == 1
 
 
 @pytest.mark.parametrize("size", [(60, 20), (40, 12)])
