@@ -17,7 +17,7 @@ from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
-from gpudash.tui.keymap import FINDINGS_KEYS, Key
+from gpudash.tui.keymap import FINDINGS_KEYS, VIEW_KEYS, Key
 from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
 
@@ -106,6 +106,11 @@ class FindingsView(View):
         self._drawn: Sequence[Finding] = ()
         self._starts: list[int] = []
         """The line at which each that was drawn begins."""
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys of the footer: none that opens a finding where there is none."""
+        return self.keys if self.dashboard.findings else self.dashboard.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""

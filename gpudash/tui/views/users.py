@@ -26,7 +26,7 @@ from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined, spread
-from gpudash.tui.keymap import USERS_KEYS, Key
+from gpudash.tui.keymap import USERS_KEYS, VIEW_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
@@ -112,6 +112,11 @@ class UsersView(View):
         self._counted: Snapshot = EMPTY
         self._everyone: User = all_users(EMPTY)
         self._page = 1
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys of the footer: none of a list where there is no user."""
+        return self.keys if self._ranking.rows else self.dashboard.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title."""

@@ -76,6 +76,7 @@ async def test_healthy_host_has_no_such_line() -> None:
         assert not any(line.startswith(" !") for line in on.lines)
         await on.press("w")
         assert any("Nothing is wrong" in line for line in on.lines)
+        assert on.lines[-1].split() == ["q", "back", "h", "help"]
         await on.pilot.resize_terminal(40, 12)
         for _ in range(3):
             await on.pilot.pause()

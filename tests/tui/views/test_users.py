@@ -174,6 +174,7 @@ async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None
 async def test_nobody_is_said_in_words() -> None:
     async with on_screen(snapshot(), "u") as on:
         assert any("No process uses a GPU" in line for line in on.lines)
+        assert on.footer.split() == ["q", "back", "h", "help"]
         await on.press("j", "enter", "r", "comma", "end")
         assert isinstance(on.app.screen, View)
 
