@@ -30,7 +30,7 @@ MARGIN = 1
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
 _MAX_DRAWN = 1024
 """Values of a column that are remembered as they were drawn: most stay as they are for long."""
-_WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
+_WHOLE_TEXTS = frozenset({"pid", "time", "idle", "elapsed", "left"})
 """Columns aligned to the right whose text does not end in a unit."""
 
 

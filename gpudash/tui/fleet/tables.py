@@ -146,8 +146,11 @@ class TablePage(FleetPage, Generic[Row]):
             if key is not None and key != ranking.sort_key:
                 ranking.sort_by(key)
 
-        found = [Choice(each.key, each.header) for each in self._sortable]
-        dialog = ChooseScreen("Sort by", found, self.model.theme, current=ranking.sort_key)
+        current = ranking.sort_key
+        found = [
+            Choice(each.key, each.header, marked=each.key == current) for each in self._sortable
+        ]
+        dialog = ChooseScreen("Sort by", found, self.model.theme, current=current)
         put_above(self.app, dialog, chosen)
 
 
