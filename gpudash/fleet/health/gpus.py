@@ -133,10 +133,10 @@ def hot(survey: Survey) -> Iterator[Symptom]:
         return
     found.sort(key=lambda row: -(row.device.temperature_celsius or 0))
     first = found[0]
-    against = f", others of the model {median(usual):.0f} C" if usual else ""
+    against = f", others of the model {median(usual):.0f} °C" if usual else ""
     warmest = first.device.temperature_celsius
     slow = "it slows down" if len(found) == 1 else "they slow down"
-    degrees_text = "" if warmest is None else f" at {warmest} C"
+    degrees_text = "" if warmest is None else f" at {warmest} °C"
     yield symptom(
         HOT_OUTLIER,
         "warn",
@@ -200,6 +200,6 @@ def _reason(slow: Sequence[GpuRow], peers: Sequence[GpuRow]) -> str:
     warm = device.temperature_celsius
     if warm is not None and degrees and warm >= middle + _HOTTER_CELSIUS:
         if len(slow) == 1:
-            return f": it has {warm} C, they have {middle:.0f} C"
-        return f": {first} has {warm} C, most have {middle:.0f} C"
+            return f": it has {warm} °C, they have {middle:.0f} °C"
+        return f": {first} has {warm} °C, most have {middle:.0f} °C"
     return ""

@@ -319,4 +319,4 @@ def test_tells_which_of_several_stragglers_is_warm() -> None:
     ]
     sentence = rules_of(fleet(host("g0", *gpus)))["straggler"].sentence
     assert sentence.startswith("g0 GPU 0-1 run at 51 % ")
-    assert sentence.endswith(", which wait for them: g0 GPU 0 has 80 C, most have 60 C")
+    assert sentence.endswith(", which wait for them: g0 GPU 0 has 80 °C, most have 60 °C")
