@@ -202,6 +202,7 @@ _FOOTER = (
     "screen.quit",
     "screen.help",
     "filter.open",
+    "move.enlarge",
     "fleet.enter",
     "fleet.paint",
     "fleet.cluster",
@@ -252,6 +253,11 @@ def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
     turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
     return tuple(each for each in turned if not each.signals)
+
+
+def keys_while_enlarged(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return the keys of a footer while a part stands alone, where one key shows all again."""
+    return tuple(each._replace(label="all") if each.id == "move.enlarge" else each for each in keys)
 
 
 def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:

@@ -11,7 +11,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows, rows_per_gpu
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
-from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
+from gpudash.tui.bindings import keys_on_devices, keys_while_enlarged, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.draw.main_charts import curve_count
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
@@ -175,6 +175,7 @@ class DashboardModel:
     def keys_in_focus(self) -> tuple[Key, ...]:
         """The keys that work on the part that has the focus, as the footer shows them."""
         keys = keys_on_devices(self.keys) if self.devices.focused else self.keys
+        keys = keys_while_enlarged(keys) if self.enlarged else keys
         return keys_while_stopped(keys) if self.time.is_stopped else keys
 
     # Focus, cursors and the choice of GPUs

@@ -106,6 +106,7 @@ async def test_cursor_is_in_view_where_not_all_gpus_are() -> None:
 
 async def test_part_in_focus_can_have_all_the_room() -> None:
     async with on_screen(busy_snapshot(40), "z") as on:
+        assert " z all " in on.lines[-1]
         assert sum("job" in line for line in on.lines) == 21
         await on.press("tab")
         assert sum("job" in line for line in on.lines) < 21
