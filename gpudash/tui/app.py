@@ -340,9 +340,7 @@ class GpudashApp(TerminalApp):
         few = "no" if self._no_color else "16" if has_16 else ""
         hint = f"{few} colours here: themes show on other terminals" if few else "type to find"
         theme = self.front.shown.theme
-        dialog = ChooseScreen(
-            "Colours", choices, theme, current=current, pointed=preview, hint=hint
-        )
+        dialog = ChooseScreen("Theme", choices, theme, current=current, pointed=preview, hint=hint)
         put_above(self, dialog, chosen)
 
     def prefer(self, **fields: object) -> None:

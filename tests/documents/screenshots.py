@@ -71,7 +71,7 @@ SHOTS = (
     ),
     Shot("sort", ("--demo=dgx-h100",), 100, 24, ("s",), "Sort by", 300),
     Shot("gpus", ("--demo=dgx-h100",), 100, 24, ("g",), "Space on or off", 300),
-    Shot("themes", ("--demo=dgx-h100",), 100, 24, ("f2",), "Colours", 300),
+    Shot("themes", ("--demo=dgx-h100",), 100, 24, ("f2",), "Theme", 300),
     Shot("kill", _SLOWLY, 100, 28, ("K",), "Kill PID", lab=jobs),
     Shot("signals", _SLOWLY, 100, 28, ("K", "s"), "USR1", lab=jobs),
     Shot("refused", ("--demo=pcie-1080ti",), 100, 28, ("K",), "cannot be signalled"),

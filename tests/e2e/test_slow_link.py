@@ -41,8 +41,8 @@ LIMIT = CLOCK_SECONDS + INTERVAL + LINK_SECONDS
 PLACES = {
     "overview": ((), "A100"),
     "view": (("d",), "x explain"),
-    "dialog": (("f2",), "Colours"),
-    "dialog over a view": (("d", "f2"), "Colours"),
+    "dialog": (("f2",), "Theme"),
+    "dialog over a view": (("d", "f2"), "Theme"),
 }
 VIEWS = {
     "d": "x explain",
@@ -138,7 +138,7 @@ def test_picture_is_of_now_and_keys_answer(fakenvml: Path, place: str) -> None:
         go(terminal, place)
         assert terminal.oldest(3) < LIMIT
         if "dialog" in place:
-            took = answer_seconds(terminal, "escape", without("Colours"))
+            took = answer_seconds(terminal, "escape", without("Theme"))
             assert took < ESCAPE_SECONDS + LINK_SECONDS
         else:
             assert answer_seconds(terminal, "p", re.compile("PAUSED")) < KEY_SECONDS

@@ -28,7 +28,7 @@ async def test_picture_behind_a_question_goes_on() -> None:
         assert title in on.terminal.text
 
 
-@pytest.mark.parametrize(("key", "title"), [("f2", "Colours"), ("K", "Close"), ("h", "close")])
+@pytest.mark.parametrize(("key", "title"), [("f2", "Theme"), ("K", "Close"), ("h", "close")])
 async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -> None:
     async with on_screen(busy_snapshot(), captured=True, size=(120, 40)) as on:
         await on.sent()
@@ -63,7 +63,7 @@ async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
         on.feed.give(make_snapshot(8, processes=tuple(processes)))
         sent = await on.sent()
         assert "other.py" in on.terminal.text
-        assert "Colours" in on.terminal.text
+        assert "Theme" in on.terminal.text
         assert 0 < len(sent.encode()) < 200
 
 

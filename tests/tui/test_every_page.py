@@ -306,7 +306,7 @@ async def test_silent_feed_fades_it_and_another_theme_reaches_it_and_what_lies_b
             await on.sent()
             text = on.terminal.text
             assert f"{later.taken_at.astimezone():%H:%M:%S}" in text
-            assert all(words in text for words in ("Colours", "STALE 14s", "no answer"))
+            assert all(words in text for words in ("Theme", "STALE 14s", "no answer"))
             on.feed.error = None
             on.feed.change(FeedState.LIVE)
 

@@ -37,8 +37,8 @@ async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escap
         for keys in ([], ["down"], ["down"], [*"term"], ["backspace"] * 4):
             await on.press(*keys)
             await on.sent()
-            title = next(y for y, line in enumerate(on.terminal.lines) if "Colours" in line)
-            x = on.terminal.lines[title].index("Colours")
+            title = next(y for y, line in enumerate(on.terminal.lines) if "Theme" in line)
+            x = on.terminal.lines[title].index("Theme")
             grounds.append((on.terminal.cells[0][0][2], on.terminal.cells[title][x][2]))
         assert all(beside == within for beside, within in grounds)
         assert len(set(grounds)) >= 4
