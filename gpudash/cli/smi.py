@@ -6,6 +6,7 @@ and what is unknown here, is for the next nvidia-smi in PATH.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import signal
@@ -14,22 +15,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpudash.cli import next_smi
+from gpudash.cli import next_smi, smi_verbs
 from gpudash.cli.oneshot import exit_status, sample, with_source
 from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.smi_options import FAILED, HELP, Request, SmiError, parse
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, UsageError
 from gpudash.system import terminal
+from gpudash.system.files import read_start
 
 if TYPE_CHECKING:
     from gpudash.collect.source import Source
     from gpudash.model.device import Device
-    from gpudash.model.snapshot import Snapshot
+    from gpudash.model.snapshot import Host, Snapshot
 
 _INVALID, _NOT_SUPPORTED, _NOT_LOADED, _NO_LIBRARY, _IS_LOST = 2, 3, 9, 12, 15
 
 _OUT_OF_ORDER = frozenset({ExitStatus.GPU_IS_LOST, ExitStatus.RESET_REQUIRED})
 """What nvidia-smi ends with 0 for, where it has found all GPUs."""
+_DRIVER_PARAMETERS = "/proc/driver/nvidia/params"
 _LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
 _LOST = (
     "Unable to determine the device handle for {}: GPU is lost.  Reboot the system to recover this "
@@ -69,8 +72,9 @@ def run(words: Sequence[str], demo: str | None = None) -> int:
 
 
 def _run(words: list[str], demo: str | None) -> int:
-    if words and words[0] in _VERBS:
-        return _verb(words, demo)
+    if words and words[0] in smi_verbs.NAMES:
+        live = argparse.Namespace(**_LIVE, demo=demo)
+        return smi_verbs.run(words, live, partial(_elsewhere, words))
     if words and words[0] in _VERBS_ELSEWHERE.split():
         raise _elsewhere(words, words[0])
     request = Request(words, parse(words), demo)
@@ -89,9 +93,9 @@ def _command(request: Request) -> Command:
     queries = sorted({name for name in names if name.startswith("--query-")})
     alone = [name for name in names if name in ("-L", "-B")]
     chosen = next((name for name in names if name.startswith("--help-query-")), "")
-    if "-h" in names:
-        chosen = "-h"
-    elif alone and not chosen:
+    if "-h" in names or "--version" in names:
+        chosen = "-h" if "-h" in names else "--version"
+    elif alone:
         if len(alone) > 1:
             raise SmiError(_INVALID, f"ERROR: Only one command can be run at a time. {HELP}\n")
         chosen = alone[0]
@@ -126,19 +130,6 @@ def _elsewhere(words: Sequence[str], what: str) -> SmiError:
     return SmiError(_NOT_SUPPORTED, text)
 
 
-def _verb(words: list[str], demo: str | None) -> int:
-    """Run a command that gpudash has, too; what it does not take is handed on."""
-    from gpudash.cli import arguments
-
-    try:
-        options = arguments.parse([*([] if demo is None else [f"--demo={demo}"]), *words])
-    except UsageError:
-        next_smi.become(words)
-        raise
-    status: int = options.run(options)
-    return status
-
-
 def _list(request: Request) -> int:
     """Print a line for each GPU and instance."""
 
@@ -157,6 +148,56 @@ def _list(request: Request) -> int:
         if error.exit_status != ExitStatus.NO_GPU:
             raise
         raise SmiError(ExitStatus.OK, "No devices found.") from None
+
+
+def _help(request: Request) -> int:
+    """Print the options, also where there is no driver."""
+    from gpudash import __version__
+    from gpudash.model.snapshot import EMPTY
+    from gpudash.output import smi_help
+
+    def text(host: Host) -> str:
+        return smi_help.usage(host.driver_version or __version__)
+
+    return _about(request, text, EMPTY.host)
+
+
+def _help_query(name: str, request: Request) -> int:
+    from gpudash.output import smi_help
+
+    terminal.write(smi_help.query_fields(name).encode())
+    return ExitStatus.OK
+
+
+def _versions(request: Request) -> int:
+    """Print the versions of driver, NVML and CUDA."""
+    from gpudash.output import smi_help
+
+    return _about(request, smi_help.versions, None)
+
+
+def _excluded(request: Request) -> int:
+    """Print the GPUs that the driver is told to leave alone."""
+    text = read_start(_DRIVER_PARAMETERS, 1 << 16) or b""
+    if re.search(rb'^ExcludedGpus: "[^"]', text, re.MULTILINE):
+        raise _elsewhere(request.words, "-B")
+    return _about(request, lambda _: "No excluded devices found.\n", None)
+
+
+def _about(request: Request, write: Callable[[Host], str], otherwise: Host | None) -> int:
+    """Print what is known of the driver, of `otherwise` where there is none."""
+
+    def run(source: Source, _: object) -> int:
+        terminal.write(write(sample(source).host).encode())
+        return ExitStatus.OK
+
+    try:
+        return with_source(run, argparse.Namespace(**_LIVE, demo=request.demo), wanted=set)
+    except GpudashError:
+        if otherwise is None:
+            raise
+    terminal.write(write(otherwise).encode())
+    return ExitStatus.OK
 
 
 def _query(name: str, request: Request) -> int:
@@ -262,8 +303,6 @@ _SAME_STATUS = frozenset({4, 15, 17, 18})
 
 def _print(request: Request, make: Callable[[], Report]) -> int:
     """Print a report once, or with -l and -lms until a signal; return the status."""
-    import argparse
-
     seconds = _interval(request)
     gpus, log = _selected(request.value("-i", "-g")), request.value("-f")
     made: list[Report] = []
@@ -384,6 +423,22 @@ _COMMANDS: Mapping[str, Command] = {
         "is not recognized. Please run 'nvidia-smi -h'.",
     ),
     "-L": _LIST,
+    "-h": Command(_help, frozenset({"-h"}), _INVALID, f"is not valid for this command. {HELP}"),
+    "--version": Command(
+        _versions, frozenset({"--version"}), _INVALID, f"is not valid for this command. {HELP}"
+    ),
+    "-B": Command(
+        _excluded, frozenset({"-B", "--debug"}), _INVALID, f"is not valid for this command. {HELP}"
+    ),
+    **{
+        f"--help-query-{name}": Command(
+            partial(_help_query, name),
+            frozenset({f"--help-query-{name}"}),
+            _INVALID,
+            f"is not valid for this command. {HELP}",
+        )
+        for name in QUERIES
+    },
     **{
         f"--query-{name}": Command(
             partial(_query, name),
@@ -396,10 +451,8 @@ _COMMANDS: Mapping[str, Command] = {
 }
 """The commands by the option that selects them; what has none here is handed on."""
 
-_VERBS = frozenset({"dmon", "pmon", "topo", "nvlink"})
-"""The commands that gpudash has, too."""
 _VERBS_ELSEWHERE = (
-    "daemon replay drain c2c clocks encodersessions fbcsessions vgpu mig compute-policy stats "
+    "daemon replay drain c2c clocks encodersessions fbcsessions compute-policy "
     "boost-slider power-hint base-clocks conf-compute gpm power-smoothing power-profiles pci prm "
     "rusd"
 )

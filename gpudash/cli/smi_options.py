@@ -14,7 +14,7 @@ FAILED = 255
 
 _FLAGS = (
     "-h --help|-L --list-gpus|-B --list-excluded-gpus|-q --query -a --all-gpus|-x --xml-format|"
-    "-u --unit|--dtd"
+    "-u --unit|--dtd|--version"
 )
 _VALUED = "-i --id|-g --gpu|-f --filename|-d --display|--format|--debug"
 _OPTIONAL = "-l --loop|-lms --loop-ms"

@@ -1,0 +1,263 @@
+"""The commands of nvidia-smi that begin with a word: topo, nvlink, dmon, pmon, mig and vgpu.
+
+Their words are read as its driver 535 reads them. Those that gpudash has, too, then run as its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpudash.cli import next_smi
+from gpudash.cli.smi_options import FAILED, SmiError
+from gpudash.model.errors import ExitStatus, GpudashError
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpudash.collect.source import Source
+
+_INVALID = 2
+
+
+class _Grammar(NamedTuple):
+    """The options of a command, each group the spellings of one, and what is said of others."""
+
+    flags: str
+    valued: str
+    is_rolling: bool = False
+    """Whether what is wrong has the usage behind it, and the status 0."""
+
+
+_GRAMMARS: Mapping[str, _Grammar] = {
+    "topo": _Grammar(
+        "-m --matrix|-mp --matrix_pci|-p --gpu_path|-C --get-numa-id-of-nearby-cpu|"
+        "-M --get-numa-id-of-nearby-mem|-gnid --gpu-numa-id",
+        "-i --id|-c --cpu|-n --nearest_gpus|-p2p --p2pstatus",
+    ),
+    "nvlink": _Grammar(
+        "-s --status|-c --capabilities|-p --pcibusid|-R --remotelinkinfo|-e --errorcounters",
+        "-i --id|-l --link|-gt --getthroughput",
+    ),
+    "dmon": _Grammar(
+        "",
+        "-i --id|-d --delay|-c --count|-s --select|-o --options|-f --filename|--gpm-metrics",
+        is_rolling=True,
+    ),
+    "pmon": _Grammar(
+        "",
+        "-i --id|-d --delay|-c --count|-s --select|-o --options|-f --filename",
+        is_rolling=True,
+    ),
+    "mig": _Grammar(
+        "-lgip --list-gpu-instance-profiles|-lgipp --list-gpu-instance-possible-placements|"
+        "-lgi --list-gpu-instances|-lcip --list-compute-instance-profiles|"
+        "-lcipp --list-compute-instance-possible-placements|-lci --list-compute-instances",
+        "-i --id|-gi --gpu-instance-id|-ci --compute-instance-id",
+    ),
+    "vgpu": _Grammar(
+        "-q --query|-u --utilization|-p --pmon|-s --supported|-c --creatable|"
+        "-es --encodersessions|-m --migrationcap|-ss --schedulerstate|-sc --schedulercaps|"
+        "-sl --schedulerlogs|-v --verbose|-fs --fbcsessions",
+        "-i --id|-l --loop",
+    ),
+}
+NAMES = frozenset(_GRAMMARS)
+_CHANGES = (
+    "-cgi --create-gpu-instance -dgi --destroy-gpu-instance -cci --create-compute-instance -dci "
+    "--destroy-compute-instance -sc --setcontrol -r --resetcounters -re --reseterrorcounters "
+    "-sLowPwrThres --setLowPowerThreshold -sBwMode --setBandwidthMode"
+)
+"""What changes a GPU among the options of mig and nvlink."""
+
+_HOST_OF_VIRTUAL_GPUS = "/sys/module/nvidia_vgpu_vfio"
+_NOT_NUMBERS = {"topo": ("-c", "-n"), "nvlink": ("-l",)}
+"""The options whose value is a number."""
+_DELAYS = {"dmon": 600, "pmon": 10}
+"""The longest delay in seconds."""
+_LETTERS = {"dmon": "pucvmet", "pmon": "um"}
+_SINGLE = "must be used in conjunction with the -i argument which must be a single identifier.\n"
+_OF_GPUS = {
+    "-n": (1, f"Nearest GPUs argument {_SINGLE}"),
+    "-p": (
+        2,
+        "Path command line flag must be used in conjection with the -i argument which must be two "
+        "GPU identifiers.\n",
+    ),
+    "-C": (1, f"NUMA ID of nearest CPU {_SINGLE}"),
+    "-M": (1, f"NUMA ID of nearest memory {_SINGLE}"),
+    "-gnid": (1, f"GPU NUMA ID command {_SINGLE}"),
+}
+"""How many GPUs of -i an option of topo takes, and what is said of another number."""
+
+Given = Mapping[str, str]
+"""Values by the first spelling of their options, empty for flags."""
+
+
+def run(
+    words: Sequence[str], live: argparse.Namespace, elsewhere: Callable[[str], SmiError]
+) -> int:
+    """Do what nvidia-smi does with a command and its words; return the status.
+
+    `live` are the options of a sample of this host. `elsewhere` hands on what is not done here,
+    and makes the error where that cannot be. Raises SmiError.
+    """
+    name, *rest = words
+    grammar = _GRAMMARS[name]
+    if {"-h", "--help"} & {*rest} or (not rest and name in ("topo", "nvlink", "mig")):
+        return _help(name)
+    change = next((word for word in rest if word.partition("=")[0] in _CHANGES.split()), None)
+    if change is not None and name in ("mig", "nvlink"):
+        raise elsewhere(f"{name} {change}")
+    try:
+        given = _read(grammar, rest)
+    except SmiError as error:
+        next_smi.become(words)
+        raise _with_usage(name, error) if grammar.is_rolling else error from None
+    if name == "vgpu":
+        if os.path.isdir(_HOST_OF_VIRTUAL_GPUS):
+            raise elsewhere(name)
+        terminal.write(b"No supported devices in vGPU mode\n")
+        return ExitStatus.OK
+    if name == "mig":
+        return _mig(given, live, elsewhere)
+    _check(name, given)
+    return _own(name, given, live.demo)
+
+
+def _read(grammar: _Grammar, words: Sequence[str]) -> Given:
+    """Return the options with their values; raises SmiError for what is none."""
+    flags, valued = (
+        {spelling: group.split()[0] for group in text.split("|") for spelling in group.split()}
+        for text in (grammar.flags, grammar.valued)
+    )
+    given: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word in flags:
+            given[flags[word]] = ""
+        elif name in valued and equals:
+            given[valued[name]] = value
+        elif name in valued and rest and (rest[0][:1] != "-" or rest[0][1:].isdecimal()):
+            given[valued[name]] = rest.pop(0)
+        elif name in valued:
+            raise SmiError(_INVALID, f'Option "{word}" is missing its value.')
+        else:
+            raise SmiError(_INVALID, f'Option "{word}" is not recognized.')
+    return given
+
+
+def _check(name: str, given: Given) -> None:
+    """Raise SmiError for values that nvidia-smi refuses."""
+    for option in _NOT_NUMBERS.get(name, ()):
+        if option in given and re.fullmatch(r"-?\d+", given[option]) is None:
+            raise SmiError(_INVALID, f'Option "{given[option]}" is invalid for "{option}".')
+    if name == "topo":
+        _check_topology(given)
+    elif name == "nvlink" and given.get("-gt", "d") not in ("d", "r"):
+        raise SmiError(_INVALID, "Failed to get throughput counters")
+    elif name in _DELAYS:
+        _check_rolling(name, given)
+
+
+def _check_topology(given: Given) -> None:
+    about = [option for option in _OF_GPUS if option in given]
+    if "-i" in given and not about:
+        text = "The -i command line argument must be used in conjunction with -n or -p.\n"
+        raise SmiError(FAILED, text)
+    if "-p2p" in given and given["-p2p"][:1] not in tuple("rwnap"):
+        raise SmiError(_INVALID, "Invalid p2p capability index specified at the command-line")
+    for option in about:
+        count, text = _OF_GPUS[option]
+        if len(set(given.get("-i", "").split(",")) - {""}) != count:
+            raise SmiError(_INVALID, text)
+    if not 0 <= int(given.get("-n", 0)) <= 5:
+        raise SmiError(FAILED, "Failed to display the nearest GPUs\n")
+
+
+def _check_rolling(name: str, given: Given) -> None:
+    failed = "Failed to process command line \n"
+    delay, count = given.get("-d", "1"), given.get("-c", "1")
+    if not (delay.isdecimal() and 1 <= int(delay) <= _DELAYS[name]):
+        text = f"Collection delay/interval should be between 1 second and {_DELAYS[name]} seconds"
+        raise _with_usage(name, SmiError(ExitStatus.OK, text))
+    if not (count.isdecimal() and int(count)):
+        text = "Invalid value for number of samples to be displayed"
+        raise _with_usage(name, SmiError(ExitStatus.OK, text))
+    if not set(given.get("-s", "u")) & set(_LETTERS[name]):
+        raise SmiError(FAILED, f"Failed to find any metric to display\n{failed}")
+    if not set(given.get("-o", "D")) <= set("DT"):
+        raise SmiError(FAILED, f"Error in parsing options\n{failed}")
+
+
+def _own(name: str, given: Given, demo: str | None) -> int:
+    """Run gpudash's own command of that name."""
+    from gpudash.cli import arguments
+
+    if name in _LETTERS and "-s" in given:
+        known = "".join(letter for letter in given["-s"] if letter in _LETTERS[name])
+        given = {**given, "-s": known}
+    words = [word for option, value in given.items() for word in (option, value) if word]
+    before = [] if demo is None else [f"--demo={demo}"]
+    options = arguments.parse([*before, name, *words])
+    try:
+        status: int = options.run(options)
+    except GpudashError as error:
+        about = [text for option, (_, text) in _OF_GPUS.items() if option in given]
+        if name != "topo" or not about or error.exit_status != ExitStatus.USAGE:
+            raise
+        # Some of the GPUs are not there.
+        raise SmiError(_INVALID, about[0]) from None
+    return status
+
+
+def _mig(given: Given, live: argparse.Namespace, elsewhere: Callable[[str], SmiError]) -> int:
+    """Say that no GPU is divided; instances are listed by the next nvidia-smi alone."""
+    from gpudash.cli.oneshot import exit_status, sample, with_source
+
+    if not any(option.startswith("-l") for option in given):
+        return _help("mig")
+    gpus = [word for word in given.get("-i", "").split(",") if word]
+
+    def run(source: Source, _: object) -> int:
+        from gpudash.analysis.selection import select_existing
+
+        chosen = select_existing(sample(source), gpus)
+        status = exit_status(chosen, with_topology=False)
+        if status or any(device.mig_mode for device in chosen.devices):
+            return status
+        terminal.write(b"No MIG-enabled devices found.\n")
+        return ExitStatus.NO_GPU
+
+    status = with_source(run, live, wanted=lambda: {"mig_mode", "uuid", "pci_bus_id"})
+    if status == ExitStatus.OK:
+        raise elsewhere("mig")
+    return status
+
+
+def _help(name: str) -> int:
+    terminal.write(f"{_usage(name)}\n".encode())
+    return ExitStatus.OK
+
+
+def _with_usage(name: str, error: SmiError) -> SmiError:
+    return SmiError(ExitStatus.OK, f"{error}\n\n{_usage(name)}")
+
+
+def _usage(name: str) -> str:
+    from gpudash.cli.parser import command_parser
+    from gpudash.cli.verbs import names
+
+    if name in names():
+        parser = command_parser(name)
+        parser.prog = f"nvidia-smi {name}"
+        return parser.format_help()
+    grammar = _GRAMMARS[name]
+    groups = ("-h --help", *f"{grammar.flags}|{grammar.valued}".split("|"))
+    options = "".join(f"    [{group.replace(' ', ' | ')}]\n" for group in groups)
+    return f"    Usage: nvidia-smi {name} [options]\n\n    Options include:\n{options}"

@@ -1,0 +1,156 @@
+"""The commands of nvidia-smi that begin with a word, and its help, called nvidia-smi."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpudash.output.queries import QUERIES
+from tests.cli.test_smi import DRIVER, Run, smi
+from tests.fakenvml.build import environment
+
+__all__ = ["smi"]
+
+SINGLE = "must be used in conjunction with the -i argument which must be a single identifier.\n\n"
+PAIR = (
+    "Path command line flag must be used in conjection with the -i argument which must be two GPU "
+    "identifiers.\n\n"
+)
+ANSWERED = {
+    "-B": (0, "No excluded devices found.\n"),
+    "mig -lgip": (6, "No MIG-enabled devices found.\n"),
+    "mig -lgi -i 9": (6, "No devices were found\n"),
+    "mig -lci": (6, "No MIG-enabled devices found.\n"),
+    "mig -z": (2, 'Option "-z" is not recognized.\n'),
+    "vgpu": (0, "No supported devices in vGPU mode\n"),
+    "vgpu -q": (0, "No supported devices in vGPU mode\n"),
+    "vgpu -z": (2, 'Option "-z" is not recognized.\n'),
+    "topo -m foo": (2, 'Option "foo" is not recognized.\n'),
+    "topo -n 9 -i 0": (255, "Failed to display the nearest GPUs\n\n"),
+    "topo -n x -i 0": (2, 'Option "x" is invalid for "-n".\n'),
+    "topo -n 1": (
+        2,
+        f"Nearest GPUs argument {SINGLE}",
+    ),
+    "topo -n 1 -i 0,1": (
+        2,
+        f"Nearest GPUs argument {SINGLE}",
+    ),
+    "topo -n -i 0": (2, 'Option "-n" is missing its value.\n'),
+    "topo -n=1 -i=0": (
+        0,
+        "Device 0 is connected by way of a single PCIe switch to device(s): 1\n\n",
+    ),
+    "topo --nearest_gpus=1 --id=0": (
+        0,
+        "Device 0 is connected by way of a single PCIe switch to device(s): 1\n\n",
+    ),
+    "topo -n 1 -i 99": (6, "No devices were found\n"),
+    "topo -p -i 0,0": (
+        2,
+        PAIR,
+    ),
+    "topo -p -i 0,99": (
+        2,
+        PAIR,
+    ),
+    "topo -C": (
+        2,
+        f"NUMA ID of nearest CPU {SINGLE}",
+    ),
+    "topo -gnid": (
+        2,
+        f"GPU NUMA ID command {SINGLE}",
+    ),
+    "topo -m -i 0": (
+        255,
+        "The -i command line argument must be used in conjunction with -n or -p.\n\n",
+    ),
+    "topo -c x": (2, 'Option "x" is invalid for "-c".\n'),
+    "topo -c 40": (0, "The GPUs that have an affinity with CPU 40 are:\n1\n\n"),
+    "topo -p2p": (2, 'Option "-p2p" is missing its value.\n'),
+    "topo -p2p z": (2, "Invalid p2p capability index specified at the command-line\n"),
+    "nvlink -i": (2, 'Option "-i" is missing its value.\n'),
+    "nvlink -s foo": (2, 'Option "foo" is not recognized.\n'),
+    "nvlink -gt": (2, 'Option "-gt" is missing its value.\n'),
+    "nvlink -s -l x": (2, 'Option "x" is invalid for "-l".\n'),
+    "nvlink -s -i 9": (6, "No devices were found\n"),
+    "pmon -c 1 -s z": (
+        255,
+        "Failed to find any metric to display\nFailed to process command line \n\n",
+    ),
+    "pmon -i 9 -c 1": (6, "No devices were found\n"),
+    "dmon -o Z -c 1": (255, "Error in parsing options\nFailed to process command line \n\n"),
+    "dmon -c 1 -i 9": (6, "No devices were found\n"),
+    "stats": (255, "ERROR: Option stats is not recognized. Please run 'nvidia-smi -h'.\n\n"),
+}
+"""What nvidia-smi 535 prints to stdout, and its status."""
+
+
+@pytest.mark.parametrize("line", ANSWERED)
+def test_the_words_and_statuses_are_those_of_nvidia_smi(smi: Run, line: str) -> None:
+    run = smi(line.split())
+    assert (run.returncode, run.stdout, run.stderr) == (*ANSWERED[line], "")
+
+
+@pytest.mark.parametrize("line", ANSWERED)
+def test_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str) -> None:
+    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000)
+    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
+    ours = smi(line.split())
+    assert (ours.returncode, ours.stdout, ours.stderr) == (
+        theirs.returncode,
+        theirs.stdout,
+        theirs.stderr,
+    )
+
+
+@pytest.mark.parametrize("line", ["mig -lgi", "mig -cgi 9", "nvlink -re"])
+def test_what_is_not_done_here_is_said(smi: Run, line: str) -> None:
+    run = smi(line.split(), MIG=1)
+    assert (run.returncode, run.stdout.count("\n")) == (3, 1)
+    assert run.stdout.startswith(line.split()[0])
+
+
+@pytest.mark.parametrize(
+    "words", [["topo"], ["topo", "-m", "-h"], ["nvlink"], ["mig"], ["pmon", "-h"]]
+)
+def test_the_help_of_a_command(smi: Run, words: list[str]) -> None:
+    run = smi(words)
+    assert run.returncode == 0
+    assert f"sage: nvidia-smi {words[0]} [" in run.stdout
+
+
+def test_a_wrong_option_of_rolling_lines_is_followed_by_the_usage(smi: Run) -> None:
+    run = smi(["dmon", "-z"])
+    assert run.returncode == 0
+    assert run.stdout.startswith('Option "-z" is not recognized.\n\n')
+    assert "nvidia-smi dmon [" in run.stdout
+
+
+def test_versions(smi: Run) -> None:
+    run = smi(["--version"], DRIVER="580.159.04")
+    assert (run.returncode, run.stdout) == (
+        0,
+        "NVIDIA-SMI version  : 580.159.04\n"
+        "NVML version        : 580.159\n"
+        "DRIVER version      : 580.159.04\n"
+        "CUDA Version        : 12.4\n",
+    )
+    assert smi(["--version"], INIT_ERR=9).returncode == 9
+
+
+def test_help_needs_no_driver(smi: Run) -> None:
+    first = "NVIDIA System Management Interface -- v"
+    assert smi(["-h"]).stdout.startswith(f"{first}{DRIVER}\n")
+    without = smi(["--help"], INIT_ERR=9)
+    assert (without.returncode, without.stdout[: len(first)]) == (0, first)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_help_of_a_query_needs_no_driver(smi: Run, query: str) -> None:
+    run = smi([f"--help-query-{query}"], INIT_ERR=9)
+    assert run.returncode == 0
+    assert '\n\n"timestamp"\n' in run.stdout
