@@ -7,6 +7,7 @@ and what is unknown here, is for the next nvidia-smi in PATH.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpudash.cli import next_smi, smi_verbs
 from gpudash.cli.oneshot import exit_status, sample, with_source
 from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
-from gpudash.cli.smi_options import FAILED, HELP, Request, SmiError, parse
+from gpudash.cli.smi_options import FAILED, HELP, Request, SmiError, as_there, parse
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, UsageError
 from gpudash.system import terminal
 from gpudash.system.files import read_start
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from gpudash.model.device import Device
     from gpudash.model.snapshot import Host, Snapshot
 
-_INVALID, _NOT_SUPPORTED, _NOT_LOADED, _NO_LIBRARY, _IS_LOST = 2, 3, 9, 12, 15
+_INVALID, _NOT_SUPPORTED, _IS_LOST = 2, 3, 15
 
 _OUT_OF_ORDER = frozenset({ExitStatus.GPU_IS_LOST, ExitStatus.RESET_REQUIRED})
 """What nvidia-smi ends with 0 for, where it has found all GPUs."""
 _DRIVER_PARAMETERS = "/proc/driver/nvidia/params"
 _LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
+_COMBINATION = "Invalid combination of input arguments"
 _LOST = (
     "Unable to determine the device handle for {}: GPU is lost.  Reboot the system to recover this "
     "GPU\n\n"
@@ -56,8 +58,8 @@ class Command(NamedTuple):
 
     run: Callable[[Request], int]
     takes: frozenset[str]
-    status: int
-    refusal: str
+    status: int = _INVALID
+    refusal: str = f"is not valid for this command. {HELP}"
 
 
 def run(words: Sequence[str], demo: str | None = None) -> int:
@@ -65,7 +67,7 @@ def run(words: Sequence[str], demo: str | None = None) -> int:
     try:
         return _run(list(words), demo)
     except GpudashError as error:
-        status, text = _as_there(error)
+        status, text = _without_driver(error, demo) or as_there(error)
     terminal.redirect_back()
     terminal.write(f"{text}\n".encode(errors="backslashreplace"))
     return status
@@ -216,7 +218,9 @@ def _query(name: str, request: Request) -> int:
         try:
             query = queries.query(kind, text, form)
         except UsageError:
-            raise SmiError(_INVALID, "Format modifier is not recognized.") from None
+            is_known = {"noheader", "nounits", ""}.issuperset(form.split(","))
+            what = "--format=csv is mandatory" if is_known else "is not recognized"
+            raise SmiError(_INVALID, f"Format modifier {what}.") from None
         heading = [query.heading()] if query.header else []
 
         def rows(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
@@ -236,7 +240,14 @@ def _show(request: Request) -> int:
         if request.has(option) and not is_query:
             pair = f"-q/--query and {_LONG[option]}"
             what = f"Specify {pair} to run {about} query."
-            raise SmiError(_INVALID, f"Invalid combination of input arguments. {what}  {HELP}\n")
+            raise SmiError(_INVALID, f"{_COMBINATION}. {what}  {HELP}\n")
+    for option in ("-x", "-u"):
+        if request.has("-d") and request.has(option):
+            what = f"--display/-d flags can not be combined with {_LONG[option]} flags."
+            raise SmiError(_INVALID, f"{_COMBINATION}: {what}")
+    if request.has("--dtd") and not request.has("-x"):
+        what = "Specify -x/--xml-format with the -q/--query and --dtd flags to embed DTD."
+        raise SmiError(_INVALID, f"{_COMBINATION}: {what}")
     make = partial(_details, request.value("-d")) if is_query else _table
     return _print(request, make)
 
@@ -263,42 +274,16 @@ def _details(display: str | None) -> Report:
     return Report(smi_details.reads(sections), lines)
 
 
-def _as_there(error: GpudashError) -> tuple[int, str]:
-    """Return the status and the words of nvidia-smi for an error."""
-    status = error.exit_status
-    if status == ExitStatus.NO_GPU:
-        return status, "No devices were found"
-    if status == _NOT_LOADED:
-        text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-        return status, f"{text}Make sure that the latest NVIDIA driver is installed and running.\n"
-    if status == _NO_LIBRARY:
-        text = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure "
-        text += "that the NVIDIA Display Driver is properly installed and present in your system.\n"
-        return (
-            status,
-            f"{text}Please also try adding directory that contains libnvidia-ml.so to "
-            "your system PATH.",
-        )
-    if status in _INIT_ERRORS:
-        word = _INIT_ERRORS[status]
-        return (
-            status if status in _SAME_STATUS else FAILED,
-            f"Failed to initialize NVML: {word}",
-        )
-    return status, str(error)
-
-
-_INIT_ERRORS = {
-    1: "Uninitialized",
-    4: "Insufficient Permissions",
-    15: "GPU is lost",
-    16: "GPU requires reset",
-    17: "GPU access blocked by the operating system",
-    18: "Driver/library version mismatch",
-    999: "Unknown Error",
-}
-"""NVML's words for why it could not be initialized, by the status of gpudash."""
-_SAME_STATUS = frozenset({4, 15, 17, 18})
+def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
+    """Return what is said of a driver that cannot be used, before words are called wrong."""
+    if error.exit_status not in (_INVALID, FAILED):
+        return None
+    live = argparse.Namespace(**_LIVE, demo=demo)
+    try:
+        with_source(lambda source, _: len(sample(source).errors), live, wanted=set)
+    except GpudashError as without:
+        return as_there(without)
+    return None
 
 
 def _print(request: Request, make: Callable[[], Report]) -> int:
@@ -314,23 +299,7 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
         return made[0].reads | selector_fields(gpus)
 
     if seconds is not None:
-        from gpudash.collect.local import open_once
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: os._exit(ExitStatus.OK))
-
-        source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=wanted(), whole=False)
-        due = time.monotonic()
-        while True:
-            text, status = _printed(made[0], source, gpus)
-            if log is not None:
-                _redirect(log)
-                log = None
-            terminal.write(text)
-            if status:
-                return status
-            due = max(due + seconds, time.monotonic())
-            terminal.wait(due - time.monotonic())
+        return _repeat(request, seconds, wanted(), made[0])
     if log is not None:
         _redirect(log)
 
@@ -343,6 +312,31 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
     status = with_source(once, options, wanted=wanted)
     terminal.empty_file()
     return status
+
+
+def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -> int:
+    """Print a report again and again; return the status of one that failed."""
+    from gpudash.collect.local import open_once
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(ExitStatus.OK))
+    gpus, log = _selected(request.value("-i", "-g")), request.value("-f")
+    before, due = None, time.monotonic()
+    gc.freeze()
+    gc.enable()
+    while True:
+        # One that stays reads again at long intervals what seldom changes.
+        source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=reads, whole=False)
+        text, status = _printed(report, source, gpus)
+        if before is not None:
+            before.close()
+        elif log is not None:
+            _redirect(log)
+        terminal.write(text)
+        if status:
+            return status
+        before, due = source, max(due + seconds, time.monotonic())
+        terminal.wait(due - time.monotonic())
 
 
 _LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "format")) | {
@@ -412,9 +406,6 @@ def _redirect(path: str) -> None:
 
 
 _SUMMARY = frozenset({"-i", "-g", "-f", "-l", "-lms", "--debug"})
-_LIST = Command(
-    _list, frozenset({"-L", "--debug"}), _INVALID, f"is not valid for this command. {HELP}"
-)
 _COMMANDS: Mapping[str, Command] = {
     "": Command(
         _show,
@@ -422,20 +413,13 @@ _COMMANDS: Mapping[str, Command] = {
         FAILED,
         "is not recognized. Please run 'nvidia-smi -h'.",
     ),
-    "-L": _LIST,
-    "-h": Command(_help, frozenset({"-h"}), _INVALID, f"is not valid for this command. {HELP}"),
-    "--version": Command(
-        _versions, frozenset({"--version"}), _INVALID, f"is not valid for this command. {HELP}"
-    ),
-    "-B": Command(
-        _excluded, frozenset({"-B", "--debug"}), _INVALID, f"is not valid for this command. {HELP}"
-    ),
+    "-L": Command(_list, frozenset({"-L", "--debug"})),
+    "-B": Command(_excluded, frozenset({"-B", "--debug"})),
+    "-h": Command(_help, frozenset({"-h"})),
+    "--version": Command(_versions, frozenset({"--version"})),
     **{
         f"--help-query-{name}": Command(
-            partial(_help_query, name),
-            frozenset({f"--help-query-{name}"}),
-            _INVALID,
-            f"is not valid for this command. {HELP}",
+            partial(_help_query, name), frozenset({f"--help-query-{name}"})
         )
         for name in QUERIES
     },
@@ -443,8 +427,7 @@ _COMMANDS: Mapping[str, Command] = {
         f"--query-{name}": Command(
             partial(_query, name),
             _SUMMARY | {f"--query-{name}", "--format"},
-            _INVALID,
-            f"is not recognized. {HELP}",
+            refusal=f"is not recognized. {HELP}",
         )
         for name in QUERIES
     },

@@ -1,4 +1,4 @@
-"""The options of nvidia-smi, as its driver 535 reads them."""
+"""The options of nvidia-smi, as its driver 535 reads them, and its words for what fails."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES
-from gpudash.model.errors import GpudashError
+from gpudash.model.errors import ExitStatus, GpudashError
 
 HELP = "Please run 'nvidia-smi -h' for help."
 FAILED = 255
 """The status of what is no option."""
+_NOT_LOADED, _NO_LIBRARY = 9, 12
 
 _FLAGS = (
     "-h --help|-L --list-gpus|-B --list-excluded-gpus|-q --query -a --all-gpus|-x --xml-format|"
@@ -124,3 +125,41 @@ def parse(words: Sequence[str]) -> list[Given]:
         else:
             raise SmiError(FAILED, f"ERROR: Option {word} is missing its value. {HELP}\n")
     return given
+
+
+def as_there(error: GpudashError) -> tuple[int, str]:
+    """Return the status and the words of nvidia-smi for an error."""
+    status = error.exit_status
+    if status == ExitStatus.NO_GPU:
+        return status, "No devices were found"
+    if status == _NOT_LOADED:
+        text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+        return status, f"{text}Make sure that the latest NVIDIA driver is installed and running.\n"
+    if status == _NO_LIBRARY:
+        text = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure "
+        text += "that the NVIDIA Display Driver is properly installed and present in your system.\n"
+        return (
+            status,
+            f"{text}Please also try adding directory that contains libnvidia-ml.so to "
+            "your system PATH.",
+        )
+    if status in _INIT_ERRORS:
+        word = _INIT_ERRORS[status]
+        return (
+            status if status in _SAME_STATUS else FAILED,
+            f"Failed to initialize NVML: {word}",
+        )
+    return status, str(error)
+
+
+_INIT_ERRORS = {
+    1: "Uninitialized",
+    4: "Insufficient Permissions",
+    15: "GPU is lost",
+    16: "GPU requires reset",
+    17: "GPU access blocked by the operating system",
+    18: "Driver/library version mismatch",
+    999: "Unknown Error",
+}
+"""NVML's words for why it could not be initialized, by the status of gpudash."""
+_SAME_STATUS = frozenset({4, 15, 17, 18})

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import gpudash
+from tests.e2e.run import gpudash, tell
 from tests.fakenvml.build import environment
+from tests.waiting import until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -48,6 +49,19 @@ REFUSED = {
     ),
     "-u": (2, f"{INVALID}. Specify -q/--query and -u/--unit to run a unit query.  {HELP}\n"),
     "-q -d FOO": (2, "Failed to parse --display/-d flags"),
+    "-q -x -d ECC": (
+        2,
+        f"{INVALID}: --display/-d flags can not be combined with -x/--xml-format flags.",
+    ),
+    "-q -u -d ECC": (
+        2,
+        f"{INVALID}: --display/-d flags can not be combined with -u/--unit flags.",
+    ),
+    "-q --dtd": (
+        2,
+        f"{INVALID}: Specify -x/--xml-format with the -q/--query and --dtd flags to embed DTD.",
+    ),
+    "--query-gpu=name --format=noheader": (2, "Format modifier --format=csv is mandatory."),
     "-f /nowhere/x": (255, "Failed to create the log file /nowhere/x\n"),
     "--query-gpu=index": (2, f'"--format=" switch is missing. {HELP}\n'),
     "--query-gpu=foo --format=csv": (2, 'Field "foo" is not a valid field to query.\n'),
@@ -119,9 +133,10 @@ def test_refusals_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, l
     )
 
 
+@pytest.mark.parametrize("line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1"])
 @pytest.mark.parametrize("status", NOT_HERE)
-def test_without_a_driver(smi: Run, status: int) -> None:
-    run = smi(["-L"], INIT_ERR=status)
+def test_without_a_driver(smi: Run, status: int, line: str) -> None:
+    run = smi(line.split(), INIT_ERR=status)
     assert (run.returncode, run.stdout, run.stderr) == (status, f"{NOT_HERE[status]}\n", "")
 
 
@@ -200,3 +215,19 @@ def test_the_explicit_spelling(fakenvml: Path) -> None:
     assert (run.status, run.text.startswith("GPU 0: ")) == (0, True)
     assert gpudash("smi", "foo", library=fakenvml).status == 255
     assert gpudash("--demo=single", "smi", "-L", library=fakenvml).text.startswith("GPU 0: ")
+
+
+def test_each_round_of_a_loop_reads_everything_anew(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    tell(control, WORN=2, DEVICES=1)
+    words = ["--query-retired-pages=retired_pages.cause", "--format=csv,noheader", "-lms", "50"]
+    argv = [sys.executable, str(script(tmp_path / "bin" / "nvidia-smi")), *words]
+    log = tmp_path / "log"
+    with subprocess.Popen(
+        [*argv, "-f", str(log)], env=environment(fakenvml, CONTROL=control)
+    ) as run:
+        until(log.exists)
+        tell(control, WORN=1, DEVICES=1)
+        until(lambda: "Double Bit ECC" in log.read_text())
+        run.terminate()
+        assert run.wait(timeout=60) == 0
