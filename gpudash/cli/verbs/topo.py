@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("-c", "--cpu", type=int, metavar="N", help="print the GPUs beside a CPU")
     text = f"print the GPUs at a distance, 0 the same board to 5 another socket{_ONE_GPU}"
-    add("-n", "--nearest_gpus", dest="level", type=int, choices=range(6), metavar="N", help=text)
+    add("-n", "--nearest_gpus", dest="level", choices=tuple("012345"), metavar="N", help=text)
     text = "print how one GPU reaches another; with -i and two GPUs"
     add("-p", "--gpu_path", dest="path", action="store_true", help=text)
     for short, name, dest, of in (
@@ -128,7 +128,7 @@ def _forms(
     if options.cpu is not None:
         yield smi_topo.near_cpu(topology, options.cpu)
     if options.level is not None:
-        yield smi_topo.nearest(topology, indices[0], options.level)
+        yield smi_topo.nearest(topology, indices[0], int(options.level))
     if options.path:
         yield smi_topo.path(topology, *indices)
     if options.cpu_nodes:
