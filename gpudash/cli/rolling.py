@@ -43,13 +43,15 @@ def roll(
     options: argparse.Namespace,
     headings: Callable[[Snapshot], str],
     lines: Callable[[Snapshot], Iterable[str]],
+    *,
+    skipped: int = 1,
 ) -> int:
     """Print headings and the lines of each sample; return the status of the last.
 
-    The first sample is not printed: its rates are not known. Raises GpudashError for one without
-    GPUs that are asked for, and DriverError where a GPU is silent at the end.
+    The first is `skipped`, or more of them: its rates are not known. Raises GpudashError for one
+    without GPUs that are asked for, and DriverError where a GPU is silent at the end.
     """
-    printed, numbers, problem, latest = -1, itertools.count(), "", EMPTY
+    printed, numbers, problem, latest = -skipped, itertools.count(), "", EMPTY
     gpus = gpu_selectors(options)
     # GPUs of the list that are not there are left out; the collector would fail.
     options.gpu = None

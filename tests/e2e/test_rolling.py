@@ -55,6 +55,11 @@ def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Pat
     assert len(file.read_text().splitlines()) == 2 + 3 * 2
 
 
+def test_what_holds_the_clocks_back_is_known_in_the_first_line(fakenvml: Path) -> None:
+    run = gpudash("dmon", "-s", "v", "-c", "1", library=fakenvml, DEVICES=1)
+    assert run.text.splitlines()[-1].split() == ["0", "0", "0"]
+
+
 @pytest.mark.parametrize("verb", ["dmon", "pmon"])
 def test_gpus_that_are_not_there_have_the_status_of_none(fakenvml: Path, verb: str) -> None:
     run = gpudash(verb, "-c", "1", "-i", "7", library=fakenvml, DEVICES=2)

@@ -41,7 +41,13 @@ def run(options: argparse.Namespace) -> int:
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
     lines = partial(monitor.device_lines, columns=columns, stamp=stamp)
-    return roll(options, lambda _: monitor.headings(columns, stamp), lines)
+    return roll(
+        options,
+        lambda _: monitor.headings(columns, stamp),
+        lines,
+        # What holds the clocks back is counted from the second sample on.
+        skipped=2 if "v" in options.select else 1,
+    )
 
 
 VERB = Verb("print a line per GPU and second, as nvidia-smi dmon", add_arguments, run)

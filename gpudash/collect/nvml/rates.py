@@ -205,12 +205,17 @@ class Throttling:
             for number in REASONS
         }
         self._rates = RateTracker()
+        self._unrated = set(REASONS) - _COSTLY
+        """Those read in every tick until their first share is known."""
         self._wanted: list[Scoped] = []
 
     def wanted(self, now: float) -> list[Scoped]:
         """Return what the next batch of field values has to bring."""
-        due = (number for number, timer in self._supported.items() if timer.is_due(now))
-        self._wanted = [(number, 0) for number in due]
+        self._wanted = [
+            (number, 0)
+            for number, timer in self._supported.items()
+            if timer.is_due(now) or number in self._unrated
+        ]
         return self._wanted
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, float | None]:
@@ -219,6 +224,8 @@ class Throttling:
         for scope in self._wanted:
             nanoseconds = self._rates.per_second(scope, answers.values.get(scope), now)
             shares[REASONS[scope[0]]] = _percent(nanoseconds)
+            if nanoseconds is not None:
+                self._unrated.discard(scope[0])
             if scope in answers.refused:
                 del self._supported[scope[0]]
         return shares
