@@ -61,6 +61,10 @@
  *                         remapped and not retired
  *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM,
  *                         position in a rack; 2 is a server without a rack
+ *   OLD=1                 a board of the Volta generation: errors by kind of memory, a bridge chip, clocks
+ *                         that boost by themselves, a target temperature, a flushed InfoROM
+ *   TABLE=0               of what nvidia-smi reads beyond NVML only processes, and no margin of temperature,
+ *                         by which it chooses how it names the thresholds
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
  *   XID=dev:code,...      errors that are reported whenever the control file is read anew
  *   COUNT=PATH            live table of calls per function (mapped file; %p = pid)
@@ -271,7 +275,7 @@ API ret_t nvmlDeviceGetName(void *h, char *s, u32 n) {
     static const char *prof[] = { "3g.40gb", "2g.20gb", "1g.10gb" };
     return str(s, n, "%s MIG %s", MODELNAME[C.model], prof[g->mig]);
 }
-API ret_t nvmlDeviceGetBrand(void *h, u32 *v) { ANY(h); NEED(v); *v = C.model == GEFORCE ? 5 : 14; return OK; }
+API ret_t nvmlDeviceGetBrand(void *h, u32 *v) { ANY(h); NEED(v); *v = C.old ? 2 : C.model == GEFORCE ? 5 : 14; return OK; }
 API ret_t nvmlDeviceGetIndex(void *h, u32 *v) {
     ANY(h); NEED(v); if (g->mig >= 0) { *v = (u32)g->mig; return OK; }
     for (*v = 0; (int)*v < npresent && present[*v] != g->index; ) ++*v;
@@ -293,12 +297,13 @@ API ret_t nvmlDeviceGetBoardPartNumber(void *h, char *s, u32 n) { DEV(h); ONLY(C
 API ret_t nvmlDeviceGetVbiosVersion(void *h, char *s, u32 n) { DEV(h); return str(s, n, "92.00.81.00.06"); }
 API ret_t nvmlDeviceGetInforomVersion(void *h, u32 o, char *s, u32 n) { DEV(h); return str(s, n, o == 0 ? "2.0" : o == 1 ? "6.16" : "N/A"); }
 API ret_t nvmlDeviceGetInforomImageVersion(void *h, char *s, u32 n) { DEV(h); return str(s, n, "G506.0200.00.05"); }
+API ret_t nvmlDeviceGetLastBBXFlushTime(void *h, u64 *t, unsigned long *d) { DEV(h); NEED(t && d); ONLY(C.old); *t = 1790000000000000ull; *d = 12345; return OK; }
 API ret_t nvmlDeviceGetInforomConfigurationChecksum(void *h, u32 *v) { DEV(h); NEED(v); *v = 0x5a5a; return OK; }
 API ret_t nvmlDeviceValidateInforom(void *h) { DEV(h); return OK; }
 API ret_t nvmlDeviceGetGspFirmwareVersion(void *h, char *s) { DEV(h); NEED(s); strcpy(s, C.driver); return OK; }
 API ret_t nvmlDeviceGetGspFirmwareMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); *a = *b = 1; return OK; }
 API ret_t nvmlDeviceGetCudaComputeCapability(void *h, int *a, int *b) { ANY(h); NEED(a); NEED(b); *a = 8; *b = C.model == SXM ? 0 : 9; return OK; }
-API ret_t nvmlDeviceGetArchitecture(void *h, u32 *v) { ANY(h); NEED(v); *v = C.model == SXM ? 7 : 8; return OK; }
+API ret_t nvmlDeviceGetArchitecture(void *h, u32 *v) { ANY(h); NEED(v); *v = C.old ? 5 : C.model == SXM ? 7 : 8; return OK; }
 API ret_t nvmlDeviceGetNumGpuCores(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == SXM ? 6912 : 16384; return OK; }
 API ret_t nvmlDeviceGetMemoryBusWidth(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == SXM ? 5120 : 384; return OK; }
 API ret_t nvmlDeviceGetBusType(void *h, u32 *v) { DEV(h); NEED(v); *v = 2; return OK; }
@@ -313,6 +318,7 @@ API ret_t nvmlDeviceGetPciInfoExt(void *h, pciext_t *p) {
     p->domain = q.domain; p->bus = q.bus; p->device = 0; p->devId = q.devId; p->subId = q.subId; p->base = 3; p->sub = 2;
     memcpy(p->busId, q.busId, 32); return OK;
 }
+API ret_t nvmlDeviceGetBridgeChipInfo(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.old); v[0] = 1; v[1] = 0; v[2] = 0x12345678; return OK; }
 API ret_t nvmlDeviceOnSameBoard(void *a, void *b, int *v) { DEV(a); NEED(v); *v = a == b; return OK; }
 
 /* ---- PCIe ------------------------------------------------------------------------- */
@@ -345,6 +351,7 @@ API ret_t nvmlDeviceGetClock(void *h, u32 t, u32 id, u32 *v) {
 API ret_t nvmlDeviceGetApplicationsClock(void *h, u32 t, u32 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = t == 2 ? MODELMEMCLK[C.model] : MODELGFX[C.model]; return OK; }
 API ret_t nvmlDeviceGetDefaultApplicationsClock(void *h, u32 t, u32 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = t == 2 ? MODELMEMCLK[C.model] : MODELGFX[C.model] - 135; return OK; }
 API ret_t nvmlDeviceGetMaxCustomerBoostClock(void *h, u32 t, u32 *v) { DEV(h); NEED(v); *v = t == 2 ? MODELMEMCLK[C.model] : MODELGFX[C.model]; return OK; }
+API ret_t nvmlDeviceGetAutoBoostedClocksEnabled(void *h, u32 *a, u32 *b) { DEV(h); NEED(a && b); ONLY(C.old); *a = 1; *b = 0; return OK; }
 API ret_t nvmlDeviceGetSupportedMemoryClocks(void *h, u32 *n, u32 *a) {
     DEV(h); NEED(n); if (!a || *n < 1) { *n = 1; return SMALL; } *n = 1; a[0] = MODELMEMCLK[C.model]; return OK;
 }
@@ -361,9 +368,9 @@ API ret_t nvmlDeviceGetTargetFanSpeed(void *h, u32 f, u32 *v) { DEV(h); NEED(v);
 API ret_t nvmlDeviceGetTemperature(void *h, u32 s, u32 *v) { DEV(h); NEED(v); if (s) return INVALID; *v = LIE(NONE32, temp_c(g)); return OK; }
 API ret_t nvmlDeviceGetTemperatureV(void *h, tempv_t *t) { DEV(h); NEED(t); if (t->version != 0x100000C) return BAD_VERSION; if (t->sensor) return INVALID; t->t = LIE(-2147483647, (int)temp_c(g)); return OK; }
 API ret_t nvmlDeviceGetTemperatureThreshold(void *h, u32 t, u32 *v) {
-    DEV(h); NEED(v); static const u32 th[] = { 92, 89, 95, 85 }; ONLY(t < 4); ONLY(!(t == 2 && C.model == GEFORCE)); *v = LIE(NONE32, th[t]); return OK;
+    DEV(h); NEED(v); static const u32 th[] = { 92, 89, 95, 85 }; if (C.old && t < 7) { *v = 60 + t; return OK; } ONLY(t < 4); ONLY(!(t == 2 && C.model == GEFORCE)); *v = LIE(NONE32, th[t]); return OK;
 }
-API ret_t nvmlDeviceGetMarginTemperature(void *h, u32 *p) { DEV(h); NEED(p); p[1] = LIE(NONE32, 85 - temp_c(g)); return OK; }
+API ret_t nvmlDeviceGetMarginTemperature(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.table); p[1] = LIE(NONE32, 85 - temp_c(g)); return OK; }
 API ret_t nvmlDeviceGetPerformanceState(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(32u, util(g) < 3 ? 8 : C.model == GEFORCE ? 2 : 0); return OK; }
 API ret_t nvmlDeviceGetPowerState(void *h, u32 *v) { DEV(h); NEED(v); *v = util(g) < 3 ? 8 : C.model == GEFORCE ? 2 : 0; return OK; }
 static u64 reasons(gpu_t *g) { u32 u = util(g); return u < 3 ? 1 : u > 93 ? 4 : temp_c(g) > 72 ? 0x20 : 0; }
@@ -399,7 +406,7 @@ API ret_t nvmlDeviceGetDramEncryptionMode(void *h, u32 *a, u32 *b) {     /* a ve
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = SAY(e + 2 * c, e == 0 && g->index % 8 == 3 ? 2 + c : 0); return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }
-API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn == 1 ? 100 * e + 10 * c + l : 0; return OK; }
+API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { ANY(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn == 1 ? 100 * e + 10 * c + l : 0; return OK; }
 /* A worn board: a page retired for each cause, errors in each kind of memory, processes of before;
  * one that is new has the same lists, empty. */
 API ret_t nvmlDeviceGetRetiredPages_v2(void *h, u32 c, u32 *n, u64 *a, u64 *t) {
@@ -436,7 +443,7 @@ API ret_t nvmlDeviceGetSamples(void *h, u32 type, u64 last, u32 *vt, u32 *n, sam
     u32 k = 0;
     for (int i = 119; i >= 0 && k < *n; i--) {
         u64 ts = t - (u64)i * 100000; if (ts <= last) continue;
-        a[k].ts = ts; a[k].v.ull = 0; a[k].v.u = type == 0 ? power_mw(g) : type == 2 ? memutil(g) : util(g); k++;
+        a[k].ts = ts; a[k].v.ull = 0; a[k].v.u = (type == 0 ? power_mw(g) : type == 2 ? memutil(g) : util(g)) * (u32)(i % 7 + 1) / 7; k++;
     }
     *n = k; return k ? OK : NOT_FOUND;
 }
@@ -458,7 +465,8 @@ API ret_t nvmlDeviceGetAccountingStats(void *h, u32 pid, accounted_t *s) {
     return OK;
 }
 API ret_t nvmlDeviceGetAccountingBufferSize(void *h, u32 *v) { DEV(h); NEED(v); *v = 4000; return OK; }
-API ret_t nvmlDeviceGetVirtualizationMode(void *h, u32 *v) { DEV(h); NEED(v); *v = 0; return OK; }
+API ret_t nvmlDeviceGetVirtualizationMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.old; return OK; }
+API ret_t nvmlDeviceGetHostVgpuMode(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.old); *v = 1; return OK; }
 API ret_t nvmlDeviceGetSupportedEventTypes(void *h, u64 *v) { DEV(h); NEED(v); *v = 0x8 | 0x2; return OK; }
 
 /* ---- processes -------------------------------------------------------------------- */
@@ -602,9 +610,9 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
         case 185: case 186: case 187: case 188: case 189: case 190: case 192:
             if (x->scope == 1) { x->type = 1; x->v.u = module_mw(x->id); if (!C.grace) x->ret = UNSUPPORTED; break; }
             x->type = 1; x->v.u = x->id < 187 ? power_mw(g) : x->id == 187 ? 100000 : MODELPOWER[C.model]; break;
-        case 193: x->type = 5; x->v.i = -7; break;
-        case 194: x->type = 5; x->v.i = -4; break;
-        case 196: x->type = 5; x->v.i = 0; break;
+        case 193: if (!C.table) x->ret = UNSUPPORTED; x->type = 5; x->v.i = -7; break;
+        case 194: if (!C.table) x->ret = UNSUPPORTED; x->type = 5; x->v.i = -4; break;
+        case 196: if (!C.table) x->ret = UNSUPPORTED; x->type = 5; x->v.i = 0; break;
         case 230: x->type = 1; x->v.u = 0; break;
         case 197: case 198: x->v.ull = link_kib(g, x->id == 197) * 100; break;
         default: x->ret = UNSUPPORTED;

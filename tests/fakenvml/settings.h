@@ -39,7 +39,7 @@ typedef struct gpu {
 } gpu_t;
 
 static struct {
-    int devices, procs, gprocs, mig, spin, trace, gpm, worn, grace;
+    int devices, procs, gprocs, mig, spin, trace, gpm, worn, grace, old, table;
     int fabric, fabric_status, fabric_health, fabric_summary;
     enum model model;
     enum topo topo;
@@ -247,6 +247,8 @@ static void read_settings(void) {
     C.gpm = (int)number("GPM", 0);
     C.worn = (int)number("WORN", 0);
     C.grace = (int)number("GRACE", 0);
+    C.old = number("OLD", 0) != 0;
+    C.table = number("TABLE", 1) != 0;
     snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");
     C.latency_us = number("LATENCY_US", 0);
     C.pcie_ms = number("PCIE_MS", 0);

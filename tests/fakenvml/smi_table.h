@@ -47,6 +47,7 @@ static ret_t smi_call(int slot, void *a0, void *a1, void *a2) {
     if (!g || !is_pointer(a1)) return OK;
     if (slot >= SLOT_PROCESSES_FIRST && slot <= SLOT_PROCESSES_LAST && is_pointer(a2)) return smi_processes(g, a1, a2);
     if (slot == SLOT_GPU_NUMA_NODE && !C.grace) return UNSUPPORTED;
+    if (!C.table) return UNSUPPORTED;
     *(u32 *)a1 = slot == SLOT_HOST_GENERATION ? GEN : slot == SLOT_FEATURE;
     return OK;
 }
