@@ -48,7 +48,7 @@ def test_a_field_with_an_nvml_call_is_read() -> None:
     read = {"index", "fan_speeds_percent", "pcie_replays_per_second", "unified_memory"}
     read |= {"xid_events", "ecc_locations", "retired_pages", "accounted_processes"}
     read |= {"supported_clocks", "gsp_mode", "default_gsp_mode", "nvlinks"}
-    read |= {"sram_errors"}
+    read |= {"sram_errors", "inforom_valid"}
     read |= fields_of_the_tables()
     fields = wire.json_schema()["$defs"]["Device"]["properties"]
     assert {name for name, field in fields.items() if "x-nvml" in field} == read
