@@ -55,10 +55,9 @@ def run(options: argparse.Namespace) -> int:
 
 def everything() -> set[str]:
     """Return all that a document may hold of devices, but what only its own command prints."""
-    from gpudash.model.device import Device
+    from gpudash.model.device import ON_REQUEST, Device
 
-    own = {"supported_clocks", "nvlinks", "inforom_valid"}
-    return {*Device.__struct_fields__, "processes"} - own
+    return {*Device.__struct_fields__, "processes"} - ON_REQUEST
 
 
 def _is_of_many(options: argparse.Namespace) -> bool:

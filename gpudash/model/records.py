@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from gpudash.model.fields import Group, Index, Natural, Seconds, metric
+from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit, duration, readable, size
 
@@ -15,6 +15,7 @@ _reliability = partial(metric, Group.RELIABILITY)
 _process = partial(metric, Group.PROCESS)
 _clocks = partial(metric, Group.CLOCKS)
 _nvlink = partial(metric, Group.NVLINK)
+_utilization = partial(metric, Group.UTILIZATION)
 
 
 class EccLocation(Struct, frozen=True, kw_only=True):
@@ -22,7 +23,8 @@ class EccLocation(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     name: Annotated[str, _reliability(Unit.NONE,
-        "device-memory (DRAM), sram, register-file, l1-cache, l2-cache, texture-memory or cbu.")]
+        "device-memory (DRAM), sram, register-file, l1-cache, l2-cache, texture-memory, "
+        "texture-shared or cbu.")]
     corrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Corrected since the driver was loaded.")] = None
     uncorrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
@@ -47,9 +49,13 @@ Banks = tuple[Natural, Natural, Natural, Natural, Natural]
 
 
 class SramErrors(Struct, frozen=True, kw_only=True):
-    """Uncorrected errors in the SRAM of a GPU, in more detail (Ampere and newer)."""
+    """Errors in the SRAM of a GPU, the uncorrected ones in detail (Ampere and newer)."""
 
     # fmt: off
+    corrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Corrected since the driver was loaded.")] = None
+    corrected_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Corrected over the lifetime of the board.")] = None
     parity_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Found by parity since the driver was loaded.")] = None
     secded_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
@@ -127,6 +133,21 @@ class SupportedClocks(Struct, frozen=True, kw_only=True):
     memory_clock_mhz: Annotated[Natural, _clocks(Unit.MEGAHERTZ, "Memory clock.")]
     graphics_clocks_mhz: Annotated[tuple[Natural, ...], _clocks(Unit.MEGAHERTZ,
         "Graphics clocks, the highest first.")]
+    # fmt: on
+
+
+class SampleBuffer(Struct, frozen=True, kw_only=True):
+    """The driver's own samples of one measure over the last seconds."""
+
+    # fmt: off
+    name: Annotated[str, _utilization(Unit.NONE,
+        "power or module-power (mW), gpu, memory, encoder, decoder, jpeg or ofa (percent), "
+        "sm-clock or memory-clock (MHz).")]
+    seconds: Annotated[Seconds, _utilization(Unit.SECOND, "From the first sample to the last.")]
+    count: Annotated[Natural, _utilization(Unit.COUNT, "How many samples there are.")]
+    max: Annotated[Natural, _utilization(Unit.NONE, "The highest.")]
+    min: Annotated[Natural, _utilization(Unit.NONE, "The lowest.")]
+    average: Annotated[Amount, _utilization(Unit.NONE, "Their mean.")]
     # fmt: on
 
 

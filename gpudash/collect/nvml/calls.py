@@ -53,8 +53,8 @@ class Timer:
 _MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
 
-_MODULE = 1
-"""NVML_POWER_SCOPE_MODULE."""
+_MODULE, _MEMORY_SCOPE = 1, 2
+"""NVML_POWER_SCOPE_*."""
 
 
 class NvmlCall(Struct, frozen=True):
@@ -190,6 +190,11 @@ CODECS = (
 )
 """Of a GPU that never used one, as rarely as what is slow."""
 
+_BAR1 = _call(
+    "BAR1MemoryInfo",
+    bar1_total_bytes=v.attribute("bar1Total", v.positive),
+    bar1_used_bytes=v.attribute("bar1Used", v.size),
+)
 SLOW = (
     _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
     _call("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
@@ -214,11 +219,7 @@ SETTLED = (
     _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
     _call("MarginTemperature", temperature_margin_celsius=v.celsius),
     _call("PowerManagementLimit", power_limit_mw=v.milliwatts),
-    _call(
-        "BAR1MemoryInfo",
-        bar1_total_bytes=v.attribute("bar1Total", v.positive),
-        bar1_used_bytes=v.attribute("bar1Used", v.size),
-    ),
+    _BAR1,
     _call("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
     _call("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
     _call("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
@@ -228,6 +229,40 @@ SETTLED = (
     _call("DisplayMode", display_attached=v.flag),
 )
 """What an administrator sets, sums over a GPU's life, and what costs more than it tells."""
+
+_ON_REQUEST = (
+    _call("Brand", product_brand=v.named(v.BRANDS)),
+    _call("MultiGpuBoard", multi_gpu_board=v.flag),
+    _call("BoardId", board_id=v.hexadecimal),
+    _call(
+        "FBCStats",
+        fbc_session_count=v.attribute("sessionsCount", v.small_count),
+        fbc_frame_rate=v.attribute("averageFPS", v.small_count),
+        fbc_latency_microseconds=v.attribute("averageLatency", v.small_count),
+    ),
+    _call("TemperatureThreshold", 4, min_target_temperature_celsius=v.celsius),
+    _call("TemperatureThreshold", 5, target_temperature_celsius=v.celsius),
+    _call("TemperatureThreshold", 6, max_target_temperature_celsius=v.celsius),
+    _call("Clock", 0, 3, max_customer_boost_clock_mhz=v.megahertz),
+    _call(
+        "AutoBoostedClocksEnabled",
+        auto_boost=v.item(0, v.flag),
+        default_auto_boost=v.item(1, v.flag),
+    ),
+    _call(
+        "BridgeChipInfo",
+        bridge_chip_type=v.first_bridge("type", v.named(v.BRIDGES)),
+        bridge_chip_firmware=v.first_bridge("fwVersion", v.hexadecimal),
+    ),
+    _call(
+        "LastBBXFlushTime",
+        inforom_flushed_at=v.item(0, v.microseconds),
+        inforom_flush_microseconds=v.item(1, v.count),
+    ),
+    _call("VirtualizationMode", virtualization_mode=v.named(v.VIRTUALIZATION_MODES)),
+    _call("HostVgpuMode", host_vgpu_mode=v.named(v.HOST_VGPU_MODES)),
+)
+"""What a stream leaves out; the fields are those of `ON_REQUEST`."""
 
 RARE = (
     _call("ApplicationsClock", 0, applications_graphics_clock_mhz=v.megahertz),
@@ -295,6 +330,7 @@ RARE = (
         chassis_host_id=v.attribute("hostId", v.byte),
         chassis_peer_type=v.attribute("peerType", v.named(v.PEER_TYPES)),
     ),
+    *_ON_REQUEST,
 )
 """What few look at: read every five minutes in a stream, and where it is asked for by name."""
 
@@ -302,6 +338,7 @@ FIELD_VALUES = (
     FieldValue(82, "memory_temperature_celsius", v.celsius, STEADY_SECONDS),
     FieldValue(74, "sw_power_cap_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(76, "sync_boost_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(95, "pcie_replay_rollover_count", v.count, RARE_SECONDS),
     FieldValue(83, "total_energy_mj", v.count, SLOW_SECONDS),
     FieldValue(185, "power_average_mw", v.milliwatts, STEADY_SECONDS),
     FieldValue(186, "power_instant_mw", v.milliwatts, STEADY_SECONDS),
@@ -322,6 +359,8 @@ FIELD_VALUES = (
     FieldValue(189, "module_default_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
     FieldValue(190, "module_enforced_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
     FieldValue(192, "module_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(185, "memory_power_average_mw", v.milliwatts, RARE_SECONDS, _MEMORY_SCOPE),
+    FieldValue(186, "memory_power_instant_mw", v.milliwatts, RARE_SECONDS, _MEMORY_SCOPE),
 )
 """On an H200 under driver 580 most take 40 µs, 270 and 271 each 1 ms, and the energy 3 to 5 ms."""
 
@@ -360,6 +399,22 @@ _INSTANCE = (
 
 INSTANCE_POLL_GROUPS = ((_INSTANCE, INSTANCE_SECONDS), ((_MEMORY,), FAST_SECONDS))
 """What a MIG instance answers; utilization, power and clocks are its parent's alone."""
+INSTANCE_DETAILS = (
+    (
+        _BAR1,
+        _call(
+            "Attributes",
+            copy_engine_count=v.attribute("sharedCopyEngineCount", v.small_count),
+            encoder_count=v.attribute("sharedEncoderCount", v.small_count),
+            decoder_count=v.attribute("sharedDecoderCount", v.small_count),
+            ofa_count=v.attribute("sharedOfaCount", v.small_count),
+            jpeg_count=v.attribute("sharedJpegCount", v.small_count),
+        ),
+        _call("MemoryErrorCounter", 1, 0, 7, sram_uncorrected_volatile_count=v.count),
+    ),
+    RARE_SECONDS,
+)
+"""What it answers besides, where that is asked for."""
 
 
 class PollGroup:

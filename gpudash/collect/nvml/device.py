@@ -181,7 +181,7 @@ class DeviceSampler:
 
 def _group(library: Library, calls: tuple[NvmlCall, ...], seconds: float) -> PollGroup:
     """Return the calls of a group that are wanted; a GPU always says which one it is."""
-    if library.wanted is not None and calls is not IDENTITY:
+    if calls is not IDENTITY:
         calls = tuple(call for call in calls if library.wants(*dict(call.fields)))
     return PollGroup(calls, seconds)
 

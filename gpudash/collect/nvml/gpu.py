@@ -147,7 +147,7 @@ class GpuReader:
         else:
             listing = known or self._processes.read(self.handle, self.index, values, instances)
         used = values.get("memory_used_bytes")
-        device = Device(
+        device = self._library.device_class(
             index=self.index,
             state=self._state,
             fault=self._fault,

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.values import size
+from gpudash.model.device import ON_REQUEST, DetailedDevice, Device
 from gpudash.model.errors import DriverError, GpudashError
 from gpudash.system.imports import importing
 
@@ -27,6 +28,7 @@ Scoped = tuple[int, int]
 
 _BUFFER_ENTRIES = 64
 _MAX_GROWTHS = 6
+_PCIE_RATES = ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second")
 _MAX_ENTRIES = 1 << 17
 """More than a kernel has PIDs for on one GPU; a count above it is garbage."""
 _NO_INSTANCE = 0xFFFFFFFF
@@ -198,12 +200,15 @@ class Library:
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         self.module = module
-        self.pcie_throughput = pcie_throughput
-        """Whether PCIe rates are wanted even where only a slow call has them."""
         self.single_sample = single_sample
         """Whether there is no second tick, so that what needs two samples is not read at all."""
         self.wanted = wanted
         """The fields of devices, and `processes`, that are asked for; None for what all show."""
+        is_detailed = wanted is not None and not ON_REQUEST.isdisjoint(wanted)
+        self.device_class = DetailedDevice if is_detailed else Device
+        """What a GPU is, by what of it is read."""
+        self.pcie_throughput = pcie_throughput or (is_detailed and self.wants(*_PCIE_RATES))
+        """Whether PCIe rates are wanted even where only a slow call has them, as of one sample."""
         self.stopwatch = stopwatch
         """The clock that measures how long calls take, in seconds."""
         self._errors = (module.NVMLError, module.NVMLLibraryMismatchError)
@@ -220,7 +225,9 @@ class Library:
 
     def wants(self, *fields: str) -> bool:
         """Whether one of these fields is to be read."""
-        return self.wanted is None or not self.wanted.isdisjoint(fields)
+        if self.wanted is None:
+            return not ON_REQUEST.issuperset(fields)
+        return not self.wanted.isdisjoint(fields)
 
     def open(self) -> None:
         """Initialise NVML, also where there is no GPU.
@@ -282,7 +289,7 @@ class Library:
             scoped = entry.fieldId, entry.scopeId
             scoped = wanted.get(scoped, scoped)
             if entry.nvmlReturn == codes.SUCCESS:
-                value = _number(entry)
+                value = member(entry.valueType, entry.value)
                 if value is not None:
                     values[scoped] = FieldAnswer(value, entry.timestamp)
             elif entry.nvmlReturn in _UNKNOWN_FIELD:
@@ -409,10 +416,9 @@ _CALLERS = frozenset(
 )
 
 
-def _number(entry: Any) -> int | float | None:
-    """Return the member that holds a field's value, None if this pynvml does not know its type."""
-    kind = entry.valueType
-    return getattr(entry.value, _VALUE_MEMBERS[kind]) if kind < len(_VALUE_MEMBERS) else None
+def member(kind: int, value: Any) -> int | float | None:
+    """Return the member of a value that its type names, None for a type that is not known."""
+    return getattr(value, _VALUE_MEMBERS[kind]) if kind < len(_VALUE_MEMBERS) else None
 
 
 def _unless(value: int | None, sentinel: int) -> int | None:

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import INSTANCE_POLL_GROUPS, INSTANCE_SECONDS, PollGroup
+from gpudash.collect.nvml.calls import (
+    INSTANCE_DETAILS,
+    INSTANCE_POLL_GROUPS,
+    INSTANCE_SECONDS,
+    PollGroup,
+)
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.model.device import Device
@@ -44,7 +49,7 @@ class InstanceReader:
         if is_due:
             self._close_gpm({slot.values["gpu_instance_id"] for slot in present})
         return tuple(
-            Device(
+            self._library.device_class(
                 index=slot.number,
                 parent_uuid=parent.get("uuid"),
                 pci_bus_id=parent.get("pci_bus_id"),
@@ -98,15 +103,18 @@ class _Slot:
         self.handle: Any = None
         self.values: dict[str, Any] = {}
         self._groups = [PollGroup(calls, seconds) for calls, seconds in INSTANCE_POLL_GROUPS]
+        self._details = PollGroup(*INSTANCE_DETAILS)
 
     def read(self, library: Library, now: float) -> bool:
         """Read what is due; False if the instance has vanished."""
-        for group in self._groups:
-            if group.is_due(now):
-                try:
+        try:
+            for group in self._groups:
+                if group.is_due(now):
                     answered = group.read(library, self.handle, self.values, now)
-                except DeviceLost:
-                    return False
-                if codes.INVALID_ARGUMENT in answered:
-                    return False
+                    if codes.INVALID_ARGUMENT in answered:
+                        return False
+            if library.wants("sram_uncorrected_volatile_count") and self._details.is_due(now):
+                self._details.read(library, self.handle, self.values, now)
+        except DeviceLost:
+            return False
         return True

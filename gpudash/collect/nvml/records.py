@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ctypes import byref, c_uint
+from itertools import pairwise
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import FieldAnswer, Library, Scoped
+from gpudash.collect.nvml.library import FieldAnswer, Library, Scoped, member
 from gpudash.collect.nvml.links import LINK_COUNT, link_number
 from gpudash.collect.nvml.values import (
     count,
@@ -24,6 +25,7 @@ from gpudash.model.records import (
     EccLocation,
     NvLink,
     RetiredPage,
+    SampleBuffer,
     SramErrors,
     SupportedClocks,
 )
@@ -36,6 +38,7 @@ _ECC_LOCATIONS = {
     0: "l1-cache",
     1: "l2-cache",
     4: "texture-memory",
+    5: "texture-shared",
     6: "cbu",
 }
 """NVML_MEMORY_LOCATION_*."""
@@ -48,6 +51,8 @@ _ECC_COUNTERS = {
 """Fields of EccLocation by NVML_MEMORY_ERROR_TYPE_* and NVML_*_ECC."""
 
 _SRAM_COUNTERS = {
+    "corrected_volatile_count": "volatileCor",
+    "corrected_aggregate_count": "aggregateCor",
     "parity_volatile_count": "volatileUncParity",
     "secded_volatile_count": "volatileUncSecDed",
     "parity_aggregate_count": "aggregateUncParity",
@@ -81,6 +86,20 @@ _LINK_CAPABILITIES = (
     "link",
 )
 """By NVML_NVLINK_CAP_*."""
+
+_SAMPLED = (
+    "power",
+    "gpu",
+    "memory",
+    "encoder",
+    "decoder",
+    "sm-clock",
+    "memory-clock",
+    "module-power",
+    "jpeg",
+    "ofa",
+)
+"""By NVML_*_SAMPLES."""
 
 _SINGLE_BIT, _DOUBLE_BIT = 0, 1
 """NVML_PAGE_RETIREMENT_CAUSE_*."""
@@ -116,13 +135,14 @@ class Records:
             values["retired_pages"] = self._retired_pages()
         if wants("accounted_processes"):
             values["accounted_processes"] = self._accounted_processes()
-        if self._library.wanted is not None:
-            if wants("supported_clocks"):
-                values["supported_clocks"] = self._supported_clocks()
-            if wants("nvlinks"):
-                values["nvlinks"] = self._nvlinks()
-            if wants("inforom_valid"):
-                values["inforom_valid"] = self._inforom_valid()
+        if wants("supported_clocks"):
+            values["supported_clocks"] = self._supported_clocks()
+        if wants("nvlinks"):
+            values["nvlinks"] = self._nvlinks()
+        if wants("sample_buffers"):
+            values["sample_buffers"] = self._sample_buffers()
+        if wants("inforom_valid"):
+            values["inforom_valid"] = self._inforom_valid()
         return values
 
     def sram_errors(self) -> SramErrors | None:
@@ -215,6 +235,35 @@ class Records:
                 kept = tuple(each for each in graphics[:_MAX_CLOCKS] if megahertz(each) is not None)
                 found.append(SupportedClocks(memory_clock_mhz=memory, graphics_clocks_mhz=kept))
         return tuple(found) or None
+
+    def _sample_buffers(self) -> tuple[SampleBuffer, ...] | None:
+        found = (
+            self._sample_buffer(name, self._call("Samples", kind, 0))
+            for kind, name in enumerate(_SAMPLED)
+        )
+        return tuple(filter(None, found)) or None
+
+    def _sample_buffer(self, name: str, answer: Any) -> SampleBuffer | None:
+        kind, samples = answer or (0, ())
+        taken = [
+            (each.timeStamp, value)
+            for each in samples
+            if (value := count(member(kind, each.sampleValue))) is not None
+        ]
+        if not taken:
+            return None
+        values = [value for _, value in taken]
+        lasted = taken[-1][0] - taken[0][0]
+        # Each counts for as long as passed since the one before it, as with nvidia-smi.
+        area = sum((when - before) * value for (before, _), (when, value) in pairwise(taken))
+        return SampleBuffer(
+            name=name,
+            seconds=max(0.0, lasted / 1e6),
+            count=len(values),
+            max=max(values),
+            min=min(values),
+            average=max(0.0, area / lasted) if lasted > 0 else float(values[-1]),
+        )
 
     def _nvlinks(self) -> tuple[NvLink, ...] | None:
         links = self._library.fields(self._handle, [LINK_COUNT]).values.get(LINK_COUNT)

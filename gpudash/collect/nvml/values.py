@@ -43,6 +43,29 @@ OPERATION_MODES = {0: "all-on", 1: "compute", 2: "low-double-precision"}
 PEER_TYPES = {0: "direct-connected", 1: "switch-connected"}
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
 
+BRANDS = {
+    0: "Unknown",
+    1: "Quadro",
+    2: "Tesla",
+    3: "NVS",
+    4: "Grid",
+    5: "GeForce",
+    6: "Titan",
+    7: "NVIDIA Virtual Applications",
+    8: "NVIDIA Virtual PC",
+    9: "NVIDIA Virtual Compute Server",
+    10: "NVIDIA RTX Virtual Workstation",
+    11: "NVIDIA Cloud Gaming",
+    12: "Quadro RTX",
+    13: "NVIDIA RTX",
+    14: "NVIDIA",
+    15: "GeForce RTX",
+    16: "Titan RTX",
+}
+BRIDGES = {0: "PLX", 1: "BR04"}
+VIRTUALIZATION_MODES = {0: "none", 1: "pass-through", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
+HOST_VGPU_MODES = {0: "non-sr-iov", 1: "sr-iov"}
+
 RECOVERY_ACTIONS = {
     0: "none",
     1: "gpu-reset",
@@ -86,6 +109,11 @@ def nanoseconds(value: int) -> float | None:
     return None if known is None else round(known / 1e9, 6)
 
 
+def microseconds(value: int) -> float | None:
+    """Return the Unix time of a number of microseconds, None for 0, which is unknown."""
+    return seconds(value / 1e6)
+
+
 def page_count(addresses: Sized) -> int | None:
     """Return how many pages are retired; a GPU can do without a few hundred at most."""
     number = len(addresses)
@@ -113,6 +141,18 @@ def string(value: Any) -> str | None:
 def identifier(number: int) -> str | None:
     """Return a pair of PCI ids as they are written: `0x20B210DE`."""
     return f"0x{number:08X}" if 0 <= number <= _UNKNOWN_32 else None
+
+
+def hexadecimal(number: int) -> str | None:
+    """Return a number as it is written: `0x700`."""
+    return f"0x{number:x}" if 0 <= number < _UNKNOWN_32 else None
+
+
+def first_bridge(name: str, convert: Convert) -> Convert:
+    """Return a conversion of a member of the first PCIe bridge of a board, None for none."""
+    return lambda board: (
+        convert(getattr(board.bridgeChipInfo[0], name)) if board.bridgeCount else None
+    )
 
 
 def pci_class(number: int) -> str | None:

@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from gpudash.collect.nvml.calls import FIELD_VALUES, LONG_SECONDS, POLL_GROUPS, NvmlCall
-from gpudash.model.device import Device, device_fields
+from gpudash.model.device import DetailedDevice, device_fields
 from tests.collect.nvml.tampering import Machine
 
 
@@ -97,4 +97,4 @@ def test_every_source_that_a_field_names_is_one_of_nvmls() -> None:
 def test_every_call_and_field_value_fills_fields_of_a_device() -> None:
     filled = {name for call in declared() for name, _ in call.fields}
     filled |= {value.field for value in FIELD_VALUES}
-    assert filled - set(Device.__struct_fields__) == set()
+    assert filled - set(DetailedDevice.__struct_fields__) == set()

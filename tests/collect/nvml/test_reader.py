@@ -6,7 +6,7 @@ from gpudash.collect.nvml import calls, codes, links, rates
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
-from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES, DetailedDevice, Device
 from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import Machine
 
@@ -30,7 +30,8 @@ def test_a_gpu_that_cannot_be_read_has_its_address_in_the_form_of_the_others(nam
 
 
 def fields_of_the_tables() -> set[str]:
-    lanes = [r for lane, _ in (*calls.POLL_GROUPS, *calls.INSTANCE_POLL_GROUPS) for r in lane]
+    groups = *calls.POLL_GROUPS, *calls.INSTANCE_POLL_GROUPS, calls.INSTANCE_DETAILS
+    lanes = [r for lane, _ in groups for r in lane]
     tables = [*lanes, *(r.fallback for r in lanes if r.fallback)]
     read = {field for reading in tables for field, _ in reading.fields}
     read |= {value.field for value in calls.FIELD_VALUES}
@@ -41,7 +42,7 @@ def fields_of_the_tables() -> set[str]:
 
 
 def test_a_field_that_is_read_is_declared() -> None:
-    assert fields_of_the_tables() <= set(Device.__struct_fields__)
+    assert fields_of_the_tables() <= set(DetailedDevice.__struct_fields__)
 
 
 def test_a_field_with_an_nvml_call_is_read() -> None:
@@ -49,7 +50,7 @@ def test_a_field_with_an_nvml_call_is_read() -> None:
     read |= {"xid_events", "ecc_locations", "retired_pages", "accounted_processes"}
     read |= {"supported_clocks", "gsp_mode", "default_gsp_mode", "nvlinks"}
     read |= {"sram_errors", "inforom_valid"}
-    read |= fields_of_the_tables()
+    read |= fields_of_the_tables() & set(Device.__struct_fields__)
     fields = wire.json_schema()["$defs"]["Device"]["properties"]
     assert {name for name, field in fields.items() if "x-nvml" in field} == read
 
