@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _offer(action: argparse.Action, values: Mapping[str, str], shell: str) -> None:
     """Let an argument be completed by values; fish shows the description that each of them has."""
-    is_list, names = action.dest in _LISTS, " ".join(values)
+    is_list, names = action.dest in _LISTS, " ".join(map(str, values))
     if shell == "fish":
         # One that is empty keeps the description of the option from being shown instead.
         described = " ".join(f"{name}\\t{_quoted(text)}" for name, text in values.items())
