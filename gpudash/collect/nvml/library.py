@@ -223,6 +223,11 @@ class Library:
         """Whether one sample of no particular fields is taken, which leaves out what is rare."""
         return self.single_sample and self.wanted is None
 
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether it is a driver's, rather than that of a simulated host."""
+        return self._raw
+
     def wants(self, *fields: str) -> bool:
         """Whether one of these fields is to be read."""
         if self.wanted is None:

@@ -20,7 +20,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Nic, P2PStatus, Topology
 from gpudash.model.text import clean
-from gpudash.system import nics
+from gpudash.system import nics as system_nics
 from gpudash.system.pci import kernel_address
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
@@ -154,7 +154,9 @@ def _parsed(bus_id: str | None) -> Address | None:
         return None
 
 
-def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row]) -> Topology:
+def _topology(
+    ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row], nics: tuple[Nic, ...]
+) -> Topology:
     size = range(len(ports))
 
     def square(triangle: Sequence[Sequence[str | None]]) -> tuple[tuple[str | None, ...], ...]:
@@ -170,7 +172,7 @@ def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row
         indices=tuple(port.device.index for port in ports),
         links=square([row.links for row in rows]),
         pci_links=square(pci_links) if pci_links else None,
-        nics=_nics(ports) if pci_links else (),
+        nics=nics,
         gpu_numa_ids=tuple(each.gpu_node for each in ends) if pci_links else None,
         cpu_affinity=tuple(each.cpus for each in ends),
         numa_affinity=tuple(each.nodes for each in ends),
@@ -179,7 +181,7 @@ def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row
 
 
 def _nics(ports: Sequence[_Port]) -> tuple[Nic, ...]:
-    found = nics.nics([kernel_address(port.device.pci_bus_id) for port in ports])
+    found = system_nics.nics([kernel_address(port.device.pci_bus_id) for port in ports])
     count = len(ports)
     return tuple(
         Nic(name=clean(name), gpu_links=links[:count], nic_links=links[count:])
@@ -278,7 +280,9 @@ class TopologyCache:
             return
         results = [task.result() for task in self._tasks]
         if self._ends:
-            self._finish(_topology(self._ports, self._ends, results))
+            cards = self._library.is_of_this_machine and _has_smi_forms(self._library)
+            found = _nics(self._ports) if cards else ()
+            self._finish(_topology(self._ports, self._ends, results, found))
         else:
             self._ends = results
             rows = range(len(self._ports))
