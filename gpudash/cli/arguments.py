@@ -277,7 +277,9 @@ def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
         help="print what is known of each GPU, by sections",
     )
     add("-d", "--display", metavar="SECTIONS", help="only these sections of -q: ECC,POWER")
-    add("-x", "--xml-format", dest="xml", action="store_true", help=argparse.SUPPRESS)
+    add("-x", "--xml-format", dest="xml", action="store_true", help="with -q: print XML")
+    add("-u", "--unit", action="store_true", help="with -q: about units, which no host has today")
+    add("--dtd", action="store_true", help="with -q -x: with the document type in the document")
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
     add("-L", "--list-gpus", action="store_true", help="print a line per GPU, with its UUID")
     add("-f", "--filename", metavar="FILE", help="write the output to a file")

@@ -133,7 +133,7 @@ MODES = (
     _by_option(
         "-q",
         "query",
-        _ONE_SHOT | _COLLECTS | {"display", "xml", "loop"},
+        _ONE_SHOT | _COLLECTS | {"display", "xml", "dtd", "unit", "loop"},
         _calling("query", "print_details"),
     ),
     _by_option("-L", "list_gpus", _ONE_SHOT, _calling("query", "list_gpus")),

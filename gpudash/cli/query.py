@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Sequence, Set
 from contextlib import closing, suppress
 from typing import NoReturn
@@ -40,29 +41,42 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_details(options: argparse.Namespace) -> int:
-    """Print sections about each GPU, as nvidia-smi -q does; raises UsageError."""
-    from gpudash.output import smi_details
+    """Print what is known of each GPU, once or with --loop repeatedly; raises UsageError.
 
-    if options.xml:
-        raise UsageError("-x: there is no XML; gpudash --once --json prints all that is known")
+    The layout is that of nvidia-smi -q, or with -x its XML.
+    """
+    from gpudash.output import smi_details, smi_xml
+
+    if options.xml and options.display is not None:
+        raise UsageError("-d does not go with -x, which prints all sections")
     sections = smi_details.sections(options.display)
     gpus = gpu_selectors(options)
+    reads = smi_xml.reads() if options.xml else smi_details.reads(sections)
+    if options.unit:
+        reads = frozenset()
 
-    def show(snapshot: Snapshot, chosen: Snapshot) -> None:
-        _write(smi_details.details(snapshot, _keys(chosen), sections))
-
-    def run(source: Source) -> int:
+    def show(source: Source, _options: argparse.Namespace) -> int:
         snapshot = sample(source)
         chosen = select_existing(snapshot, gpus)
-        show(snapshot, chosen)
+        if options.xml and options.unit:
+            _write(smi_xml.unit_document(snapshot, with_dtd=options.dtd))
+        elif options.xml:
+            _write(smi_xml.document(snapshot, _keys(chosen), with_dtd=options.dtd))
+        elif options.unit:
+            _write(smi_details.unit_details(snapshot))
+        else:
+            _write(smi_details.details(snapshot, _keys(chosen), sections))
         return exit_status(chosen, with_topology=False)
 
-    reads = smi_details.reads(sections)
     if options.loop is not None:
-        return _follow(options, reads, show)
-    return with_source(
-        lambda source, _: run(source), options, wanted=lambda: reads | selector_fields(gpus)
-    )
+        refuse(options, ("once", "timeout", "replay", "at"), "--loop")
+    while True:
+        began = time.monotonic()
+        # Anew each time: a stream leaves out much of what is printed here.
+        status = with_source(show, options, wanted=lambda: reads | selector_fields(gpus))
+        if options.loop is None:
+            return status
+        time.sleep(max(0.0, began + options.loop - time.monotonic()))
 
 
 def list_gpus(options: argparse.Namespace) -> int:

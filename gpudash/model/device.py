@@ -868,6 +868,7 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
 ON_REQUEST = frozenset(DetailedDevice.__struct_fields__).difference(Device.__struct_fields__) | {
     "supported_clocks",
     "nvlinks",
+    "inforom_valid",
 }
 """What is read only where it is asked for by name."""
 

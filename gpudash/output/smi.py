@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from gpudash.model import fields
-from gpudash.model.device import EVENT_REASONS, Device, device_fields
+from gpudash.model.device import EVENT_REASONS, Device, detailed_fields
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
 from gpudash.output.smi_table import frame_buffer_mebibytes as frame_buffer_mebibytes
@@ -82,12 +82,12 @@ def branch(snapshot: Snapshot) -> int:
 
 def written(name: str) -> Callable[[Any], str | None]:
     """Return how a value of a metric is written, without its unit."""
-    return _WRITTEN.get(name) or _BY_UNIT.get(device_fields()[name].unit, _plain)
+    return _WRITTEN.get(name) or _BY_UNIT.get(detailed_fields()[name].unit, _plain)
 
 
 def unit_of(name: str) -> str:
     """Return the unit of a metric, empty for none."""
-    return _UNITS.get(device_fields()[name].unit, "")
+    return _UNITS.get(detailed_fields()[name].unit, "")
 
 
 def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
@@ -117,6 +117,11 @@ def _yes_or_no(value: bool) -> str:
     return "Yes" if value else "No"
 
 
+def _on_or_off(value: bool) -> str:
+    return "On" if value else "Off"
+
+
+_VIRTUALIZATION = {"vgpu": "VGPU", "host-vgpu": "Host VGPU", "host-vsga": "Host VSGA"}
 _RECOVERY_ACTIONS: Mapping[str, str] = {
     "gpu-reset": "Reset",
     "node-reboot": "Reboot",
@@ -129,12 +134,14 @@ _UNITS = {
     Unit.PERCENT: "%",
     Unit.MEGAHERTZ: "MHz",
     Unit.SECOND: "us",
+    Unit.BYTE_PER_SECOND: "KB/s",
 }
 """Units as nvidia-smi writes them; a temperature has none there."""
 _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
     Unit.BYTE: mebibytes,
     Unit.MILLIWATT: lambda value: f"{_FLOAT.unpack(_FLOAT.pack(value / 1000))[0]:.2f}",
     Unit.SECOND: lambda value: f"{value * 1e6:.0f}",
+    Unit.BYTE_PER_SECOND: lambda value: str(value // 1000),
 }
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     **dict.fromkeys(
@@ -158,6 +165,11 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "fabric_partition_assigned": str,
     "fabric_incorrect_configuration": _capitalized(" "),
     "fabric_health": _capitalized(" "),
+    "multi_gpu_board": _yes_or_no,
+    "auto_boost": _on_or_off,
+    "default_auto_boost": _on_or_off,
+    "virtualization_mode": lambda value: _VIRTUALIZATION.get(value) or _capitalized("-")(value),
+    "host_vgpu_mode": lambda value: value.upper().replace("NON-", "Non "),
     "chassis_peer_type": _capitalized(" "),
 }
 _ABSENT = {
@@ -323,7 +335,7 @@ def _display_mode(snapshot: Snapshot, device: Device) -> str | None:
 
 def _in_chassis(field: str, outside: str) -> Field[Device]:
     """Return a field of the position in a rack, which the driver also answers outside of one."""
-    (name,) = device_fields()[field].smi
+    (name,) = detailed_fields()[field].smi
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device, field)
@@ -370,7 +382,7 @@ _GPU: tuple[Field[Device], ...] = (
     Field("timestamp", lambda s, d: moment(s.taken_at)),
     Field("driver_version", lambda s, d: s.host.driver_version),
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
-    *(_declared(metric) for metric in device_fields().values() if metric.smi),
+    *(_declared(metric) for metric in detailed_fields().values() if metric.smi),
     # In place of those declared.
     _in_chassis("chassis_serial", ""),
     _in_chassis("chassis_slot_number", "0"),

@@ -148,7 +148,10 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--demo", "mig", "--filter", "clocks", "--json"], "--filter does not go with"),
         (["--demo", "mig", "kill", "-c"], "arguments are required: PID"),
         (["-L", "-d", "ECC"], "-d does not go with -L, only with -q"),
-        (["-q", "-d", "SUPPORTED_CLOCKS", "-l", "1"], "--loop does not go with supported clocks"),
+        (
+            ["--query-supported-clocks=gr", "--format=csv", "-l", "1"],
+            "does not go with supported clocks",
+        ),
         (["--json", "--format", "csv"], "--json does not go with --format"),
         (["-L", "topo"], "-L does not go with gpudash topo"),
         (["--demo", "doctor"], "--demo does not go with gpudash doctor"),

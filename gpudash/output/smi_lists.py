@@ -1,0 +1,138 @@
+"""What nvidia-smi -q lists of a GPU: processes, clocks, retired pages, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from gpudash.analysis.usage import is_unlisted
+from gpudash.model.device import Device
+from gpudash.model.records import SampleBuffer
+from gpudash.model.snapshot import Snapshot
+from gpudash.output.smi import mebibytes, program
+
+ABSENT = "N/A"
+
+
+class Node(NamedTuple):
+    """What one line came out as; without a value a heading, without nodes an empty list."""
+
+    label: str
+    element: str
+    value: str | None
+    nodes: tuple[Node, ...] = ()
+
+
+def supported_clocks(_snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
+    """Return the clocks that can be set, by the memory's; None where none are known."""
+    if not device.supported_clocks:
+        return None
+    return [
+        Node(
+            "",
+            "supported_mem_clock",
+            None,
+            (
+                Node(
+                    "Memory",
+                    "value",
+                    f"{clocks.memory_clock_mhz} MHz",
+                    tuple(
+                        Node("Graphics", "supported_graphics_clock", f"{graphics} MHz")
+                        for graphics in clocks.graphics_clocks_mhz
+                    ),
+                ),
+            ),
+        )
+        for clocks in device.supported_clocks
+    ]
+
+
+def processes(snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
+    """Return the processes on a GPU, in the driver's order; None where they are not known."""
+    uses = snapshot.uses_of(device)
+    if not uses and is_unlisted(device, snapshot):
+        return None
+    found = []
+    for process, share in uses:
+        size = mebibytes(share.used_gpu_memory_bytes)
+        below = (
+            Node("Type", "type", share.type or ABSENT),
+            Node("Name", "process_name", program(process) or "[Not Found]"),
+            Node("Used GPU Memory", "used_memory", ABSENT if size is None else f"{size} MiB"),
+        )
+        lines = (
+            Node("GPU instance ID", "gpu_instance_id", _number(share.gpu_instance_id)),
+            Node("Compute instance ID", "compute_instance_id", _number(share.compute_instance_id)),
+            Node("Process ID", "pid", str(process.pid), below),
+        )
+        found.append(Node("", "process_info", None, lines))
+    return found
+
+
+def accounted_processes(_snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
+    """Return what the driver kept of processes; None where it keeps nothing of any."""
+    if not device.accounted_processes:
+        return None if device.accounting_mode is None else ()
+    found = []
+    for process in device.accounted_processes:
+        size = mebibytes(process.max_gpu_memory_bytes)
+        below = (
+            Node("GPU Utilization", "gpu_util", _number(process.gpu_utilization_percent, " %")),
+            Node(
+                "Memory Utilization",
+                "memory_util",
+                _number(process.memory_utilization_percent, " %"),
+            ),
+            Node("Max memory usage", "max_memory_usage", ABSENT if size is None else f"{size} MiB"),
+            Node("Time", "time", f"{(process.active_seconds or 0) * 1000:.0f} ms"),
+            Node("Is Running", "is_running", str(int(process.is_running))),
+        )
+        line = Node("Process ID", "pid", str(process.pid), below)
+        found.append(Node("", "accounted_process_info", None, (line,)))
+    return found
+
+
+def retired_pages(device: Device, cause: str) -> Sequence[Node] | None:
+    """Return the pages that were retired for a cause; None where that is not known."""
+    if device.retired_pages is None:
+        return None
+    found = []
+    for page in device.retired_pages:
+        if page.cause == cause:
+            lines = [Node("", "retired_page_address", f"0x{page.address:016x}")]
+            if page.retired_at is not None:
+                when = moment(datetime.fromtimestamp(page.retired_at).astimezone())
+                lines.append(Node("", "retired_page_timestamp", when))
+            found.append(Node("", "retired_page", None, tuple(lines)))
+    return found
+
+
+def samples(device: Device, name: str, form: str) -> Sequence[Node]:
+    """Return what the driver's samples of a measure amount to, written by `form`."""
+    buffers: Sequence[SampleBuffer] = getattr(device, "sample_buffers", None) or ()
+    found = [each for each in buffers if each.name == name]
+    if not found:
+        labels = "Duration", "Number of Samples", "Max", "Min", "Avg"
+        return [Node(label, "", ABSENT) for label in labels]
+    buffer = found[0]
+    scale = 1000 if name == "power" else 1
+    # Whole numbers are cut, not rounded.
+    average = buffer.average / 1000 if name == "power" else int(buffer.average)
+    return [
+        Node("Duration", "", f"{buffer.seconds:.2f} sec"),
+        Node("Number of Samples", "", str(buffer.count)),
+        Node("Max", "", form.format(buffer.max / scale)),
+        Node("Min", "", form.format(buffer.min / scale)),
+        Node("Avg", "", form.format(average)),
+    ]
+
+
+def moment(value: datetime) -> str:
+    """Return local time as in the head of a log: `Thu Nov 26 05:02:30 2026`."""
+    return f"{value.astimezone():%a %b %e %H:%M:%S %Y}"
+
+
+def _number(value: int | None, unit: str = "") -> str:
+    return ABSENT if value is None else f"{value}{unit}"
