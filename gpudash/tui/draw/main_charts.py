@@ -212,18 +212,21 @@ def charts(
     if not fields or height < 2:
         return []
     blocks = _blocks(host, gpus, fields, cells, height - 1)
-    room = (cells - 2 * _MARGIN + _GAP) // len(blocks) - _GAP
+    share, rest = divmod(cells - 2 * _MARGIN + _GAP, len(blocks))
+    room = share - _GAP
+    # What is left over stands behind the first, so that the last ends where all other lines do.
+    rooms = [room + rest, *[room] * (len(blocks) - 1)]
     label = max(len(band.label) for block in blocks for band in (*block.bands, *block.extras))
     curve = max(1, room - label - 1 - _VALUE)
     blocks = [_scaled(block, trends, curve, theme.glyphs) for block in blocks]
     drawn = [_drawn(block, trends, theme, (label, curve, height - 1)) for block in blocks]
     margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _GAP, theme.base)
-    lines: list[Line] = [_heading(blocks, room, trends, theme, (cells, curve))]
+    lines: list[Line] = [_heading(blocks, rooms, trends, theme, (cells, curve))]
     for row in range(height - 1):
         line = [margin]
         for number, block_lines in enumerate(drawn):
             line += [gap] if number else []
-            line += fitted(block_lines[row], room, theme.base)
+            line += fitted(block_lines[row], rooms[number], theme.base)
         lines.append(joined(line))
     return lines
 
@@ -311,12 +314,16 @@ def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block
 
 
 def _heading(
-    blocks: Sequence[_Block], room: int, trends: Trends, theme: Theme, size: tuple[int, int]
+    blocks: Sequence[_Block],
+    rooms: Sequence[int],
+    trends: Trends,
+    theme: Theme,
+    size: tuple[int, int],
 ) -> Line:
     """Return the titles, and once at the right the time that all curves show, of how much."""
     cells, curve = size
     left: Line = [Segment(" " * _MARGIN, theme.base)]
-    for block in blocks:
+    for block, room in zip(blocks, rooms, strict=True):
         title = [Segment(block.title, theme.heading)]
         left += [*fitted(title, room, theme.base), Segment(" " * _GAP, theme.base)]
     text = f" last {trends.filled(curve)}, {duration(trends.column_seconds(curve))} a column "

@@ -135,6 +135,13 @@ def test_many_gpus_stand_in_columns_and_too_many_become_their_mean() -> None:
     assert few[1].split()[0] == "mean"
 
 
+@pytest.mark.parametrize("cells", range(160, 166))
+def test_the_last_value_ends_where_the_heading_does(cells: int) -> None:
+    heading, first, *_rest = drawn(cells, 16)
+    assert len(heading.rstrip()) == len(first.rstrip()) == cells - 1
+    assert heading.index("Memory used") == first.index(" 0 ", first.index("%")) - 2
+
+
 def test_a_gpu_alone_shows_several_metrics() -> None:
     lines = drawn(100, 13, DEVICES[:1])
     text = "\n".join(lines)
