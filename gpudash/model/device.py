@@ -792,6 +792,9 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
     board_id: Annotated[str | None, _identity(Unit.NONE,
         "Number of the board, equal for the GPUs on it.",
         nvml="nvmlDeviceGetBoardId")] = None
+    pdi: Annotated[str | None, _identity(Unit.NONE,
+        "Number that the chip was given at its making (driver 580 and newer).",
+        nvml="nvmlDeviceGetPdi")] = None
     fbc_session_count: Annotated[Natural | None, _utilization(Unit.COUNT,
         "Sessions that capture the frame buffer.",
         nvml="nvmlDeviceGetFBCStats")] = None
@@ -837,12 +840,24 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
     bridge_chip_firmware: Annotated[str | None, _pcie(Unit.NONE,
         "Version of its firmware.",
         nvml="nvmlDeviceGetBridgeChipInfo")] = None
+    channel_repair_pending: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether a channel of the memory waits for its repair.",
+        nvml="nvmlDeviceGetRepairStatus")] = None
+    tpc_repair_pending: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether a cluster of SMs waits for its repair.",
+        nvml="nvmlDeviceGetRepairStatus")] = None
+    unrepairable_memory: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether some of the memory cannot be repaired.",
+        nvml="nvmlDeviceGetUnrepairableMemoryFlag_v1")] = None
     inforom_flushed_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
         "Unix time at which its record of errors was last written.",
         nvml="nvmlDeviceGetLastBBXFlushTime")] = None
     inforom_flush_microseconds: Annotated[Natural | None, _reliability(Unit.MICROSECOND,
         "How long that took.",
         nvml="nvmlDeviceGetLastBBXFlushTime")] = None
+    egm_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether it reaches the memory of other hosts of the rack (Grace).",
+        nvml="nvmlDeviceGetCapabilities")] = None
     virtualization_mode: Annotated[str | None, _settings(Unit.NONE,
         "none, pass-through, vgpu, host-vgpu or host-vsga.",
         nvml="nvmlDeviceGetVirtualizationMode")] = None

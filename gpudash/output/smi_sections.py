@@ -2,8 +2,8 @@
 
 The rows are those of driver 535, with what newer and older ones add, leave out or name otherwise.
 Where nvidia-smi reads beyond NVML (voltage, GPU and FRU part numbers, deferred clocks, sparse
-operation, IBMNPU, atomics), or what is not read here (PDI, repairs, inactive remappings, power
-smoothing and profiles, EGM), the row is `N/A`, as on boards without it.
+operation, IBMNPU, atomics), or what is not read here (power smoothing and profiles), the row is
+`N/A`, as on boards without it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ PARTS = (
         ),
         metric("Serial Number", "serial", "serial"),
         metric("GPU UUID", "uuid", "uuid"),
-        unknown("GPU PDI", "pdi", since=580),
+        metric("GPU PDI", "pdi", "pdi", since=580),
         metric("Minor Number", "minor_number", "minor_number"),
         metric("VBIOS Version", "vbios_version", "vbios_version"),
         metric("MultiGPU Board", "multigpu_board", "multi_gpu_board"),
@@ -295,9 +295,10 @@ PARTS = (
                 sram("SRAM Other", "sram_other", "other"),
                 since=SHORT, when=is_new,
             ),
-            unknown("Channel Repair Pending", "channel_repair_pending", since=580),
-            unknown("TPC Repair Pending", "tpc_repair_pending", since=580),
-            unknown("Unrepairable Memory", "unrepairable_memory", since=580),
+            metric("Channel Repair Pending", "channel_repair_pending", "channel_repair_pending",
+                   since=580),
+            metric("TPC Repair Pending", "tpc_repair_pending", "tpc_repair_pending", since=580),
+            metric("Unrepairable Memory", "unrepairable_memory", "unrepairable_memory", since=580),
         ),
     )),
     Part("PAGE_RETIREMENT", (
@@ -313,9 +314,11 @@ PARTS = (
     Part("ROW_REMAPPER", (
         heading("Remapped Rows", "remapped_rows",
             metric("Correctable Error", "remapped_row_corr", "remapped_rows_corrected_count"),
-            unknown("Inactive Correctable Error", "remapped_row_corr_inactive", since=580),
+            metric("Inactive Correctable Error", "remapped_row_corr_inactive",
+                   "remapped_rows_corrected_inactive_count", since=580),
             metric("Uncorrectable Error", "remapped_row_unc", "remapped_rows_uncorrected_count"),
-            unknown("Inactive Uncorrectable Error", "remapped_row_unc_inactive", since=580),
+            metric("Inactive Uncorrectable Error", "remapped_row_unc_inactive",
+                   "remapped_rows_uncorrected_inactive_count", since=580),
             metric("Pending", "remapped_row_pending", "remapped_rows_pending"),
             metric("Remapping Failure Occurred", "remapped_row_failure", "remapped_rows_failed"),
             heading("Bank Remap Availability Histogram", "row_remapper_histogram",
@@ -463,7 +466,7 @@ PARTS = (
                "accounted_processes", "accounting_mode"),
     ), is_extra=True),
     Part("", (
-        heading("Capabilities", "capabilities", unknown("EGM", "egm"), since=555),
+        heading("Capabilities", "capabilities", metric("EGM", "egm", "egm_mode"), since=555),
     )),
 )
 # fmt: on

@@ -60,7 +60,7 @@
  *                         pages and processes, empty; without it accounting is off, and pages are
  *                         remapped and not retired
  *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM,
- *                         position in a rack; 2 is a server without a rack
+ *                         position in a rack, EGM, PDI, repairs; 2 is a server without a rack
  *   OLD=1                 a board of the Volta generation: errors by kind of memory, a bridge chip, clocks
  *                         that boost by themselves, a target temperature, a flushed InfoROM
  *   TABLE=0               of what nvidia-smi reads beyond NVML only processes, and no margin of temperature,
@@ -403,6 +403,11 @@ API ret_t nvmlDeviceGetDramEncryptionMode(void *h, u32 *a, u32 *b) {     /* a ve
     DEV(h); NEED(a && b); ONLY(C.grace); if (*a != 0x1000008 || *b != 0x1000008) return BAD_VERSION;
     a[1] = 1; b[1] = 0; return OK;
 }
+API ret_t nvmlDeviceGetPdi(void *h, pdi_t *p) { DEV(h); NEED(p); ONLY(C.grace); if (p->version != 0x1000010) return BAD_VERSION; p->value = 0x7a0be3dbdf8d5511ull; return OK; }
+API ret_t nvmlDeviceGetCapabilities(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x1000008) return BAD_VERSION; p[1] = 1; return OK; }
+API ret_t nvmlDeviceGetRepairStatus(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x100000C) return BAD_VERSION; p[1] = 1; p[2] = 0; return OK; }
+API ret_t nvmlDeviceGetUnrepairableMemoryFlag_v1(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x1000008) return BAD_VERSION; p[1] = 0; return OK; }
+API ret_t nvmlDeviceGetRemappedRows_v2(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); p[0] = p[2] = 0; p[1] = 2; p[3] = 1; p[4] = p[5] = 0; return OK; }
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = SAY(e + 2 * c, e == 0 && g->index % 8 == 3 ? 2 + c : 0); return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }

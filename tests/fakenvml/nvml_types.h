@@ -30,6 +30,7 @@ typedef struct { u32 id, scope; long long ts, lat; u32 type; ret_t ret; value_t 
 typedef struct { u64 ts; value_t v; } sample_t;
 typedef struct { u32 sm, ce, dec, enc, jpg, ofa, giSlices, ciSlices; u64 memMB; } attr_t;
 typedef struct { u32 version, sensor; int t; } tempv_t;
+typedef struct { u32 version; u64 value; } pdi_t;
 typedef struct { u32 version; unsigned char cluster[16]; ret_t status; u32 clique, state, health;  unsigned char summary; } fabric_t;
 typedef struct { unsigned char cluster[16]; ret_t status; u32 clique; unsigned char state; } fabric_v1_t;
 typedef struct { u32 version; unsigned char guid[16]; char chassis[16]; unsigned char slot, tray, host, peer, module; } platform_t;

@@ -136,6 +136,25 @@ def test_the_elements_of_driver_580_are_those_that_its_nvidia_smi_printed(fakenv
     assert {line.index(": ") for line in lines if ": " in line} == {55}
 
 
+def test_what_only_newer_drivers_answer(fakenvml: Path) -> None:
+    settings = {"DRIVER": "580.159.04", "DEVICES": 1, "GRACE": 1}
+    gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
+    assert gpu is not None
+    expected = {
+        "pdi": "0x7a0be3dbdf8d5511",
+        "capabilities/egm": "enabled",
+        "ecc_errors/channel_repair_pending": "Yes",
+        "ecc_errors/tpc_repair_pending": "No",
+        "ecc_errors/unrepairable_memory": "No",
+        "remapped_rows/remapped_row_corr_inactive": "2",
+        "remapped_rows/remapped_row_unc_inactive": "1",
+        "display_mode": "Requested functionality has been deprecated",
+        "module_power_readings/average_power_draw": "488.29 W",
+        "platformInfo/tray_index": "15",
+    }
+    assert {path: gpu.findtext(path) for path in expected} == expected
+
+
 @pytest.mark.parametrize(
     ("driver", "only", "without"),
     [

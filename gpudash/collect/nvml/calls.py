@@ -259,6 +259,23 @@ _ON_REQUEST = (
         inforom_flushed_at=v.item(0, v.microseconds),
         inforom_flush_microseconds=v.item(1, v.count),
     ),
+    _call("Pdi", structure="Pdi_v1", pdi=v.attribute("value", v.hexadecimal)),
+    _call(
+        "Capabilities",
+        structure="DeviceCapabilities_v1",
+        egm_mode=v.attribute("capMask", v.first_bit),
+    ),
+    _call(
+        "RepairStatus",
+        structure="RepairStatus_v1",
+        channel_repair_pending=v.attribute("channel", v.flag),
+        tpc_repair_pending=v.attribute("tpc", v.flag),
+    ),
+    _call(
+        "UnrepairableMemoryFlag_v1",
+        structure="UnrepairableMemory_v1",
+        unrepairable_memory=v.attribute("flag", v.flag),
+    ),
     _call("VirtualizationMode", virtualization_mode=v.named(v.VIRTUALIZATION_MODES)),
     _call("HostVgpuMode", host_vgpu_mode=v.named(v.HOST_VGPU_MODES)),
 )

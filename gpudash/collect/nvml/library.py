@@ -135,27 +135,32 @@ _STRUCTURES = {
     "ModuleId": "number",
     "RemappedRows": "corrActiveRemaps corrInactiveRemaps uncActiveRemaps uncInactiveRemaps "
     "bPending bfailureOccurred",
+    "Pdi_v1": "value:q",
+    "DeviceCapabilities_v1": "capMask",
+    "RepairStatus_v1": "channel tpc",
+    "UnrepairableMemory_v1": "flag",
     "PlatformInfo_v2": "ibGuid:b16 chassisSerialNumber:c16 slotNumber:b trayIndex:b hostId:b "
     "peerType:b moduleId:b",
     "GpuFabricInfo": "clusterUuid:b16 status cliqueId state:b",
     "GpuFabricInfo_v2": "clusterUuid:b16 status cliqueId state:b healthMask",
     "GpuFabricInfo_v3": "clusterUuid:b16 status cliqueId state:b healthMask healthSummary:b",
 }
-"""The members of structures after the version as in nvml.h: words, :b bytes and :c characters.
+"""The members of structures after the version as in nvml.h: words, :q double ones, :b bytes
+and :c characters.
 
 pynvml has had that of the fabric under three names, and with a UUID of 80 bytes.
 """
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def structure(name: str) -> Any:
     """Return the ctypes structure of a name in `_STRUCTURES`."""
-    from ctypes import Structure, c_char, c_ubyte, c_uint
+    from ctypes import Structure, c_char, c_ubyte, c_uint, c_ulonglong
 
     fields: list[tuple[str, Any]] = [("version", c_uint)] if "_v" in name else []
     for each in _STRUCTURES[name].split():
         member, _, kind = each.partition(":")
-        item: Any = {"": c_uint, "b": c_ubyte, "c": c_char}[kind[:1]]
+        item: Any = {"": c_uint, "q": c_ulonglong, "b": c_ubyte, "c": c_char}[kind[:1]]
         fields.append((member, item * int(kind[1:]) if kind[1:] else item))
     return type(name, (Structure,), {"_fields_": fields})
 

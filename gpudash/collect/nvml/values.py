@@ -132,6 +132,11 @@ def flag(value: Any) -> bool | None:
     return {0: False, 1: True}.get(value)
 
 
+def first_bit(mask: int) -> bool:
+    """Return whether the lowest bit of a mask is set."""
+    return bool(mask & 1)
+
+
 def string(value: Any) -> str | None:
     """Return a driver's string made harmless and short; empty is unknown."""
     text = clean_bytes(value) if isinstance(value, bytes) else clean(value)
@@ -145,7 +150,7 @@ def identifier(number: int) -> str | None:
 
 def hexadecimal(number: int) -> str | None:
     """Return a number as it is written: `0x700`."""
-    return f"0x{number:x}" if 0 <= number < _UNKNOWN_32 else None
+    return None if number in (_UNKNOWN_32, _UNKNOWN_64) else f"0x{number:x}"
 
 
 def first_bridge(name: str, convert: Convert) -> Convert:
