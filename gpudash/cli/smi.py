@@ -304,9 +304,7 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
         _redirect(log)
 
     def once(source: Source, _: object) -> int:
-        text, status = _printed(made[0], source, gpus)
-        terminal.write(text)
-        return status
+        return _print_sample(made[0], source, gpus)
 
     options = argparse.Namespace(**_LIVE, demo=request.demo)
     status = with_source(once, options, wanted=wanted)
@@ -327,14 +325,11 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -
     while True:
         # One that stays reads again at long intervals what seldom changes.
         source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=reads, whole=False)
-        text, status = _printed(report, source, gpus)
+        if status := _print_sample(report, source, gpus, log):
+            return status
         if before is not None:
             before.close()
-        elif log is not None:
-            _redirect(log)
-        terminal.write(text)
-        if status:
-            return status
+        log = None
         before, due = source, max(due + seconds, time.monotonic())
         terminal.wait(due - time.monotonic())
 
@@ -346,8 +341,10 @@ _LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "fo
 """The options of `with_source` for this host."""
 
 
-def _printed(report: Report, source: Source, gpus: Sequence[str]) -> tuple[bytes, int]:
-    """Return what is printed of the next sample, and the status."""
+def _print_sample(
+    report: Report, source: Source, gpus: Sequence[str], log: str | None = None
+) -> int:
+    """Print the next sample, from then on to a file if there is one; return the status."""
     from gpudash.analysis.selection import select_existing
 
     snapshot = sample(source)
@@ -357,8 +354,11 @@ def _printed(report: Report, source: Source, gpus: Sequence[str]) -> tuple[bytes
         lines: Iterable[str] = [_LOST.format(f"GPU{lost[0].index}")]
     else:
         lines = report.lines(snapshot, chosen)
-    text = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-    return text, _IS_LOST if lost else _status(chosen)
+    text = "".join(f"{line}\n" for line in lines)
+    if log is not None:
+        _redirect(log)
+    terminal.write(text.encode("utf-8", "backslashreplace"))
+    return _IS_LOST if lost else _status(chosen)
 
 
 def _is_lost(device: Device) -> bool:
