@@ -407,7 +407,6 @@ API ret_t nvmlDeviceGetPdi(void *h, pdi_t *p) { DEV(h); NEED(p); ONLY(C.grace); 
 API ret_t nvmlDeviceGetCapabilities(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x1000008) return BAD_VERSION; p[1] = 1; return OK; }
 API ret_t nvmlDeviceGetRepairStatus(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x100000C) return BAD_VERSION; p[1] = 1; p[2] = 0; return OK; }
 API ret_t nvmlDeviceGetUnrepairableMemoryFlag_v1(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); if (*p != 0x1000008) return BAD_VERSION; p[1] = 0; return OK; }
-API ret_t nvmlDeviceGetRemappedRows_v2(void *h, u32 *p) { DEV(h); NEED(p); ONLY(C.grace); p[0] = p[2] = 0; p[1] = 2; p[3] = 1; p[4] = p[5] = 0; return OK; }
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = SAY(e + 2 * c, e == 0 && g->index % 8 == 3 ? 2 + c : 0); return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }

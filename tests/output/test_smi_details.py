@@ -137,7 +137,8 @@ def test_the_elements_of_driver_580_are_those_that_its_nvidia_smi_printed(fakenv
 
 
 def test_what_only_newer_drivers_answer(fakenvml: Path) -> None:
-    settings = {"DRIVER": "580.159.04", "DEVICES": 1, "GRACE": 1}
+    answer = "nvmlDeviceGetRemappedRows_v2:0:2/1"
+    settings = {"DRIVER": "580.159.04", "DEVICES": 1, "GRACE": 1, "ANSWER": answer}
     gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
     assert gpu is not None
     expected = {
@@ -332,7 +333,8 @@ def test_what_only_details_print_is_read_by_nothing_else(fakenvml: Path) -> None
 
 def test_what_is_read_on_request_alone_is_read_for_the_details() -> None:
     asked = reads(()) | reads(sections(SECTIONS)) | smi_xml.reads()
-    assert ON_REQUEST - asked == {"nvlinks"}
+    # Of `nvlink`, and of a query.
+    assert ON_REQUEST - asked == {"nvlinks", "inforom_valid"}
 
 
 def test_a_wrong_section_is_reported_in_a_line() -> None:
