@@ -248,7 +248,7 @@ def _show(request: Request) -> int:
     if request.has("--dtd") and not request.has("-x"):
         what = "Specify -x/--xml-format with the -q/--query and --dtd flags to embed DTD."
         raise SmiError(_INVALID, f"{_COMBINATION}: {what}")
-    make = partial(_details, request.value("-d")) if is_query else _table
+    make = partial(_details, request) if is_query else _table
     return _print(request, make)
 
 
@@ -259,19 +259,28 @@ def _table() -> Report:
     return Report(smi_table.READS, lambda _, chosen: smi_table.table(chosen))
 
 
-def _details(display: str | None) -> Report:
-    """Return what -q prints."""
-    from gpudash.output import smi_details
+def _details(request: Request) -> Report:
+    """Return what -q prints: its sections, with -x the XML, with -u about units."""
+    from gpudash.output import smi_details, smi_xml
 
+    dtd = request.has("--dtd")
     try:
-        sections = smi_details.sections(display)
+        sections = smi_details.sections(request.value("-d"))
     except UsageError:
         raise SmiError(_INVALID, "Failed to parse --display/-d flags") from None
 
     def lines(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
+        if request.has("-u") and request.has("-x"):
+            return smi_xml.unit_document(snapshot, with_dtd=dtd)
+        if request.has("-u"):
+            return smi_details.unit_details(snapshot)
+        if request.has("-x"):
+            return smi_xml.document(snapshot, _keys(chosen), with_dtd=dtd)
         return smi_details.details(snapshot, _keys(chosen), sections)
 
-    return Report(smi_details.reads(sections), lines)
+    if request.has("-u"):
+        return Report(frozenset(), lines, has_lost=True)
+    return Report(smi_xml.reads() if request.has("-x") else smi_details.reads(sections), lines)
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:

@@ -21,6 +21,7 @@ BOARDS: dict[str, dict[str, Any]] = {
     "sxm": {"PROCS_PER_DEVICE": 3, "GRAPHICS_PER_DEVICE": 1},
     "pcie": {"MODEL": "pcie"},
     "geforce": {"MODEL": "geforce", "GRAPHICS_PER_DEVICE": 2},
+    "mig": {"MIG": 1, "PROCS_PER_DEVICE": 4},
 }
 
 NVML = "nvmlDeviceGet"
