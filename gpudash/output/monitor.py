@@ -203,7 +203,7 @@ def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> I
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
     """Yield a line for each process on each GPU, and one for a GPU without any.
 
-    `?` for PID and name means that the processes of a GPU are not known.
+    `N/A` for PID and name means that the processes of a GPU are not known.
     """
     for gpu in whole_gpus(snapshot):
         rows = [
@@ -211,7 +211,7 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
             for use in snapshot.uses_of(gpu)
         ]
         if not rows:
-            mark = "?" if is_unlisted(gpu, snapshot) else "-"
+            mark = "N/A" if is_unlisted(gpu, snapshot) else "-"
             rows = [([mark if column.header == "pid" else None for column in columns], mark)]
         for values, name in rows:
             cells = "".join(map(_cell, values, columns))

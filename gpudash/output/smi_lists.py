@@ -11,6 +11,7 @@ from gpudash.model.device import Device
 from gpudash.model.records import SampleBuffer
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.smi import mebibytes, program
+from gpudash.output.smi_table import by_instance_and_pid
 
 ABSENT = "N/A"
 
@@ -50,12 +51,12 @@ def supported_clocks(_snapshot: Snapshot, device: Device) -> Sequence[Node] | No
 
 
 def processes(snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
-    """Return the processes on a GPU, in the driver's order; None where they are not known."""
+    """Return the processes on a GPU by instance and PID; None where they are not known."""
     uses = snapshot.uses_of(device)
     if not uses and is_unlisted(device, snapshot):
         return None
     found = []
-    for process, share in uses:
+    for process, share in sorted(uses, key=by_instance_and_pid):
         size = mebibytes(share.used_gpu_memory_bytes)
         below = (
             Node("Type", "type", share.type or ABSENT),

@@ -124,7 +124,9 @@ def table(snapshot: Snapshot) -> Iterator[str]:
     yield " " * 89
     yield _RULE
     yield _PROCESS_HEADINGS
-    uses = [(gpu, use) for gpu in gpus for use in sorted(snapshot.uses_of(gpu), key=_order)]
+    uses = [
+        (gpu, use) for gpu in gpus for use in sorted(snapshot.uses_of(gpu), key=by_instance_and_pid)
+    ]
     yield from (_process(gpu, use) for gpu, use in uses)
     if not uses:
         yield f"|  {_no_processes(snapshot):<85}|"
@@ -239,7 +241,8 @@ def _no_processes(snapshot: Snapshot) -> str:
     return no_processes_text(snapshot)
 
 
-def _order(use: Use) -> tuple[int, int, int]:
+def by_instance_and_pid(use: Use) -> tuple[int, int, int]:
+    """Return the place of a process among those of its GPU."""
     share = use.share
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
 

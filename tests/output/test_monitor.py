@@ -133,7 +133,7 @@ def test_a_gpu_whose_processes_are_unknown_is_not_one_without() -> None:
     fault = Fault(source="processes", message=clean("processes unknown"), uuid=gpu_uuid(0))
     snapshot = make_snapshot(2, processes=(), errors=(fault,))
     unknown, free = process_lines(snapshot, process_columns("u", OLD), "")
-    assert unknown.split() == ["0", "?", *["-"] * 5, "?"]
+    assert unknown.split() == ["0", "N/A", *["-"] * 5, "N/A"]
     assert free.split() == ["1", *["-"] * 7]
 
 

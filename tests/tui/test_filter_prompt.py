@@ -80,7 +80,7 @@ async def test_the_cursor_can_be_moved_while_typing() -> None:
 async def test_escape_takes_back_tags_then_the_filter_then_the_gpus() -> None:
     async with on_screen(busy_snapshot(20), size=(100, 30)) as on:
         on.app.front.filter_by("bob")
-        await on.press("space", "1")
+        await on.press("space", "g", "home", "down", "space", "escape")
         listing = on.listing
         assert listing.tagged
         assert on.dashboard.devices.hidden
