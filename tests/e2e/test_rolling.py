@@ -72,7 +72,7 @@ def test_headings_are_repeated(fakenvml: Path) -> None:
     assert numbers == [0, 1, 46, 47]
 
 
-@pytest.mark.parametrize(("verb", "line"), [("dmon", "1 -"), ("pmon", "1 ?")])
+@pytest.mark.parametrize(("verb", "line"), [("dmon", "1 -"), ("pmon", "1 N/A")])
 def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(
     fakenvml: Path, verb: str, line: str
 ) -> None:
