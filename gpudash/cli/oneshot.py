@@ -55,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
 
 def everything() -> set[str]:
     """Return all that a document may hold of devices, but what only its own command prints."""
-    from gpudash.model.device import ON_REQUEST, Device
+    from gpudash.model.details import ON_REQUEST
+    from gpudash.model.device import Device
 
     return {*Device.__struct_fields__, "processes"} - ON_REQUEST
 

@@ -24,6 +24,9 @@ from gpudash.output.queries import Csv
 from gpudash.output.smi_table import listing
 from gpudash.system import terminal
 
+Lines = Callable[[Snapshot, Snapshot], Sequence[str]]
+"""Returns the lines of a snapshot, and of the same with the chosen GPUs alone."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Answer a query, once or with --loop repeatedly; raises UsageError."""
@@ -45,27 +48,15 @@ def print_details(options: argparse.Namespace) -> int:
 
     The layout is that of nvidia-smi -q, or with -x its XML.
     """
-    from gpudash.output import smi_details, smi_xml
-
     if options.xml and options.display is not None:
         raise UsageError("-d does not go with -x, which prints all sections")
-    sections = smi_details.sections(options.display)
+    reads, lines = details(options.display, xml=options.xml, unit=options.unit, dtd=options.dtd)
     gpus = gpu_selectors(options)
-    reads = smi_xml.reads() if options.xml else smi_details.reads(sections)
-    if options.unit:
-        reads = frozenset()
 
     def show(source: Source, _options: argparse.Namespace) -> int:
         snapshot = sample(source)
         chosen = select_existing(snapshot, gpus)
-        if options.xml and options.unit:
-            _write(smi_xml.unit_document(snapshot, with_dtd=options.dtd))
-        elif options.xml:
-            _write(smi_xml.document(snapshot, _keys(chosen), with_dtd=options.dtd))
-        elif options.unit:
-            _write(smi_details.unit_details(snapshot))
-        else:
-            _write(smi_details.details(snapshot, _keys(chosen), sections))
+        _write(lines(snapshot, chosen))
         return exit_status(chosen, with_topology=False)
 
     if options.loop is not None:
@@ -77,6 +68,26 @@ def print_details(options: argparse.Namespace) -> int:
         if options.loop is None:
             return status
         time.sleep(max(0.0, began + options.loop - time.monotonic()))
+
+
+def details(display: str | None, *, xml: bool, unit: bool, dtd: bool) -> tuple[Set[str], Lines]:
+    """Return what a form of -q reads, and what makes its lines; raises UsageError for a section."""
+    from gpudash.output import smi_details, smi_xml
+
+    sections = smi_details.sections(display)
+
+    def lines(snapshot: Snapshot, chosen: Snapshot) -> Sequence[str]:
+        if xml and unit:
+            return smi_xml.unit_document(snapshot, with_dtd=dtd)
+        if unit:
+            return smi_details.unit_details(snapshot)
+        if xml:
+            return smi_xml.document(snapshot, keys(chosen), with_dtd=dtd)
+        return smi_details.details(snapshot, keys(chosen), sections)
+
+    if unit:
+        return frozenset(), lines
+    return smi_xml.reads() if xml else smi_details.reads(sections), lines
 
 
 def list_gpus(options: argparse.Namespace) -> int:
@@ -97,7 +108,7 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     snapshot = sample(source)
     chosen = select_existing(snapshot, gpus)
     heading = [query.heading()] if query.header else []
-    _write(heading + list(query.rows(snapshot, _keys(chosen))))
+    _write(heading + list(query.rows(snapshot, keys(chosen))))
     silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
     # A GPU that does not answer at all is reported by the error of its status.
     blind = [each for each in _unlisted(query, chosen) if not each.uuid or each.uuid not in silent]
@@ -137,7 +148,7 @@ class _Rows:
 
     def print(self, snapshot: Snapshot, chosen: Snapshot) -> None:
         """Print those of the chosen GPUs; a list that is not available has a line on stderr."""
-        _write([*self._heading, *self._query.rows(snapshot, _keys(chosen))])
+        _write([*self._heading, *self._query.rows(snapshot, keys(chosen))])
         self._heading = []
         unlisted = _unlisted(self._query, chosen)
         if unlisted != self._reported:
@@ -187,7 +198,8 @@ def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
         os.write(2, "".join(lines).encode())
 
 
-def _keys(snapshot: Snapshot) -> set[str]:
+def keys(snapshot: Snapshot) -> set[str]:
+    """Return the keys of the devices."""
     return {device.key for device in snapshot.devices}
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpudash.model.device import Device
     from gpudash.model.snapshot import Host, Snapshot
 
-_INVALID, _NOT_SUPPORTED, _IS_LOST = 2, 3, 15
+_NOT_SUPPORTED = 3
 
 _OUT_OF_ORDER = frozenset({ExitStatus.GPU_IS_LOST, ExitStatus.RESET_REQUIRED})
 """What nvidia-smi ends with 0 for, where it has found all GPUs."""
@@ -58,7 +58,7 @@ class Command(NamedTuple):
 
     run: Callable[[Request], int]
     takes: frozenset[str]
-    status: int = _INVALID
+    status: int = ExitStatus.USAGE
     refusal: str = f"is not valid for this command. {HELP}"
 
 
@@ -99,12 +99,14 @@ def _command(request: Request) -> Command:
         chosen = "-h" if "-h" in names else "--version"
     elif alone:
         if len(alone) > 1:
-            raise SmiError(_INVALID, f"ERROR: Only one command can be run at a time. {HELP}\n")
+            raise SmiError(
+                ExitStatus.USAGE, f"ERROR: Only one command can be run at a time. {HELP}\n"
+            )
         chosen = alone[0]
     elif any(each.sets for each in request.given) or names.count("-i") > 1:
         raise _not_set(request)
     elif len(queries) > 1:
-        raise SmiError(_INVALID, "Only one --query-* switch can be used at a time.")
+        raise SmiError(ExitStatus.USAGE, "Only one --query-* switch can be used at a time.")
     elif queries:
         chosen = queries[0]
     elif "--dtd" in names and not request.has("-q", "-a"):
@@ -179,7 +181,7 @@ def _versions(request: Request) -> int:
 
 
 def _excluded(request: Request) -> int:
-    """Print the GPUs that the driver is told to leave alone."""
+    """Print the GPUs that the settings of the driver exclude."""
     text = read_start(_DRIVER_PARAMETERS, 1 << 16) or b""
     if re.search(rb'^ExcludedGpus: "[^"]', text, re.MULTILINE):
         raise _elsewhere(request.words, "-B")
@@ -206,25 +208,26 @@ def _query(name: str, request: Request) -> int:
     """Print a query as CSV."""
     text, form = request.value(f"--query-{name}") or "", request.value("--format")
     if form is None:
-        raise SmiError(_INVALID, f'"--format=" switch is missing. {HELP}\n')
+        raise SmiError(ExitStatus.USAGE, f'"--format=" switch is missing. {HELP}\n')
 
     def report() -> Report:
+        from gpudash.cli.query import keys
         from gpudash.output import queries
 
         kind = queries.QUERIES[name]
         for word in map(str.strip, text.split(",")):
             if word and word not in kind.fields:
-                raise SmiError(_INVALID, f'Field "{word}" is not a valid field to query.\n')
+                raise SmiError(ExitStatus.USAGE, f'Field "{word}" is not a valid field to query.\n')
         try:
             query = queries.query(kind, text, form)
         except UsageError:
             is_known = {"noheader", "nounits", ""}.issuperset(form.split(","))
             what = "--format=csv is mandatory" if is_known else "is not recognized"
-            raise SmiError(_INVALID, f"Format modifier {what}.") from None
+            raise SmiError(ExitStatus.USAGE, f"Format modifier {what}.") from None
         heading = [query.heading()] if query.header else []
 
         def rows(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
-            lines = [*heading, *query.rows(snapshot, _keys(chosen))]
+            lines = [*heading, *query.rows(snapshot, keys(chosen))]
             heading.clear()
             return lines
 
@@ -240,14 +243,14 @@ def _show(request: Request) -> int:
         if request.has(option) and not is_query:
             pair = f"-q/--query and {_LONG[option]}"
             what = f"Specify {pair} to run {about} query."
-            raise SmiError(_INVALID, f"{_COMBINATION}. {what}  {HELP}\n")
+            raise SmiError(ExitStatus.USAGE, f"{_COMBINATION}. {what}  {HELP}\n")
     for option in ("-x", "-u"):
         if request.has("-d") and request.has(option):
             what = f"--display/-d flags can not be combined with {_LONG[option]} flags."
-            raise SmiError(_INVALID, f"{_COMBINATION}: {what}")
+            raise SmiError(ExitStatus.USAGE, f"{_COMBINATION}: {what}")
     if request.has("--dtd") and not request.has("-x"):
         what = "Specify -x/--xml-format with the -q/--query and --dtd flags to embed DTD."
-        raise SmiError(_INVALID, f"{_COMBINATION}: {what}")
+        raise SmiError(ExitStatus.USAGE, f"{_COMBINATION}: {what}")
     make = partial(_details, request) if is_query else _table
     return _print(request, make)
 
@@ -261,31 +264,19 @@ def _table() -> Report:
 
 def _details(request: Request) -> Report:
     """Return what -q prints: its sections, with -x the XML, with -u about units."""
-    from gpudash.output import smi_details, smi_xml
+    from gpudash.cli.query import details
 
-    dtd = request.has("--dtd")
+    xml, unit, dtd = (request.has(option) for option in ("-x", "-u", "--dtd"))
     try:
-        sections = smi_details.sections(request.value("-d"))
+        reads, lines = details(request.value("-d"), xml=xml, unit=unit, dtd=dtd)
     except UsageError:
-        raise SmiError(_INVALID, "Failed to parse --display/-d flags") from None
-
-    def lines(snapshot: Snapshot, chosen: Snapshot) -> Iterable[str]:
-        if request.has("-u") and request.has("-x"):
-            return smi_xml.unit_document(snapshot, with_dtd=dtd)
-        if request.has("-u"):
-            return smi_details.unit_details(snapshot)
-        if request.has("-x"):
-            return smi_xml.document(snapshot, _keys(chosen), with_dtd=dtd)
-        return smi_details.details(snapshot, _keys(chosen), sections)
-
-    if request.has("-u"):
-        return Report(frozenset(), lines, has_lost=True)
-    return Report(smi_xml.reads() if request.has("-x") else smi_details.reads(sections), lines)
+        raise SmiError(ExitStatus.USAGE, "Failed to parse --display/-d flags") from None
+    return Report(reads, lines, has_lost=unit)
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
     """Return what is said of a driver that cannot be used, before words are called wrong."""
-    if error.exit_status not in (_INVALID, FAILED):
+    if error.exit_status not in (ExitStatus.USAGE, FAILED):
         return None
     live = argparse.Namespace(**_LIVE, demo=demo)
     try:
@@ -367,7 +358,7 @@ def _print_sample(
     if log is not None:
         _redirect(log)
     terminal.write(text.encode("utf-8", "backslashreplace"))
-    return _IS_LOST if lost else _status(chosen)
+    return ExitStatus.GPU_IS_LOST if lost else _status(chosen)
 
 
 def _is_lost(device: Device) -> bool:
@@ -381,10 +372,6 @@ def _status(chosen: Snapshot) -> int:
     return ExitStatus.OK if status in _OUT_OF_ORDER else status
 
 
-def _keys(snapshot: Snapshot) -> set[str]:
-    return {device.key for device in snapshot.devices}
-
-
 def _interval(request: Request) -> float | None:
     """Return the seconds of -l, or else of -lms; None for once. Raises SmiError for 0."""
     for option, otherwise, divisor in (("-l", 5.0, 1), ("-lms", 100.0, 1000)):
@@ -393,7 +380,7 @@ def _interval(request: Request) -> float | None:
             amount = float(found[0]) if found else otherwise
             if not amount:
                 what = "Provided [-l(ms) | --loop(-ms)=] value is incorrect. "
-                raise SmiError(_INVALID, f"{what}Loop frequency must be greater than 0.\n")
+                raise SmiError(ExitStatus.USAGE, f"{what}Loop frequency must be greater than 0.\n")
             return amount / divisor
     return None
 

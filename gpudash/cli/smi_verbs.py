@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from gpudash.collect.source import Source
 
-_INVALID = 2
-
 
 class _Grammar(NamedTuple):
     """The options of a command, each group the spellings of one, and what is said of others."""
@@ -146,9 +144,9 @@ def _read(grammar: _Grammar, words: Sequence[str]) -> Given:
         elif name in valued and rest and (rest[0][:1] != "-" or rest[0][1:].isdecimal()):
             given[valued[name]] = rest.pop(0)
         elif name in valued:
-            raise SmiError(_INVALID, f'Option "{word}" is missing its value.')
+            raise SmiError(ExitStatus.USAGE, f'Option "{word}" is missing its value.')
         else:
-            raise SmiError(_INVALID, f'Option "{word}" is not recognized.')
+            raise SmiError(ExitStatus.USAGE, f'Option "{word}" is not recognized.')
     return given
 
 
@@ -156,11 +154,11 @@ def _check(name: str, given: Given) -> None:
     """Raise SmiError for values that nvidia-smi refuses."""
     for option in _NOT_NUMBERS.get(name, ()):
         if option in given and re.fullmatch(r"-?\d+", given[option]) is None:
-            raise SmiError(_INVALID, f'Option "{given[option]}" is invalid for "{option}".')
+            raise SmiError(ExitStatus.USAGE, f'Option "{given[option]}" is invalid for "{option}".')
     if name == "topo":
         _check_topology(given)
     elif name == "nvlink" and given.get("-gt", "d") not in ("d", "r"):
-        raise SmiError(_INVALID, "Failed to get throughput counters")
+        raise SmiError(ExitStatus.USAGE, "Failed to get throughput counters")
     elif name in _DELAYS:
         _check_rolling(name, given)
 
@@ -171,11 +169,13 @@ def _check_topology(given: Given) -> None:
         text = "The -i command line argument must be used in conjunction with -n or -p.\n"
         raise SmiError(FAILED, text)
     if "-p2p" in given and given["-p2p"][:1] not in tuple("rwnap"):
-        raise SmiError(_INVALID, "Invalid p2p capability index specified at the command-line")
+        raise SmiError(
+            ExitStatus.USAGE, "Invalid p2p capability index specified at the command-line"
+        )
     for option in about:
         count, text = _OF_GPUS[option]
         if len(set(given.get("-i", "").split(",")) - {""}) != count:
-            raise SmiError(_INVALID, text)
+            raise SmiError(ExitStatus.USAGE, text)
     if not 0 <= int(given.get("-n", 0)) <= 5:
         raise SmiError(FAILED, "Failed to display the nearest GPUs\n")
 
@@ -212,7 +212,7 @@ def _own(name: str, given: Given, demo: str | None) -> int:
         if name != "topo" or not about or error.exit_status != ExitStatus.USAGE:
             raise
         # Some of the GPUs are not there.
-        raise SmiError(_INVALID, about[0]) from None
+        raise SmiError(ExitStatus.USAGE, about[0]) from None
     return status
 
 

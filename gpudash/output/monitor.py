@@ -9,7 +9,8 @@ from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import branch, frame_buffer_mebibytes
+from gpudash.output.smi import branch
+from gpudash.output.smi_table import frame_buffer_mebibytes
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -154,7 +155,7 @@ _USES: Mapping[str, Sequence[Column]] = {
 _ENGINES = (Column("jpg", "%", lambda _run: None), Column("ofa", "%", lambda _run: None))
 """What the processes' samples of newer drivers have, which are not read."""
 _WITH_ENGINES = 550
-"""The branch of drivers whose nvidia-smi has them, and stands its headings further right."""
+"""The branch of drivers whose nvidia-smi has them, and its headings further right."""
 PROCESS_LETTERS = "".join(_USES)
 """What -s of pmon takes."""
 

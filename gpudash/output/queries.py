@@ -13,7 +13,8 @@ from gpudash.model.errors import UsageError
 from gpudash.model.records import AccountedProcess, RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import GPU_FIELDS, Field, mebibytes, moment, program
+from gpudash.output.smi import GPU_FIELDS, Field, moment
+from gpudash.output.smi_table import mebibytes, program
 
 _MODIFIERS = ("noheader", "nounits")
 _COMMA = r"\x2c"

@@ -15,12 +15,11 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from gpudash.model import fields
-from gpudash.model.device import EVENT_REASONS, Device, detailed_fields
+from gpudash.model.details import detailed_fields
+from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
-from gpudash.output.smi_table import frame_buffer_mebibytes as frame_buffer_mebibytes
-from gpudash.output.smi_table import mebibytes as mebibytes
-from gpudash.output.smi_table import program as program
+from gpudash.output.smi_table import frame_buffer_mebibytes, mebibytes
 
 _UNKNOWN_STATE = 32
 _FLOAT = struct.Struct("f")
@@ -51,6 +50,8 @@ NOT_READ = tuple(
 Virtual GPUs and power smoothing are not read, nor the name that a GPU can be given for its host,
 nor what NVML does not document the source of.
 """
+_BRANCH = 535
+"""The branch of drivers whose nvidia-smi the tables of this package are made after."""
 NEW_BRANCH = 580
 """The oldest branch of drivers whose nvidia-smi was seen to write as the newest ones do."""
 
@@ -75,9 +76,9 @@ class Field(Struct, Generic[Row], frozen=True):
 
 
 def branch(snapshot: Snapshot) -> int:
-    """Return the branch of the driver, 535 of `535.261.03`; 0 if it is not known."""
+    """Return the branch of the driver, 535 of `535.261.03`; that of the tables if unknown."""
     number = (snapshot.host.driver_version or "").partition(".")[0]
-    return int(number) if number.isdecimal() else 0
+    return int(number) if number.isdecimal() else _BRANCH
 
 
 def written(name: str) -> Callable[[Any], str | None]:

@@ -9,8 +9,9 @@ from gpudash.model.errors import UsageError
 from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi_lines import fields_of, release_of, resolved
-from gpudash.output.smi_lists import ABSENT, Node, moment
+from gpudash.output.smi import branch
+from gpudash.output.smi_lines import fields_of, resolved
+from gpudash.output.smi_lists import ABSENT, Node, log_time
 from gpudash.output.smi_sections import PARTS, Part
 
 _WIDTHS = {580: 55, 0: 42}
@@ -64,7 +65,7 @@ def heads(snapshot: Snapshot) -> Sequence[Node]:
     """Return what a log begins with."""
     host = snapshot.host
     return (
-        Node("Timestamp", "timestamp", moment(snapshot.taken_at)),
+        Node("Timestamp", "timestamp", log_time(snapshot.taken_at.timestamp())),
         Node("Driver Version", "driver_version", host.driver_version or ABSENT),
         Node("CUDA Version", "cuda_version", host.cuda_driver_version or ABSENT),
         Node("Attached GPUs", "attached_gpus", str(len(whole_gpus(snapshot)))),
@@ -72,7 +73,7 @@ def heads(snapshot: Snapshot) -> Sequence[Node]:
 
 
 def _width(snapshot: Snapshot) -> int:
-    return next(width for since, width in _WIDTHS.items() if release_of(snapshot) >= since)
+    return next(width for since, width in _WIDTHS.items() if branch(snapshot) >= since)
 
 
 def _gpu(snapshot: Snapshot, device: Device, parts: Sequence[Part], width: int) -> Iterator[str]:

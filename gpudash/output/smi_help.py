@@ -26,7 +26,7 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
 
     -L,   --list-gpus           Print a line for each GPU and MIG instance, with its UUID.
 
-    -B,   --list-excluded-gpus  Print the GPUs that the driver is told to leave alone.
+    -B,   --list-excluded-gpus  Print the GPUs that the settings of the driver exclude.
 
   SUMMARY OPTIONS:
 

@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudash.model.device import Device, detailed_fields
+from gpudash.model.details import detailed_fields
+from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
 from gpudash.output import smi_lists as lists
-from gpudash.output.smi import GPU_FIELDS, moment, reason_text, unit_of, written
+from gpudash.output.smi import GPU_FIELDS, branch, moment, reason_text, unit_of, written
 from gpudash.output.smi_lists import Node
 
 _MIB = 1 << 20
-_TABLE = 535
 _LATEST = 1 << 16
 SHORT = 530
 """Since then power, clocks, errors and margins of temperature have the names of today."""
@@ -58,15 +58,9 @@ def fields_of(lines: Iterable[Line]) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def release_of(snapshot: Snapshot) -> int:
-    """Return the first number of the driver's release, that of the table if unknown."""
-    first, _, _ = (snapshot.host.driver_version or "").partition(".")
-    return int(first) if first.isdecimal() else _TABLE
-
-
 def resolved(lines: Iterable[Line], snapshot: Snapshot, device: Device) -> Iterator[Node]:
     """Return what lines are for a device."""
-    release = release_of(snapshot)
+    release = branch(snapshot)
     absent = _ABSENT.get(device.state, lists.ABSENT)
     for line in lines:
         if not line.since <= release < line.until or (line.when and not line.when(device)):
@@ -108,7 +102,11 @@ def queried(label: str, element: str, name: str, **conditions: Any) -> Line:
 
 def unknown(label: str, element: str, **conditions: Any) -> Line:
     """Return a line that is `N/A` everywhere."""
-    return Line(label, element, lambda _snapshot, _device: None, **conditions)
+    return Line(label, element, _unknown, **conditions)
+
+
+def _unknown(_snapshot: Snapshot, _device: Device) -> None:
+    """Return the text of what is not read."""
 
 
 def heading(label: str, element: str, *lines: Line, **conditions: Any) -> Line:
@@ -129,8 +127,7 @@ def listed(
 
 def hexadecimal(line: Line) -> tuple[Line, Line]:
     """Return a line whose number has its prefix in the text alone."""
-    full = line.text
-    assert full is not None
+    full = line.text or _unknown
 
     def bare(snapshot: Snapshot, device: Device) -> str | None:
         return (full(snapshot, device) or "").removeprefix("0x") or None
@@ -361,14 +358,12 @@ def deprecated(_snapshot: Snapshot, _device: Device) -> str:
 
 def banks(name: str) -> Line:
     """Return how many banks of memory have so many spare rows left."""
-    known = queried("", "", f"remapped_rows.histogram.{name.lower()}")
-    count = known.text
-    assert count is not None
+    count = GPU_FIELDS[f"remapped_rows.histogram.{name.lower()}"]
 
     def text(snapshot: Snapshot, device: Device) -> str:
-        return f"{count(snapshot, device)} bank(s)"
+        return f"{count.text(snapshot, device)} bank(s)"
 
-    return Line(name, f"row_remapper_histogram_{name.lower()}", text, known.reads)
+    return Line(name, f"row_remapper_histogram_{name.lower()}", text, count.reads)
 
 
 FRAME_BUFFER = heading(

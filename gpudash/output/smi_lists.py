@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device
 from gpudash.model.records import SampleBuffer
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.smi import mebibytes, program
-from gpudash.output.smi_table import by_instance_and_pid
+from gpudash.output.smi_table import by_instance_and_pid, mebibytes, program
 
 ABSENT = "N/A"
 
@@ -104,7 +103,7 @@ def retired_pages(device: Device, cause: str) -> Sequence[Node] | None:
         if page.cause == cause:
             lines = [Node("", "retired_page_address", f"0x{page.address:016x}")]
             if page.retired_at is not None:
-                when = moment(datetime.fromtimestamp(page.retired_at).astimezone())
+                when = log_time(page.retired_at)
                 lines.append(Node("", "retired_page_timestamp", when))
             found.append(Node("", "retired_page", None, tuple(lines)))
     return found
@@ -130,9 +129,9 @@ def samples(device: Device, name: str, form: str) -> Sequence[Node]:
     ]
 
 
-def moment(value: datetime) -> str:
-    """Return local time as in the head of a log: `Thu Nov 26 05:02:30 2026`."""
-    return f"{value.astimezone():%a %b %e %H:%M:%S %Y}"
+def log_time(seconds: float) -> str:
+    """Return a Unix time as in the head of a log, local: `Thu Nov 26 05:02:30 2026`."""
+    return time.ctime(seconds)
 
 
 def _number(value: int | None, unit: str = "") -> str:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from gpudash.model.snapshot import Snapshot, whole_gpus
+from gpudash.output.smi import branch
 from gpudash.output.smi_details import UNITS, heads
-from gpudash.output.smi_lines import fields_of, release_of, resolved
+from gpudash.output.smi_lines import fields_of, resolved
 from gpudash.output.smi_lists import Node
 from gpudash.output.smi_sections import PARTS
 
@@ -44,7 +45,7 @@ def unit_document(snapshot: Snapshot, *, with_dtd: bool = False) -> Sequence[str
 
 
 def _version(snapshot: Snapshot) -> int:
-    release = release_of(snapshot)
+    release = branch(snapshot)
     return next(number for since, number in _VERSIONS.items() if release >= since)
 
 

@@ -68,8 +68,9 @@ class HostPage(Page):
 
     def explain_refusal(self, action: str) -> None:
         """Show that an action needs a process, which this page does not show."""
-        needed = action.partition("(")[0] in SELECTION_ACTIONS and not self.may_signal
-        key = next((key for key in self.dashboard.keys if key.action == action and needed), None)
+        if action.partition("(")[0] not in SELECTION_ACTIONS or self.may_signal:
+            return
+        key = next((key for key in self.dashboard.keys if key.action == action), None)
         if key is not None:
             self.show_message(f"{key.shown} needs a process: select one in the list")
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpudash.model import wire
-from gpudash.model.device import ON_REQUEST, DetailedDevice
+from gpudash.model.details import ON_REQUEST, DetailedDevice
 from gpudash.model.errors import UsageError
 from gpudash.model.records import SampleBuffer
 from gpudash.model.snapshot import Snapshot

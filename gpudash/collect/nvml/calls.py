@@ -5,13 +5,9 @@ One line a call. A MIG instance's facts are read whenever it is checked that it 
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
-from gpudash.collect.nvml import codes
 from gpudash.collect.nvml import values as v
-from gpudash.collect.nvml.library import DeviceLost, Library
 
 STATIC_SECONDS = float("inf")
 FAST_SECONDS = 0.0
@@ -28,27 +24,6 @@ RETRY_SECONDS = 10.0
 
 MAX_REOPEN_SECONDS = 600.0
 """The longest pause between two reopenings for a GPU that is gone, where no bus can be seen."""
-
-LONG_SECONDS = 0.25
-"""A call that takes longer is a slow one; most take microseconds."""
-_LONG_PAUSES = 3
-"""A slow call pauses for that many times as long as it took."""
-
-
-class Timer:
-    """When something is due: at once, and then every that many seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._due = 0.0
-
-    def is_due(self, now: float) -> bool:
-        """Whether it is time, and if so, count from now to the next one."""
-        if now < self._due:
-            return False
-        self._due = now + self._seconds
-        return True
-
 
 _MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
@@ -432,83 +407,3 @@ INSTANCE_DETAILS = (
     RARE_SECONDS,
 )
 """What it answers besides, where that is asked for."""
-
-
-class PollGroup:
-    """Calls made at the same interval; one that the device does not support drops out for good.
-
-    A fact that never changes drops out too, once it is known. A call that is slow is made more
-    rarely, so that it does not hold up the others in every tick, and its fields are unknown in
-    between. Only the facts of a MIG instance are read whenever they are due: without them another
-    instance would be taken for it.
-    """
-
-    def __init__(self, calls: tuple[NvmlCall, ...], seconds: float) -> None:
-        self.seconds = seconds
-        self._calls = list(calls)
-        self._due = 0.0
-        self._slow: dict[NvmlCall, float] = {}
-        """When each call that was slow the last time may be made again."""
-        self._may_pause = seconds != INSTANCE_SECONDS
-
-    def is_due(self, now: float) -> bool:
-        """Whether it is time to read."""
-        return now >= self._due
-
-    def repeat_after(self, seconds: float, now: float) -> None:
-        """Count from now to the next time, at another interval."""
-        self.seconds, self._due = seconds, now + seconds
-
-    def read(self, library: Library, handle: Any, values: dict[str, Any], now: float) -> list[int]:
-        """Fill the fields into `values`, and return NVML's code of each call that is supported.
-
-        Raises DeviceLost when the device is gone.
-        """
-        is_static = self.seconds == STATIC_SECONDS
-        kept: list[NvmlCall] = []
-        answered: list[int] = []
-        began = library.stopwatch()
-        for first in self._calls:
-            if self._slow and now < self._slow.get(first, now):
-                kept.append(first)
-                values.update(dict.fromkeys(field for field, _ in first.fields))
-                continue
-            call, code = _make(library, handle, first, values)
-            ended = library.stopwatch()
-            took, began = ended - began, ended
-            if call is None:
-                continue
-            self._note_duration(call, took, now)
-            answered.append(code)
-            if code or not is_static:
-                kept.append(call)
-        self._calls = kept
-        self._due = now + (RETRY_SECONDS if is_static and kept else self.seconds)
-        return answered
-
-    def _note_duration(self, call: NvmlCall, took: float, now: float) -> None:
-        """Pause a call that was slow twice in a row; once may be a GPU that had to wake up."""
-        if took > LONG_SECONDS and self._may_pause:
-            pause = max(SLOW_SECONDS, _LONG_PAUSES * took) if call in self._slow else 0.0
-            self._slow[call] = now + pause
-        elif self._slow:
-            self._slow.pop(call, None)
-
-
-def _make(
-    library: Library, handle: Any, call: NvmlCall | None, values: dict[str, Any]
-) -> tuple[NvmlCall | None, int]:
-    """Make a call or the first of its fallbacks that is supported; return it and NVML's code."""
-    while call is not None:
-        if call.structure is None:
-            value, code = library.call(call.name, handle, *call.arguments)
-        else:
-            value, code = library.filled(call.name, handle, call.structure)
-        if code in codes.DEAD:
-            raise DeviceLost(code)
-        for field, convert in call.fields:
-            values[field] = None if code else convert(value)
-        if code not in codes.PERMANENT:
-            return call, code
-        call = call.fallback
-    return None, codes.SUCCESS

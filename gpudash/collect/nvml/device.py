@@ -23,8 +23,6 @@ from gpudash.collect.nvml.calls import (
     STEADY_SECONDS,
     FieldValue,
     NvmlCall,
-    PollGroup,
-    Timer,
 )
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
@@ -35,6 +33,7 @@ from gpudash.collect.nvml.links import (
     LinkErrors,
     NvLinks,
 )
+from gpudash.collect.nvml.polling import PollGroup, Timer
 from gpudash.collect.nvml.rates import (
     COUNTERS,
     PCIE_FIELDS,

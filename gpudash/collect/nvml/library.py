@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.values import size
-from gpudash.model.device import ON_REQUEST, DetailedDevice, Device
+from gpudash.model.details import ON_REQUEST, DetailedDevice
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError, GpudashError
 from gpudash.system.imports import importing
 

@@ -8,8 +8,9 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import SLOW_SECONDS, Timer
+from gpudash.collect.nvml.calls import SLOW_SECONDS
 from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
+from gpudash.collect.nvml.polling import Timer
 from gpudash.collect.nvml.rates import RateTracker
 from gpudash.collect.nvml.values import within
 

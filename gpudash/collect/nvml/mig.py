@@ -10,10 +10,10 @@ from gpudash.collect.nvml.calls import (
     INSTANCE_DETAILS,
     INSTANCE_POLL_GROUPS,
     INSTANCE_SECONDS,
-    PollGroup,
 )
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, Library
+from gpudash.collect.nvml.polling import PollGroup
 from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}

@@ -46,7 +46,7 @@ class ProcessReader:
         self._wall_clock = wall_clock
         self._refused: set[str] = set()
         self._compute_pids: set[int] | None = None
-        self._mps_clients: list[RunningProcess] = []
+        self._has_mps_clients = False
         self._newest_us = self._now_us() - _FIRST_SPAN_US
 
     def forget_refusals(self) -> None:
@@ -88,18 +88,16 @@ class ProcessReader:
             else:
                 failure = codes.SUCCESS
                 lists[kind] = entries
-        self._mps_clients = lists.get("MPSCompute", [])
+        self._has_mps_clients = bool(lists.get("MPSCompute"))
         for kind, letter in _KINDS.items():
             _merge(rows, lists.get(kind, []), letter)
         return rows, failure
 
     def _may_have_clients(self, lists: Mapping[str, list[RunningProcess]]) -> bool:
         """Whether to ask for clients of MPS: a new one is first seen as a compute process."""
-        before, self._compute_pids = (
-            self._compute_pids,
-            {each.pid for each in lists.get("Compute", ())},
-        )
-        return bool(self._mps_clients) or before != self._compute_pids
+        before = self._compute_pids
+        self._compute_pids = {each.pid for each in lists.get("Compute", ())}
+        return self._has_mps_clients or before != self._compute_pids
 
     def _utilization(self, handle: Any, pids: set[int]) -> dict[int, Utilization]:
         """Return (SM, memory, encoder, decoder) percent of each PID for which they are known.

@@ -11,8 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import COSTLY_SECONDS, STEADY_SECONDS, Timer
+from gpudash.collect.nvml.calls import COSTLY_SECONDS, STEADY_SECONDS
 from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Library, Scoped
+from gpudash.collect.nvml.polling import Timer
 from gpudash.collect.nvml.values import within
 
 _UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import RETRY_SECONDS, Timer
+from gpudash.collect.nvml.calls import RETRY_SECONDS
 from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.polling import Timer
 from gpudash.model.fault import XidEvent
 
 _XID = 0x8

@@ -147,7 +147,7 @@ class KillScreen(Dialog["Answer | None"]):
         return max(self._asked_at, back) + self._guard_seconds
 
     def ignore_key(self, key: str, at: float) -> None:
-        """Wait anew after a key that came too early: the next may end what it began.
+        """Wait again after a key that came too early: the next may end what it began.
 
         Not after one that would send nothing, which may be held down.
         """

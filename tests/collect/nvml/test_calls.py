@@ -7,8 +7,10 @@ from typing import Any
 import pynvml
 import pytest
 
-from gpudash.collect.nvml.calls import FIELD_VALUES, LONG_SECONDS, POLL_GROUPS, NvmlCall
-from gpudash.model.device import DetailedDevice, device_fields
+from gpudash.collect.nvml.calls import FIELD_VALUES, POLL_GROUPS, NvmlCall
+from gpudash.collect.nvml.polling import LONG_SECONDS
+from gpudash.model.details import DetailedDevice
+from gpudash.model.device import device_fields
 from tests.collect.nvml.tampering import Machine
 
 

@@ -6,7 +6,8 @@ from gpudash.collect.nvml import calls, codes, links, rates
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
-from gpudash.model.device import GPM_PERCENTS, GPM_RATES, DetailedDevice, Device
+from gpudash.model.details import DetailedDevice
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import Machine
 
