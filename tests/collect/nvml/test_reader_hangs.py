@@ -275,13 +275,18 @@ def test_the_kernel_module_is_asked_once_who_a_gpu_is_and_never_what_is_known() 
     machine = Dozing(worker, 0)
     name = machine.read().devices[0].name
     assert name
+    # On a busy machine others may not answer in time at first, and are asked for then.
+    for index in range(1, 8):
+        read_until_state(machine, index, "ok")
+    identified = list(machine.identified)
+    assert len(set(identified)) == len(identified)
     hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
     silent = read_until_state(machine, 3, "not-answering").devices[3]
     assert silent.name == name
     asleep = machine.read().devices[0]
     assert (asleep.state, asleep.name) == ("asleep", name)
     assert asleep.uuid is not None
-    assert len(machine.identified) == 1
+    assert machine.identified == identified
     hanging.gate.set()
     worker.close()
 
