@@ -26,7 +26,7 @@ from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, bound_all, clean
 from gpudash.system import processes
 from gpudash.system.files import read_start
-from gpudash.system.processes import Facts, MachineFacts, ProcStat
+from gpudash.system.processes import Facts, ProcStat
 
 if TYPE_CHECKING:
     from gpudash.collect.holders import HolderSearch
@@ -49,14 +49,10 @@ class LinuxReader:
         self._cpu_seconds = 0.0, 0.0
         self._cpu_percent: float | None = None
 
-    def host(self, *, with_load: bool = True) -> Host:
-        """Return the machine; the driver's versions are left None for NVML to fill in.
-
-        Its CPU, memory and load are None without `with_load`.
-        """
-        machine = processes.machine() if with_load else MachineFacts()
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
+        machine = processes.machine()
         total, available = machine.memory_total_bytes, machine.memory_available_bytes
-        # What psutil calls used is not the same in all its versions.
         used = None if total is None or available is None else max(0, total - available)
         return Host(
             hostname=clean(os.uname().nodename),
@@ -115,7 +111,6 @@ class LinuxReader:
         return (Fault(source="processes", message=clean(message)),)
 
     def _share_of_cpu(self, seconds: tuple[float, float] | None) -> float | None:
-        # psutil's own share begins with its import, and a one-shot reads it only once.
         if seconds is None:
             return None
         busy, total = seconds[0] - self._cpu_seconds[0], seconds[1] - self._cpu_seconds[1]

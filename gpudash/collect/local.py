@@ -67,9 +67,9 @@ def open_once(
     """Return the same for a single sample, without what needs two.
 
     Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without
-    `whole`, what no table shows is None unless a finding needs it: the topology, which is most of
-    the calls on many GPUs, and the load of the machine, which takes psutil.
-    `wanted` are the fields of devices, and `processes`, that are read; None for what a table shows.
+    `whole`, the topology, which no table shows and which is most of the calls on many GPUs, is None
+    unless a finding needs it. `wanted` are the fields of devices, and `processes`, that are read;
+    None for what a table shows.
     """
     if demo is not None:
         return open_simulated(demo, wanted=wanted)
@@ -126,7 +126,7 @@ def _open_machine(
         handed_over=handed_over,
         with_topology=whole,
     )
-    return LocalSource(nvml, host, with_load=whole)
+    return LocalSource(nvml, host)
 
 
 _KEPT_SECONDS = 1.0
@@ -162,17 +162,11 @@ class LocalSource:
     """A host by its driver and its operating system."""
 
     def __init__(
-        self,
-        nvml: NvmlReader,
-        host: HostReader,
-        clock: Callable[[], float] = time.time,
-        *,
-        with_load: bool = True,
+        self, nvml: NvmlReader, host: HostReader, clock: Callable[[], float] = time.time
     ) -> None:
         self._nvml = nvml
         self._host = host
         self._clock = clock
-        self._with_load = with_load
         self._joined: dict[int, _Joined] = {}
         self._half: _HostHalf | None = None
 
@@ -229,13 +223,7 @@ class LocalSource:
             pids = sorted(nvml.processes, key=lambda pid: -_used_bytes(nvml.processes[pid]))[
                 :_MAX_BRIEF
             ]
-        # A device without memory of its own uses that of the machine.
-        is_unified = any(device.unified_memory for device in nvml.devices)
-        if before is not None and is_unified:
-            host = before.host
-        else:
-            # The load takes psutil, for whose import a first picture does not wait.
-            host = self._host.host(with_load=is_unified or (self._with_load and not brief))
+        host = before.host if before else self._host.host()
         processes = self._host.processes(pids, nvml.listed_at)
         for pid, process in (before.processes if before else {}).items():
             if pid in processes and processes[pid].start_ticks == process.start_ticks:

@@ -42,11 +42,8 @@ class Holders(Struct, frozen=True):
 class HostReader(Protocol):
     """The operating system's half of a snapshot: the machine and its processes."""
 
-    def host(self, *, with_load: bool = True) -> Host:
-        """Return the machine; the driver's versions are left None for NVML to fill in.
-
-        Without the load, what is used of it may be None as well.
-        """
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
         ...
 
     def processes(

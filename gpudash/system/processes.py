@@ -1,15 +1,14 @@
 """The machine and its processes: the one door to psutil, and what is read in its place.
 
-psutil is imported when it is first needed: many read only a stat line. Not by psutil:
+psutil is imported when it is first needed, for what one process uses. Not by psutil:
 
 - The stat line: identity and values of one read, exact start ticks. psutil takes ten times as long
   and reads several files, between which the process may become another one.
 - Owner: psutil takes the first `Uid:` of the status file, which a process can put into its name.
 - Command line, a long name, environment: psutil reads all of it, and without any privilege a
   process can make it as large as its address space (PR_SET_MM_MAP): 1 GiB took 72 s and 9 GB.
-- Time of boot: a table that is printed once takes nothing else of psutil, whose import would be a
-  sixth of it.
-- Swap: psutil reads vmstat for its rates, which takes longer than all else of the machine.
+- Time of boot, CPU, memory, PIDs: what is printed once takes nothing else of psutil, whose import
+  would be a sixth of it, and a collector saves its memory.
 - States of threads, device nodes, PID namespaces, wchan, loginuid: psutil does not have them.
 """
 
@@ -52,7 +51,9 @@ _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
 _STATUS_BYTES = 65536
 _STAT_BYTES = 1 << 20
+_CPU_BYTES = 256
 _MEMORY_BYTES = 1 << 16
+_MEMORY = (b"MemTotal", b"MemFree", b"MemAvailable")
 _INTERFACES_BYTES = 1 << 18
 _COMM_BYTES = 15
 _FUNCTION_BYTES = 64
@@ -328,36 +329,46 @@ class Usage(Struct, frozen=True):
     sent_bytes: int | None = None
 
 
-def machine() -> MachineFacts:
+def machine(proc: str = "/proc") -> MachineFacts:
     """Return the machine as it is now."""
-    import warnings
-
-    import psutil
-
-    with warnings.catch_warnings():
-        # It warns of counters that gVisor and containers lack and that are not used here.
-        warnings.simplefilter("ignore")
-        memory = _optional(psutil.virtual_memory)
-    cpu = _optional(psutil.cpu_times)
-    swap_total, swap_free = _swap(f"{psutil.PROCFS_PATH}/meminfo")
-    # The time of guests, which follows the first eight, is already in user and nice.
-    total = sum(cpu[:8]) if cpu else 0.0
+    memory = b"\n" + (read_start(f"{proc}/meminfo", _MEMORY_BYTES) or b"")
+    total, free, available = (_size_in(memory, name) for name in _MEMORY)
+    swap_total, swap_free = (_size_in(memory, name) for name in (b"SwapTotal", b"SwapFree"))
+    if total is not None and available is not None and available > total:
+        # A container may be shown its own total beside what the host has available.
+        available = free
     return MachineFacts(
-        cpu_count=psutil.cpu_count(),
-        cpu_seconds=(total - cpu.idle - cpu.iowait, total) if cpu else None,
-        load_average=_optional(psutil.getloadavg),
-        memory_total_bytes=memory.total if memory else None,
-        memory_available_bytes=memory.available if memory else None,
+        cpu_count=os.cpu_count(),
+        cpu_seconds=_cpu_seconds(read_start(f"{proc}/stat", _CPU_BYTES) or b""),
+        load_average=_load_average(),
+        memory_total_bytes=total,
+        memory_available_bytes=available,
         swap_total_bytes=swap_total,
         swap_used_bytes=None if swap_total is None or swap_free is None else swap_total - swap_free,
     )
 
 
-def _swap(path: str) -> tuple[int | None, ...]:
-    """Return all swap space and what is free of it, in bytes."""
-    text = read_start(path, _MEMORY_BYTES) or b""
-    found = (_words(text, name) for name in (b"SwapTotal", b"SwapFree"))
-    return tuple(int(words[0]) * 1024 if words and words[0].isdigit() else None for words in found)
+def _size_in(memory: bytes, field: bytes) -> int | None:
+    words = _words(memory, field)
+    return int(words[0]) * 1024 if words and words[0].isdigit() else None
+
+
+def _cpu_seconds(stat: bytes) -> tuple[float, float] | None:
+    """Return busy and all seconds of the first line of /proc/stat, None if it is none."""
+    # The time of guests, which follows the first eight, is already in user and nice.
+    name, *times = stat.partition(b"\n")[0].split()[:9] or [b""]
+    if name != b"cpu" or len(times) < 8 or not all(map(bytes.isdigit, times)):
+        return None
+    ticks = [int(each) for each in times]
+    total, waiting = sum(ticks), ticks[3] + ticks[4]
+    return (total - waiting) / _TICKS_PER_SECOND, total / _TICKS_PER_SECOND
+
+
+def _load_average() -> tuple[float, float, float] | None:
+    try:
+        return os.getloadavg()
+    except OSError:
+        return None
 
 
 def boot_time() -> float | None:
@@ -367,11 +378,12 @@ def boot_time() -> float | None:
     return float(seconds) if seconds.isdigit() else None
 
 
-def pids() -> tuple[int, ...]:
+def pids(proc: str = "/proc") -> tuple[int, ...]:
     """Return the PIDs that /proc shows, none where it is not mounted."""
-    import psutil
-
-    return tuple(_optional(psutil.pids) or ())
+    try:
+        return tuple(int(name) for name in os.listdir(proc) if name.isdigit())
+    except OSError:
+        return ()
 
 
 def usage(pid: int) -> Usage:

@@ -66,21 +66,24 @@ def in_new_pid_namespace(script: str, *arguments: str, options: str = "") -> str
 def test_the_host_has_its_memory_and_its_load() -> None:
     host = LinuxReader().host()
     assert host.hostname == clean(os.uname().nodename)
-    assert host.memory_total_bytes is not None
-    assert host.memory_available_bytes is not None
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    assert host.cpu_count == psutil.cpu_count()
+    assert host.memory_total_bytes == memory.total
+    assert host.memory_available_bytes == pytest.approx(memory.available, rel=0.5)
     assert host.memory_used_bytes == host.memory_total_bytes - host.memory_available_bytes
+    assert host.swap_total_bytes == swap.total
     assert host.uptime_seconds == pytest.approx(time.time() - psutil.boot_time(), abs=60)
     assert host.load_average is not None
     assert host.driver_version is None
 
 
-def test_processes_and_a_host_without_its_load_need_no_psutil() -> None:
+def test_what_is_sampled_needs_no_psutil() -> None:
     code = (
         "import os, sys\n"
         "from gpudash.collect.host import LinuxReader\n"
         "reader = LinuxReader()\n"
-        "host, own = reader.host(with_load=False), reader.processes([os.getpid()])[os.getpid()]\n"
-        "assert host.hostname and own.create_time and host.memory_total_bytes is None\n"
+        "host, own = reader.host(), reader.processes([os.getpid()])[os.getpid()]\n"
+        "assert own.create_time and host.memory_total_bytes and reader.holders([0], [])\n"
         "sys.exit('psutil' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -96,7 +96,7 @@ class Machine:
     def clock(self) -> float:
         return self.now
 
-    def host(self, *, with_load: bool = True) -> Host:
+    def host(self) -> Host:
         return make_host(uptime_seconds=self.now - 1_600_000_000)
 
     def processes(

@@ -249,23 +249,28 @@ def test_the_network_of_a_process_that_ends_meanwhile_is_unknown(
 def test_a_machine_of_which_little_is_shown_is_none_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    nothing = processes.machine()
+    proc = str(tmp_path)
+    nothing = processes.machine(proc)
     assert nothing.cpu_seconds is None
     assert nothing.memory_total_bytes is None
     assert nothing.memory_available_bytes is None
-    assert processes.pids() == ()
+    assert processes.pids(proc) == processes.pids(f"{proc}/none") == ()
+    monkeypatch.setattr(psutil, "PROCFS_PATH", proc)
     assert processes.usage(os.getpid()) == processes.Usage()
 
-    # As in gVisor: no vmstat, few counters, of which psutil would warn.
+    # As in gVisor: few counters.
     (tmp_path / "meminfo").write_text(
         "MemTotal: 100 kB\nMemFree: 50 kB\nMemAvailable: 60 kB\nSwapTotal: 8 kB\nSwapFree: 4 kB\n"
     )
     (tmp_path / "stat").write_text("cpu  1 2 3 400 500 6 7 8 0 0\nbtime 1700000000\n")
-    machine = processes.machine()
+    machine = processes.machine(proc)
     assert machine.memory_total_bytes == 102400
     assert machine.memory_available_bytes == 61440
     assert (machine.swap_total_bytes, machine.swap_used_bytes) == (8192, 4096)
     assert machine.cpu_seconds == pytest.approx(
         (27 * processes.TICK_SECONDS, 927 * processes.TICK_SECONDS)
     )
+
+    # As in a container with a limit of its own.
+    (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemFree: 50 kB\nMemAvailable: 900 kB\n")
+    assert processes.machine(proc).memory_available_bytes == 51200

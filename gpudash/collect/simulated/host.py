@@ -25,7 +25,7 @@ class SimulatedReader:
         self._clock = clock
         self._programs = {program.pid: program for program in scene.programs}
 
-    def host(self, *, with_load: bool = True) -> Host:
+    def host(self) -> Host:
         """Return the machine; the driver's versions are left None for NVML to fill in."""
         scene, now = self._scene, self._clock()
         used = scene.memory_used + sum(p.resident_memory for p in scene.programs)
