@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpudash.cli.signals import exit_on_signals
 from gpudash.model.errors import UsageError
+from gpudash.system.imports import import_asyncio
 from gpudash.system.terminal import allows_color, color_bits
 
 if TYPE_CHECKING:
@@ -24,19 +26,19 @@ _ENTER = b"\x1b[?1049h\x1b[?25l"
 _SYNC_START, _SYNC_END = b"\x1b[?2026h", b"\x1b[?2026l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
 
-# The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
-# wait for one before the piece, and its name. Most collectors have one by the end of the first
-# wait, in which no import takes time from them.
-_PIECES = (
-    (0.1, "asyncio"),
-    (0.0, "rich.console"),
-    (0.0, "textual"),
-    (0.0, "textual.css.stylesheet"),
-    (0.0, "textual.screen"),
-    (0.0, "textual.command"),
-    (0.0, "textual.app"),
-    (0.0, "gpudash.tui.overview"),
-    (0.0, "gpudash.tui.app"),
+# Most collectors have a first snapshot within this wait, in which no import takes time from them.
+_FIRST_WAIT_SECONDS = 0.1
+# The import of Textual in pieces, between which one may be shown.
+_PIECES: tuple[Callable[[], object], ...] = (
+    import_asyncio,
+    partial(import_module, "rich.console"),
+    partial(import_module, "textual"),
+    partial(import_module, "textual.css.stylesheet"),
+    partial(import_module, "textual.screen"),
+    partial(import_module, "textual.command"),
+    partial(import_module, "textual.app"),
+    partial(import_module, "gpudash.tui.overview"),
+    partial(import_module, "gpudash.tui.app"),
 )
 
 # The style of a word, and of the header's name, in the default theme by the bits of the colours
@@ -114,11 +116,13 @@ def first_frame(
     frame = None
     # The collector needs longer than this.
     wire.prepare()
-    for patience, piece in _PIECES:
+    patience = _FIRST_WAIT_SECONDS
+    for import_piece in _PIECES:
         if frame is None and feed.poll(patience) is not None:
             frame, picture = draw(feed, *size, preferences, no_color=no_color)
             _send(_SYNC_START + picture.encode() + _SYNC_END)
-        import_module(piece)
+        import_piece()
+        patience = 0.0
     return frame
 
 

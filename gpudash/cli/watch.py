@@ -23,7 +23,7 @@ from gpudash.cli.preframe import (
     show_skeleton,
 )
 from gpudash.model.errors import UsageError
-from gpudash.system.imports import import_msgspec
+from gpudash.system.imports import import_asyncio, import_msgspec
 from gpudash.system.terminal import allows_color
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ def show_page(
         feed.start()
         try:
             frame = first_frame and first_frame(feed, size, no_color, preferences)
+            import_asyncio()
             from gpudash.tui.app import GpudashApp
 
             app = GpudashApp(first_page(feed), no_color=no_color, preferences=preferences)

@@ -27,6 +27,12 @@ def importing(name: str, stand_in: ModuleType | None) -> Iterator[None]:
         del sys.modules[name]
 
 
+def import_asyncio() -> None:
+    """Import it without ssl: 4 MB, and no event loop here connects to anything."""
+    with importing("ssl", None):
+        import asyncio  # noqa: F401
+
+
 def import_msgspec() -> None:
     """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -7,13 +7,17 @@ import pytest
 
 CHECK = """
 import sys
-from gpudash.system.imports import import_msgspec
+from gpudash.system.imports import import_asyncio, import_msgspec
 import_msgspec()
 from gpudash.collect.nvml.library import load
 pynvml = load()
 assert not {"typing_extensions", "ctypes.util"} & set(sys.modules)
-import ctypes.util, typing_extensions
+import_asyncio()
+import gpudash.tui.app
+assert "ssl" not in sys.modules
+import ctypes.util, ssl, typing_extensions
 assert ctypes.util.find_library
+assert ssl.SSLContext
 assert typing_extensions.NotRequired
 """
 
