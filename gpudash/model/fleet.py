@@ -339,7 +339,7 @@ def _with_ids(snapshot: FleetSnapshot) -> FleetSnapshot:
 
 @lru_cache(maxsize=1)
 def _decoder() -> json.Decoder[FleetSnapshot]:
-    return json.Decoder(FleetSnapshot)
+    return wire.decoder_of(FleetSnapshot)
 
 
 def _no_check(_snapshot: FleetSnapshot) -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gpudash.model.errors import WireError
 from gpudash.model.fault import Fault
+from gpudash.model.fields import read_declarations, read_types_only
 from gpudash.model.snapshot import LeftOut, Snapshot
 from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, bound_all, clean, is_plain
 from gpudash.model.units import counted
@@ -213,6 +214,12 @@ def decode_document(
         raise WireError(f"not a gpudash snapshot: {error}") from None
 
 
+def decoder_of(document: type[_Document]) -> msgspec.json.Decoder[_Document]:
+    """Return a decoder of a kind of document for `decode_document`."""
+    read_types_only()
+    return msgspec.json.Decoder(document)
+
+
 def require_calendar(taken_at: datetime) -> None:
     """Raise ValidationError for an instant that has no date in some time zone."""
     if not _FIRST <= taken_at <= _LAST:
@@ -251,6 +258,7 @@ def json_schema() -> dict[str, Any]:
 
 def schema_of(document: type[msgspec.Struct], title: str) -> dict[str, Any]:
     """Return the JSON Schema of a kind of document under a title."""
+    read_declarations()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -298,4 +306,4 @@ def _clean_values(value: Any) -> Any:
 @lru_cache(maxsize=1)
 def _decoder() -> msgspec.json.Decoder[Snapshot]:
     """Build the decoder on first use: a one-shot only encodes."""
-    return msgspec.json.Decoder(Snapshot)
+    return decoder_of(Snapshot)

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from gpudash.model import device, fault, process, records, snapshot, wire
 from gpudash.model.errors import WireError
+from gpudash.model.fields import declared_fields
+from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.process import Holder, Process
 from gpudash.model.snapshot import EMPTY, Finding, LeftOut, Snapshot
 from gpudash.model.text import LIMIT, SafeText, clean
 from gpudash.model.units import Unit
-from gpudash.model.wire import MAX_BYTES, decode, encode, json_schema, pretty
+from gpudash.model.wire import MAX_BYTES, decode, decoder_of, encode, json_schema, pretty
 from gpudash.output import table
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
@@ -169,6 +171,14 @@ def test_schema_describes_every_field_as_it_is_declared() -> None:
             assert entry["description"].endswith("."), (kind, name)
             assert entry.get("x-unit") == (None if unit is Unit.NONE else unit.suffix)
             assert entry.get("x-nvml") == nvml
+
+
+def test_building_a_decoder_changes_nothing_of_what_is_declared() -> None:
+    schema, declared = json_schema(), declared_fields(Process)
+    for document in (Snapshot, FleetSnapshot):
+        decoder_of(document)
+        assert declared_fields(Process) == declared
+    assert json_schema() == schema
 
 
 def test_schema_gives_units_and_nvml_calls() -> None:
