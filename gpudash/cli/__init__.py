@@ -13,6 +13,7 @@ from typing import NoReturn
 from gpudash.model.errors import ExitStatus, GpudashError, ResourceError, UsageError, is_exhausted
 from gpudash.model.text import clean
 from gpudash.system import terminal
+from gpudash.system.imports import import_argparse
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -56,6 +57,7 @@ def _report(error: GpudashError) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    import_argparse()
     if os.path.basename(sys.argv[0]) == "nvidia-smi":
         from gpudash.cli import smi
 

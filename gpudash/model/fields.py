@@ -64,7 +64,7 @@ _INITIALS = frozenset(
     | {"cpu", "p2p", "tx", "rx", "ecc", "gsp", "oem", "mig", "sw", "hw", "crc", "xid"}
 )
 
-_METRIC = re.compile(r", (_\w+\(.*\))]$", re.DOTALL)
+_METRIC = r"(?s), (_\w+\(.*\))]$"
 """The end of an annotation that declares a metric, as most of a document's do."""
 _texts: dict[type, dict[str, str]] = {}
 """The annotations of the classes of which msgspec reads the types only."""
@@ -179,7 +179,7 @@ def read_types_only() -> None:
         if kind.__module__.startswith("gpudash.model.") and kind not in _texts:
             written = _texts.setdefault(kind, _written(kind))
             kind.__annotations__ = {
-                name: _evaluated(_METRIC.sub(", _nothing]", text), kind.__module__)
+                name: _evaluated(re.sub(_METRIC, ", _nothing]", text), kind.__module__)
                 for name, text in written.items()
             }
 
@@ -197,7 +197,7 @@ def _written(kind: type) -> dict[str, str]:
 
 
 def _declared(text: str, module: str) -> Any:
-    if found := _METRIC.search(text):
+    if found := re.search(_METRIC, text):
         return eval(found[1], vars(sys.modules[module]))
     return next(meta for meta in _evaluated(text, module).__metadata__ if meta.extra)
 

@@ -175,7 +175,7 @@ def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
     return space + text if align == ">" else text + space
 
 
-_BREAK = re.compile(r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|min|h|days|[KMGTP]?i?B(?:/s)?)(?!\w))")
+_BREAK = r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|min|h|days|[KMGTP]?i?B(?:/s)?)(?!\w))"
 """A blank at which a line may end: a number keeps its unit."""
 _MAX_UNIT = 6
 """Characters of a unit and the one after it."""
@@ -184,7 +184,7 @@ _MAX_UNIT = 6
 def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[str]:
     """Return `text` broken between words into up to `lines` lines of up to `cells`."""
     out = [""]
-    for word in _BREAK.split(" ".join(text.split())):
+    for word in re.split(_BREAK, " ".join(text.split())):
         joined = f"{out[-1]} {word}" if out[-1] else word
         if width(joined) <= cells or not out[-1]:
             out[-1] = joined
@@ -203,7 +203,7 @@ def fold(text: str, cells: int) -> list[str]:
         # Marks take no cell; clean text has at most two on a character.
         line = _head(text[: 4 * cells], cells) or text[:1]
         if len(line) < len(text):
-            ends = (found.start() for found in _BREAK.finditer(text[: len(line) + 1 + _MAX_UNIT]))
+            ends = (each.start() for each in re.finditer(_BREAK, text[: len(line) + 1 + _MAX_UNIT]))
             line = line[: max((end for end in ends if end <= len(line)), default=0) or len(line)]
         lines.append(line.rstrip())
         text = text[len(line) :].lstrip()

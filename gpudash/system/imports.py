@@ -1,30 +1,48 @@
 """Imports without what gpudash never needs of them: most of a one-shot is importing.
 
-msgspec prefers typing_extensions over typing where that is installed, and pynvml imports
-ctypes.util for Windows: together a tenth of all that `gpudash --once` imports, as much as psutil.
+msgspec prefers typing_extensions over typing where that is installed, and knows a type of decimal,
+uuid asks platform whether this is AIX, argparse looks for translations, pynvml imports ctypes.util
+for Windows: together a seventh of all that `gpudash --once` executes. Only in processes of our
+own: what is left out stays so for whoever else uses these modules.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 
 @contextmanager
-def importing(name: str, stand_in: ModuleType | None) -> Iterator[None]:
+def importing(name: str, instead: ModuleType | None) -> Iterator[None]:
     """Let imports of a module that is not yet loaded get another one, or fail where it is None."""
     if name in sys.modules:
         yield
         return
     # None is how Python itself marks an import that must fail.
-    sys.modules[name] = stand_in  # type: ignore[assignment]
+    sys.modules[name] = instead  # type: ignore[assignment]
     try:
         yield
     finally:
         del sys.modules[name]
+
+
+def stand_in(name: str, **contents: Any) -> ModuleType:
+    """Return a module of a name that has no more than is used of it."""
+    module = ModuleType(name)
+    module.__dict__.update(contents)
+    return module
+
+
+def import_argparse() -> None:
+    """Import it without gettext, which looks for translations that nobody has."""
+    unused = stand_in("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
+    with importing("gettext", unused):
+        import argparse  # noqa: F401
 
 
 def import_asyncio() -> None:
@@ -37,7 +55,19 @@ def import_msgspec() -> None:
     """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        with importing("typing_extensions", None):
+        with (
+            importing("typing_extensions", None),
+            importing("decimal", stand_in("decimal", Decimal=type("Decimal", (), {}))),
+            importing("platform", stand_in("platform", system=lambda: os.uname().sysname)),
+            importing("textwrap", stand_in("textwrap", dedent=_dedent)),
+        ):
             import msgspec  # noqa: F401
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _dedent(text: str) -> str:
+    # Of a schema alone.
+    import textwrap
+
+    return textwrap.dedent(text)

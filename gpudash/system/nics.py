@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpudash.system.files import read_start
 
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = r"(\d+)"
 _PORTS_OF_ONE_SWITCH = 2
 """Below what they share, devices of one switch have its port and themselves."""
 
@@ -78,4 +78,4 @@ def _link(one: _Place, other: _Place) -> str:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return what sorts `mlx5_10` behind `mlx5_2`."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in _NUMBERS.split(name)]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(_NUMBERS, name)]

@@ -17,7 +17,7 @@ from gpudash.model.text import cut
 _PROGRESS_FD = 2
 _ERASE = "\r\x1b[K"
 _DEFAULT_COLUMNS = 80
-_PLAIN = re.compile(r"vt\d.*|.+-m(ono)?")
+_PLAIN = r"vt\d.*|.+-m(ono)?"
 """TERM of the VT100 and what followed it, and as terminfo names the monochrome: `xterm-mono`."""
 
 _FD = 1
@@ -170,7 +170,7 @@ def width(default: int = _DEFAULT_COLUMNS) -> int:
 
 def is_plain(environ: Mapping[str, str]) -> bool:
     """Whether the terminal has neither colours nor Unicode."""
-    return _PLAIN.fullmatch(environ.get("TERM", "")) is not None
+    return re.fullmatch(_PLAIN, environ.get("TERM", "")) is not None
 
 
 def allows_color(environ: Mapping[str, str]) -> bool:

@@ -114,8 +114,8 @@ def test_bad_arguments_are_one_line_that_names_the_valid(
 
 
 NOT_OF_A_LOOK = {
-    *("asyncio", "dataclasses", "difflib", "inspect", "json", "plotext", "tempfile"),
-    *("rich", "shlex", "statistics", "textual"),
+    *("asyncio", "dataclasses", "difflib", "inspect", "json", "platform", "plotext"),
+    *("psutil", "rich", "shlex", "statistics", "tempfile", "textual"),
     *("gpudash.actions.kill", "gpudash.actions.lease", "gpudash.analysis.columns"),
     *("gpudash.analysis.filter", "gpudash.analysis.history", "gpudash.analysis.links"),
     *("gpudash.collect.simulated", "gpudash.config", "gpudash.feed.live"),

@@ -7,17 +7,28 @@ import pytest
 
 CHECK = """
 import sys
-from gpudash.system.imports import import_asyncio, import_msgspec
+from gpudash.system.imports import import_argparse, import_asyncio, import_msgspec
+import_argparse()
 import_msgspec()
 from gpudash.collect.nvml.library import load
 pynvml = load()
-assert not {"typing_extensions", "ctypes.util"} & set(sys.modules)
+left_out = {"ctypes.util", "decimal", "gettext", "platform", "string", "textwrap"}
+assert not {"typing_extensions", *left_out} & set(sys.modules)
+import msgspec
+class Documented(msgspec.Struct):
+    '''A line.'''
+assert msgspec.json.schema(Documented)["$defs"]["Documented"]["description"] == "A line."
 import_asyncio()
 import gpudash.tui.app
 assert "ssl" not in sys.modules
-import ctypes.util, ssl, typing_extensions
+import ctypes.util, decimal, gettext, platform, ssl, string, textwrap, typing_extensions
 assert ctypes.util.find_library
+assert decimal.getcontext()
+assert gettext.translation
+assert platform.machine()
 assert ssl.SSLContext
+assert string.Template
+assert textwrap.wrap
 assert typing_extensions.NotRequired
 """
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from time import perf_counter
-from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +21,7 @@ from gpudash.collect.nvml.values import size
 from gpudash.model.details import ON_REQUEST, DetailedDevice
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError, GpudashError
-from gpudash.system.imports import importing
+from gpudash.system.imports import importing, stand_in
 
 Scoped = tuple[int, int]
 """A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
@@ -179,9 +178,10 @@ def load() -> Any:
 
     Raises GpudashError when another package of that name hides it, or it is too old.
     """
-    unused = ModuleType("ctypes.util")
-    unused.find_library = None  # type: ignore[attr-defined]
-    with importing("ctypes.util", unused):
+    with (
+        importing("ctypes.util", stand_in("ctypes.util", find_library=None)),
+        importing("string", stand_in("string", capwords=_capitalized)),
+    ):
         import pynvml
 
     if not all(hasattr(pynvml, name) for name in _OF_NVIDIA):
@@ -191,6 +191,10 @@ def load() -> Any:
             "nvidia-ml-py"
         )
     return pynvml
+
+
+def _capitalized(text: str, separator: str) -> str:
+    return separator.join(word.capitalize() for word in text.split(separator))
 
 
 class Library:

@@ -127,7 +127,7 @@ _LAPTOP_BRAKE = _Slowdown(
     "It draws on the battery, or on a charger that is too weak: plug in the charger that came "
     "with the laptop.",
 )
-_LAPTOP = re.compile(r"laptop|max-q design|\bmx\d|\d{3}mx?\b", re.IGNORECASE)
+_LAPTOP = r"(?i)laptop|max-q design|\bmx\d|\d{3}mx?\b"
 """In the product names of laptops: RTX 4070 Laptop GPU, GTX 1650 with Max-Q Design, MX450, 960M."""
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
@@ -158,7 +158,7 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
             hardware.remove(_UNNAMED)
         for reason in hardware:
             slowdown = _HARDWARE[reason]
-            if slowdown.rule is POWER_BRAKE and _LAPTOP.search(gpu.name or ""):
+            if slowdown.rule is POWER_BRAKE and re.search(_LAPTOP, gpu.name or ""):
                 slowdown = _LAPTOP_BRAKE
             yield _slowed(slowdown, gpu, of)
         if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
