@@ -203,7 +203,7 @@ def _parser() -> ShortHelp:
             "gpudash help exit lists all."
         ),
     )
-    parser.set_defaults(command=None)
+    parser.set_defaults(command=None, choose=None)
     return parser
 
 

@@ -221,6 +221,18 @@ def sample(source: Source) -> Snapshot:
     return snapshot
 
 
+def chosen(snapshot: Snapshot, options: argparse.Namespace) -> Snapshot:
+    """Return a snapshot with the GPUs of -i that are there; raises GpudashError where none is.
+
+    `options.choose` does that in its place: for nvidia-smi, which fails where one is lost.
+    """
+    from gpudash.analysis.selection import select_existing
+
+    choose = options.choose or select_existing
+    found: Snapshot = choose(snapshot, gpu_selectors(options))
+    return found
+
+
 def refuse_silence(snapshot: Snapshot, source: str) -> None:
     """Raise DriverError if the driver was silent to what `source` names."""
     for fault in snapshot.errors:

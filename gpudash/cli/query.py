@@ -33,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
     asked = {name: getattr(options, query_name(name)) for name in QUERIES}
     name, fields = next((name, fields) for name, fields in asked.items() if fields is not None)
     query = queries.query(queries.QUERIES[name], fields, options.format)
+    if not query.fields:
+        raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
     gpus = gpu_selectors(options)
     if options.loop is not None:
         return _follow(options, query.reads, _Rows(query).print)

@@ -7,10 +7,9 @@ import itertools
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
-from gpudash.analysis.selection import select_existing
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status, refuse_silence
-from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, gpu_selectors
+from gpudash.cli.oneshot import chosen, exit_status, refuse_silence
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.values import count, letters, seconds
 from gpudash.feed.sampler import LineStream
 from gpudash.model import wire
@@ -52,17 +51,16 @@ def roll(
     without GPUs that are asked for, and DriverError where a GPU is silent at the end.
     """
     printed, numbers, problem, latest = -skipped, itertools.count(), "", EMPTY
-    gpus = gpu_selectors(options)
     # GPUs of the list that are not there are left out; the collector would fail.
-    options.gpu = None
-    with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
+    command = collector_command(argparse.Namespace(**{**vars(options), "gpu": None}))
+    with closing(LineStream(command, options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
             for sample in stream.take():
                 if printed == options.count:
                     break
                 refuse_silence(sample.snapshot, "nvml")
-                latest = select_existing(sample.snapshot, gpus)
+                latest = chosen(sample.snapshot, options)
                 if printed >= 0:
                     text = "".join(
                         line if next(numbers) % _LINES_BELOW_HEADINGS else headings(latest) + line

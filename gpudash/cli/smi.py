@@ -19,27 +19,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpudash.cli import next_smi, smi_verbs
 from gpudash.cli.oneshot import exit_status, sample, with_source
 from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
-from gpudash.cli.smi_options import FAILED, HELP, Request, SmiError, as_there, parse
+from gpudash.cli.smi_options import (
+    FAILED,
+    HELP,
+    Request,
+    SmiError,
+    as_there,
+    chosen_gpus,
+    gpu_words,
+    missing,
+    no_handle,
+    parse,
+)
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, UsageError
 from gpudash.system import terminal
 from gpudash.system.files import read_start
 
 if TYPE_CHECKING:
     from gpudash.collect.source import Source
-    from gpudash.model.device import Device
     from gpudash.model.snapshot import Host, Snapshot
 
 _NOT_SUPPORTED = 3
-
-_OUT_OF_ORDER = frozenset({ExitStatus.GPU_IS_LOST, ExitStatus.RESET_REQUIRED})
-"""What nvidia-smi ends with 0 for, where it has found all GPUs."""
 _DRIVER_PARAMETERS = "/proc/driver/nvidia/params"
 _LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
 _COMBINATION = "Invalid combination of input arguments"
-_LOST = (
-    "Unable to determine the device handle for {}: GPU is lost.  Reboot the system to recover this "
-    "GPU\n\n"
-)
 
 
 class Report(NamedTuple):
@@ -49,8 +52,8 @@ class Report(NamedTuple):
     """The fields of devices, and `processes`, that it is made of."""
     lines: Callable[[Snapshot, Snapshot], Iterable[str]]
     """Returns the lines of a snapshot, and of the same with the chosen GPUs alone."""
-    has_lost: bool = False
-    """Whether these have a line for a lost GPU, too."""
+    is_of_gpus: bool = True
+    """Whether it fails where one of them is lost."""
 
 
 class Command(NamedTuple):
@@ -67,9 +70,11 @@ def run(words: Sequence[str], demo: str | None = None) -> int:
     try:
         return _run(list(words), demo)
     except GpudashError as error:
-        status, text = _without_driver(error, demo) or as_there(error)
+        # Help needs no driver.
+        is_help = {"-h", "--help"} & {*words}
+        status, text = (None if is_help else _without_driver(error, demo)) or as_there(error)
     terminal.redirect_back()
-    terminal.write(f"{text}\n".encode(errors="backslashreplace"))
+    terminal.write(text.encode(errors="backslashreplace"))
     return status
 
 
@@ -86,6 +91,8 @@ def _run(words: list[str], demo: str | None) -> int:
             if each.sets or not each.option:
                 next_smi.become(words)
             raise SmiError(command.status, f"ERROR: Option {each.word} {command.refusal}\n")
+        if each.lacks_value:
+            raise missing(each)
     return command.run(request)
 
 
@@ -103,8 +110,12 @@ def _command(request: Request) -> Command:
                 ExitStatus.USAGE, f"ERROR: Only one command can be run at a time. {HELP}\n"
             )
         chosen = alone[0]
-    elif any(each.sets for each in request.given) or names.count("-i") > 1:
-        raise _not_set(request)
+    elif any(each.sets for each in request.given):
+        for each in request.given:
+            if each.sets:
+                raise missing(each) if each.lacks_value else _elsewhere(request.words, each.word)
+    elif names.count("-i") > 1:
+        chosen = "-i -i"
     elif len(queries) > 1:
         raise SmiError(ExitStatus.USAGE, "Only one --query-* switch can be used at a time.")
     elif queries:
@@ -114,17 +125,6 @@ def _command(request: Request) -> Command:
     if chosen and chosen not in _COMMANDS:
         raise _elsewhere(request.words, chosen)
     return _COMMANDS[chosen]
-
-
-def _not_set(request: Request) -> SmiError:
-    """Hand on what changes a GPU; return the error where no other program does that."""
-    setting = next((each for each in request.given if each.sets), None)
-    if setting is not None:
-        return _elsewhere(request.words, setting.word)
-    other = next((each for each in request.given if each.option != "-i"), None)
-    if other is not None:
-        return SmiError(FAILED, f"ERROR: Option {other.word} is not recognized. {HELP}\n")
-    return SmiError(FAILED, "Input combination for device modification is not valid.\n")
 
 
 def _elsewhere(words: Sequence[str], what: str) -> SmiError:
@@ -137,21 +137,30 @@ def _elsewhere(words: Sequence[str], what: str) -> SmiError:
 def _list(request: Request) -> int:
     """Print a line for each GPU and instance."""
 
-    def report() -> Report:
+    def run(source: Source, _: object) -> int:
         from gpudash.output.smi_table import listing
 
-        def lines(snapshot: Snapshot, _: Snapshot) -> Iterable[str]:
-            for device, line in zip(snapshot.devices, listing(snapshot), strict=True):
-                yield _LOST.format(f"gpu {device.index}") if _is_lost(device) else line
+        snapshot, status = sample(source), int(ExitStatus.OK)
+        for device, line in zip(snapshot.devices, listing(snapshot), strict=True):
+            text, error = f"{line}\n", no_handle(device, f"gpu {device.index}")
+            if error is not None:
+                status, text = as_there(error)
+            terminal.write(text.encode("utf-8", "backslashreplace"))
+        if not snapshot.devices:
+            terminal.write(b"No devices found.\n")
+        return status or _status(snapshot)
 
-        return Report({"mig_mode"}, lines, has_lost=True)
+    options = argparse.Namespace(**_LIVE, demo=request.demo)
+    return with_source(run, options, wanted=lambda: {"mig_mode"})
 
-    try:
-        return _print(request, report)
-    except GpudashError as error:
-        if error.exit_status != ExitStatus.NO_GPU:
-            raise
-        raise SmiError(ExitStatus.OK, "No devices found.") from None
+
+def _choose(request: Request) -> int:
+    """Refuse what chooses GPUs twice, which is for what changes them, if they are there."""
+
+    def lines(_: Snapshot, __: Snapshot) -> Iterable[str]:
+        raise SmiError(FAILED, "Input combination for device modification is not valid.\n")
+
+    return _print(request, lambda: Report(frozenset(), lines))
 
 
 def _help(request: Request) -> int:
@@ -271,7 +280,7 @@ def _details(request: Request) -> Report:
         reads, lines = details(request.value("-d"), xml=xml, unit=unit, dtd=dtd)
     except UsageError:
         raise SmiError(ExitStatus.USAGE, "Failed to parse --display/-d flags") from None
-    return Report(reads, lines, has_lost=unit)
+    return Report(reads, lines, is_of_gpus=not unit)
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
@@ -289,7 +298,7 @@ def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | 
 def _print(request: Request, make: Callable[[], Report]) -> int:
     """Print a report once, or with -l and -lms until a signal; return the status."""
     seconds = _interval(request)
-    gpus, log = _selected(request.value("-i", "-g")), request.value("-f")
+    gpus, log = gpu_words(request.value("-i", "-g")), request.value("-f")
     made: list[Report] = []
 
     def wanted() -> Set[str]:
@@ -318,7 +327,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(ExitStatus.OK))
-    gpus, log = _selected(request.value("-i", "-g")), request.value("-f")
+    gpus, log = gpu_words(request.value("-i", "-g")), request.value("-f")
     before, due = None, time.monotonic()
     gc.freeze()
     gc.enable()
@@ -345,31 +354,20 @@ def _print_sample(
     report: Report, source: Source, gpus: Sequence[str], log: str | None = None
 ) -> int:
     """Print the next sample, from then on to a file if there is one; return the status."""
-    from gpudash.analysis.selection import select_existing
-
     snapshot = sample(source)
-    chosen = select_existing(snapshot, gpus)
-    lost = [device for device in chosen.devices if _is_lost(device)]
-    if lost and not report.has_lost:
-        lines: Iterable[str] = [_LOST.format(f"GPU{lost[0].index}")]
-    else:
-        lines = report.lines(snapshot, chosen)
+    chosen = chosen_gpus(snapshot, gpus) if report.is_of_gpus else snapshot
+    lines = report.lines(snapshot, chosen)
     text = "".join(f"{line}\n" for line in lines)
     if log is not None:
         _redirect(log)
     terminal.write(text.encode("utf-8", "backslashreplace"))
-    return ExitStatus.GPU_IS_LOST if lost else _status(chosen)
-
-
-def _is_lost(device: Device) -> bool:
-    """Whether not even its handle is known."""
-    return device.state == "lost" and device.uuid is None
+    return _status(chosen)
 
 
 def _status(chosen: Snapshot) -> int:
-    """Return the status; raises DriverError where a GPU is silent."""
-    status = exit_status(chosen, with_topology=False)
-    return ExitStatus.OK if status in _OUT_OF_ORDER else status
+    """Return the status, 0 where all GPUs have a handle; raises DriverError where one is silent."""
+    exit_status(chosen, with_topology=False)
+    return ExitStatus.OK
 
 
 def _interval(request: Request) -> float | None:
@@ -383,14 +381,6 @@ def _interval(request: Request) -> float | None:
                 raise SmiError(ExitStatus.USAGE, f"{what}Loop frequency must be greater than 0.\n")
             return amount / divisor
     return None
-
-
-def _selected(text: str | None) -> list[str]:
-    """Return the words of -i; raises SmiError where there are none."""
-    words = [word.strip() for word in (text or "").split(",") if word.strip()]
-    if text is not None and not words:
-        raise SmiError(FAILED, "Failed to parse device string on command line")
-    return words
 
 
 def _redirect(path: str) -> None:
@@ -409,6 +399,7 @@ _COMMANDS: Mapping[str, Command] = {
         FAILED,
         "is not recognized. Please run 'nvidia-smi -h'.",
     ),
+    "-i -i": Command(_choose, frozenset({"-i"}), FAILED, f"is not recognized. {HELP}"),
     "-L": Command(_list, frozenset({"-L", "--debug"})),
     "-B": Command(_excluded, frozenset({"-B", "--debug"})),
     "-h": Command(_help, frozenset({"-h"})),

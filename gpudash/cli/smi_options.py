@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.options import QUERIES
 from gpudash.model.errors import ExitStatus, GpudashError
 
+if TYPE_CHECKING:
+    from gpudash.model.device import Device
+    from gpudash.model.snapshot import Snapshot
+
 HELP = "Please run 'nvidia-smi -h' for help."
 FAILED = 255
 """The status of what is no option."""
-_NOT_LOADED, _NO_LIBRARY = 9, 12
+_NO_PERMISSION, _NOT_LOADED, _NO_LIBRARY = 4, 9, 12
 
 _FLAGS = (
     "-h --help|-L --list-gpus|-B --list-excluded-gpus|-q --query -a --all-gpus|-x --xml-format|"
@@ -66,11 +70,15 @@ def _declared() -> dict[str, Option]:
 _OPTIONS = _declared()
 
 
+_OWN_WORDS = "\0"
+"""Before words that are nvidia-smi's already: of an error in a child, only text and status come."""
+
+
 class SmiError(GpudashError):
     """What nvidia-smi prints to stdout before it ends with a status other than 0."""
 
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, status: int, text: str, end: str = "\n") -> None:
+        super().__init__(f"{_OWN_WORDS}{text}{end}")
         self.exit_status = status
 
 
@@ -83,6 +91,7 @@ class Given(NamedTuple):
     value: str | None = None
     sets: bool = False
     """Whether it changes a GPU."""
+    lacks_value: bool = False
 
 
 class Request(NamedTuple):
@@ -104,7 +113,7 @@ class Request(NamedTuple):
 
 
 def parse(words: Sequence[str]) -> list[Given]:
-    """Return the options with their values; raises SmiError for one that is missing."""
+    """Return the options with their values, and what is none."""
     given, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -120,15 +129,76 @@ def parse(words: Sequence[str]) -> list[Given]:
             given.append(Given(word, option.name, value, option.sets))
         elif rest and (not rest[0].startswith("-") or rest[0][1:].isdecimal()):
             given.append(Given(word, option.name, rest.pop(0), option.sets))
-        elif option.value == "maybe":
-            given.append(Given(word, option.name))
         else:
-            raise SmiError(FAILED, f"ERROR: Option {word} is missing its value. {HELP}\n")
+            lacks_value = option.value == "yes"
+            given.append(Given(word, option.name, None, option.sets, lacks_value))
     return given
 
 
+def missing(given: Given) -> SmiError:
+    """Return the error of an option without its value."""
+    return SmiError(FAILED, f"ERROR: Option {given.word} is missing its value. {HELP}\n")
+
+
+def gpu_words(text: str | None) -> list[str]:
+    """Return the words of -i; raises SmiError where there are none."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if text is not None and not words:
+        raise SmiError(FAILED, "Failed to parse device string on command line", end="")
+    return words
+
+
+def chosen_gpus(snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
+    """Return the snapshot with the GPUs of -i that are there and may be read, of all without words.
+
+    Raises SmiError for a GPU without a handle: one that is chosen, or any where the word is no
+    index, so that all are searched.
+    """
+    from gpudash.analysis.selection import select, select_existing
+    from gpudash.model.snapshot import whole_gpus
+
+    gpus = whole_gpus(snapshot)
+    for word in words or [str(index) for index in range(len(gpus))]:
+        is_index = word.isdecimal() and int(word) < len(gpus)
+        for gpu in [gpus[int(word)]] if is_index else gpus:
+            code = _without_handle(gpu)
+            if code and code != _NO_PERMISSION:
+                text = f"Problem with GPU {gpu.index}: {_NO_HANDLE.get(code, _UNKNOWN)}"
+                raise (is_index and no_handle(gpu, f"GPU{gpu.index}")) or SmiError(FAILED, text)
+    chosen = select_existing(snapshot, words)
+    readable = [gpu for gpu in whole_gpus(chosen) if not _without_handle(gpu)]
+    if not readable:
+        text = "No devices were found. Please make sure /dev/nvidia* files are readable by current "
+        raise SmiError(_NO_PERMISSION, f"{text}user.")
+    return select(chosen, [str(gpu.index) for gpu in readable])
+
+
+def no_handle(device: Device, name: str) -> SmiError | None:
+    """Return the error of a GPU of which NVML has no handle; None for one that has."""
+    if not (code := _without_handle(device)):
+        return None
+    text = f"Unable to determine the device handle for {name}: {_NO_HANDLE.get(code, _UNKNOWN)}"
+    return SmiError(code if code in _SAME_STATUS else FAILED, text)
+
+
+def _without_handle(device: Device) -> int | None:
+    """Return why NVML has no handle, by its number; None where it has one, or did not answer."""
+    # The kernel has names, UUIDs and addresses, and no device ids.
+    if device.pci_device_id is not None or device.state == "not-answering":
+        return None
+    return device.fault.code if device.fault else None
+
+
 def as_there(error: GpudashError) -> tuple[int, str]:
-    """Return the status and the words of nvidia-smi for an error."""
+    """Return the status and the words of nvidia-smi for an error, with what ends them."""
+    own = str(error).removeprefix(_OWN_WORDS)
+    if own != str(error):
+        return error.exit_status, own
+    status, text = _in_its_words(error)
+    return status, f"{text}\n"
+
+
+def _in_its_words(error: GpudashError) -> tuple[int, str]:
     status = error.exit_status
     if status == ExitStatus.NO_GPU:
         return status, "No devices were found"
@@ -162,4 +232,11 @@ _INIT_ERRORS = {
     999: "Unknown Error",
 }
 """NVML's words for why it could not be initialized, by the status of gpudash."""
-_SAME_STATUS = frozenset({4, 15, 17, 18})
+_SAME_STATUS = frozenset({3, 4, 15, 17, 18})
+_UNKNOWN = "Unknown Error"
+_NO_HANDLE = {
+    _NO_PERMISSION: "Insufficient Permissions",
+    15: "GPU is lost.  Reboot the system to recover this GPU\n\n",
+    16: "A GPU reset must occur before this GPU can be used again.\n\n.",
+}
+"""Its words for why NVML has no handle of a GPU."""

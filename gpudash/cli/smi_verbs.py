@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli import next_smi
-from gpudash.cli.smi_options import FAILED, SmiError
+from gpudash.cli.smi_options import FAILED, SmiError, as_there, chosen_gpus, gpu_words, no_handle
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.system import terminal
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from gpudash.collect.source import Source
+    from gpudash.model.snapshot import Snapshot
 
 
 class _Grammar(NamedTuple):
@@ -91,6 +93,13 @@ _OF_GPUS = {
 }
 """How many GPUs of -i an option of topo takes, and what is said of another number."""
 
+_OF_ALL_GPUS = {
+    "-m": "Failed to run topology matrix\n",
+    "-mp": "Failed to run topology matrix\n",
+    "-p2p": "Failed to display p2p capability matrix for the specified p2p Index\n",
+}
+"""What is said where an option of topo about all GPUs meets one without a handle."""
+
 Given = Mapping[str, str]
 """Values by the first spelling of their options, empty for flags."""
 
@@ -114,14 +123,15 @@ def run(
         given = _read(grammar, rest)
     except SmiError as error:
         next_smi.become(words)
-        raise _with_usage(name, error) if grammar.is_rolling else error from None
+        raise _with_usage(name, as_there(error)[1]) if grammar.is_rolling else error from None
+    gpus = gpu_words(given.get("-i"))
     if name == "vgpu":
         if os.path.isdir(_HOST_OF_VIRTUAL_GPUS):
             raise elsewhere(name)
         terminal.write(b"No supported devices in vGPU mode\n")
         return ExitStatus.OK
     if name == "mig":
-        return _mig(given, live, elsewhere)
+        return _mig(given, gpus, live, elsewhere)
     _check(name, given)
     return _own(name, given, live.demo)
 
@@ -185,10 +195,10 @@ def _check_rolling(name: str, given: Given) -> None:
     delay, count = given.get("-d", "1"), given.get("-c", "1")
     if not (delay.isdecimal() and 1 <= int(delay) <= _DELAYS[name]):
         text = f"Collection delay/interval should be between 1 second and {_DELAYS[name]} seconds"
-        raise _with_usage(name, SmiError(ExitStatus.OK, text))
+        raise _with_usage(name, f"{text}\n")
     if not (count.isdecimal() and int(count)):
         text = "Invalid value for number of samples to be displayed"
-        raise _with_usage(name, SmiError(ExitStatus.OK, text))
+        raise _with_usage(name, f"{text}\n")
     if not set(given.get("-s", "u")) & set(_LETTERS[name]):
         raise SmiError(FAILED, f"Failed to find any metric to display\n{failed}")
     if not set(given.get("-o", "D")) <= set("DT"):
@@ -205,6 +215,7 @@ def _own(name: str, given: Given, demo: str | None) -> int:
     words = [word for option, value in given.items() for word in (option, value) if word]
     before = [] if demo is None else [f"--demo={demo}"]
     options = arguments.parse([*before, name, *words])
+    options.choose = partial(_chosen, name, given)
     try:
         status: int = options.run(options)
     except GpudashError as error:
@@ -216,18 +227,34 @@ def _own(name: str, given: Given, demo: str | None) -> int:
     return status
 
 
-def _mig(given: Given, live: argparse.Namespace, elsewhere: Callable[[str], SmiError]) -> int:
+def _chosen(name: str, given: Given, snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
+    """Return the snapshot with the GPUs of -i; raises SmiError where one has no handle."""
+    from gpudash.analysis.selection import select
+    from gpudash.model.snapshot import whole_gpus
+
+    if name != "topo" or words:
+        return chosen_gpus(snapshot, words)
+    gpus = [str(gpu.index) for gpu in whole_gpus(snapshot) if not no_handle(gpu, "")]
+    failing = [text for option, text in _OF_ALL_GPUS.items() if option in given]
+    if failing and len(gpus) < len(whole_gpus(snapshot)):
+        raise SmiError(FAILED, failing[0])
+    return select(snapshot, gpus)
+
+
+def _mig(
+    given: Given,
+    gpus: Sequence[str],
+    live: argparse.Namespace,
+    elsewhere: Callable[[str], SmiError],
+) -> int:
     """Say that no GPU is divided; instances are listed by the next nvidia-smi alone."""
     from gpudash.cli.oneshot import exit_status, sample, with_source
 
     if not any(option.startswith("-l") for option in given):
         return _help("mig")
-    gpus = [word for word in given.get("-i", "").split(",") if word]
 
     def run(source: Source, _: object) -> int:
-        from gpudash.analysis.selection import select_existing
-
-        chosen = select_existing(sample(source), gpus)
+        chosen = chosen_gpus(sample(source), gpus)
         status = exit_status(chosen, with_topology=False)
         if status or any(device.mig_mode for device in chosen.devices):
             return status
@@ -245,8 +272,8 @@ def _help(name: str) -> int:
     return ExitStatus.OK
 
 
-def _with_usage(name: str, error: SmiError) -> SmiError:
-    return SmiError(ExitStatus.OK, f"{error}\n\n{_usage(name)}")
+def _with_usage(name: str, text: str) -> SmiError:
+    return SmiError(ExitStatus.OK, f"{text}\n{_usage(name)}")
 
 
 def _usage(name: str) -> str:

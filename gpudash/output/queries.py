@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
@@ -59,6 +60,8 @@ class QueryKind(Struct, frozen=True, kw_only=True):
     """Returns what the rows of a GPU are about."""
     reads: frozenset[str] = frozenset()
     """The fields of devices, and `processes`, that the rows come from."""
+    without: tuple[str, Callable[[Snapshot, Device], Iterable[Any]]] | None = None
+    """A field, and what the rows of a GPU are about where that is not asked for."""
 
 
 class Csv(Struct, frozen=True, kw_only=True):
@@ -104,9 +107,9 @@ def query(kind: QueryKind, names: str, format: str | None) -> Csv:
         raise UsageError("a query needs --format=csv[,noheader][,nounits]")
     header, units = parse_format(format)
     requested = [name.strip() for name in names.split(",") if name.strip()]
-    if not requested:
-        raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
     fields = tuple(_find(name, kind.fields) for name in requested)
+    if kind.without is not None and kind.fields[kind.without[0]] not in fields:
+        kind = replace(kind, rows=kind.without[1])
     return Csv(kind=kind, fields=fields, header=header, units=units)
 
 
@@ -152,6 +155,11 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
         for graphics in each.graphics_clocks_mhz
     ]
     yield from (Item(device, pair) for pair in pairs or (None,))
+
+
+def _memory_clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
+    clocks = [Clocks(each.memory_clock_mhz, 0) for each in device.supported_clocks or ()]
+    yield from (Item(device, each) for each in clocks or (None,))
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
@@ -283,6 +291,7 @@ QUERIES: Mapping[str, QueryKind] = {
         ),
         rows=_clocks,
         reads=frozenset({"supported_clocks"}),
+        without=("graphics", _memory_clocks),
     ),
     "accounted-apps": QueryKind(
         fields=_named(

@@ -225,6 +225,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--replay", "x", "kill", "1"], "--replay does not go with gpudash kill"),
         (["--show-secrets", "record", "x"], "--show-secrets does not go with gpudash record"),
         (["--query-gpu=memory.usd", "--format=csv"], "did you mean memory.used"),
+        (["--query-gpu=", "--format=csv"], "needs names"),
         (["--format", "xml"], "choose from table, json, csv, prometheus, gpustat"),
         (["--query-gpu=index", "--format=csv", "-lms", "1"], "expected 100 to 3600000 ms"),
         (["kill", "--yes", "--", "-1"], "a PID is missing"),

@@ -31,6 +31,12 @@ REFUSED = {
     "-q -i 0 -i 1": (255, f"ERROR: Option -q is not recognized. {HELP}\n"),
     "-i 9": (6, "No devices were found"),
     "-q -i 9": (6, "No devices were found"),
+    "-i 9 -i 0": (255, "Input combination for device modification is not valid.\n"),
+    "-i 0 -i 9": (6, "No devices were found"),
+    "-q -i 0 -i 9": (255, f"ERROR: Option -q is not recognized. {HELP}\n"),
+    "-i -i 0": (255, f"ERROR: Option -i is missing its value. {HELP}\n"),
+    "-i -L": (2, f"ERROR: Option -i is not valid for this command. {HELP}\n"),
+    "-h -q": (2, f"ERROR: Option -q is not valid for this command. {HELP}\n"),
     "-L -q": (2, f"ERROR: Option -q is not valid for this command. {HELP}\n"),
     "--id=0 -L": (2, f"ERROR: Option --id=0 is not valid for this command. {HELP}\n"),
     "-L -L": (2, f"ERROR: Only one command can be run at a time. {HELP}\n"),
@@ -77,6 +83,50 @@ REFUSED = {
     ),
 }
 """What nvidia-smi 535 answers with another status than 0."""
+
+LOST = "GPU is lost.  Reboot the system to recover this GPU\n\n\n"
+NO_HANDLE = "Unable to determine the device handle for"
+UUID = "GPU-10000000-fa4e-4000-8000-000000000001"
+FIRST = f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: {UUID})\n"
+RESET = "A GPU reset must occur before this GPU can be used again.\n\n.\n"
+
+WITHOUT_A_HANDLE = {
+    (15, ""): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "-L"): (15, f"{FIRST}{NO_HANDLE} gpu 1: {LOST}"),
+    (15, "-i 9"): (255, f"Problem with GPU 1: {LOST}"),
+    (15, "-i 1,9"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, f"-q -x -i {UUID}"): (255, f"Problem with GPU 1: {LOST}"),
+    (15, "--query-gpu=index --format=csv -i 0"): (0, "index\n0\n"),
+    (15, "--query-gpu=index --format=csv -i 9"): (255, f"Problem with GPU 1: {LOST}"),
+    (15, "-i 0 -i 9"): (255, f"Problem with GPU 1: {LOST}"),
+    (15, "dmon -c 1"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "dmon -c 1 -i 1"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "dmon -c 1 -i 9"): (255, f"Problem with GPU 1: {LOST}"),
+    (15, "pmon -c 1"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "nvlink -s"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "nvlink -p -i 0 -l 0"): (0, f"{FIRST}\t Link 0: 00000000:16:00.0\n"),
+    (15, "topo -m"): (255, "Failed to run topology matrix\n\n"),
+    (15, "topo -p2p r"): (
+        255,
+        "Failed to display p2p capability matrix for the specified p2p Index\n\n",
+    ),
+    (15, "topo -p -i 0,1"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (15, "topo -c 0"): (0, "The GPUs that have an affinity with CPU 0 are:\n0\n\n"),
+    (15, "mig -lgi"): (15, f"{NO_HANDLE} GPU1: {LOST}"),
+    (16, "-L"): (255, f"{FIRST}{NO_HANDLE} gpu 1: {RESET}"),
+    (16, "-q"): (255, f"{NO_HANDLE} GPU1: {RESET}"),
+    (16, "-i 9"): (255, f"Problem with GPU 1: {RESET}"),
+    (999, "nvlink -s"): (255, f"{NO_HANDLE} GPU1: Unknown Error\n"),
+    (17, "pmon -c 1"): (17, f"{NO_HANDLE} GPU1: Unknown Error\n"),
+    (4, "-L"): (4, f"{FIRST}{NO_HANDLE} gpu 1: Insufficient Permissions\n"),
+    (4, "--query-gpu=index --format=csv"): (0, "index\n0\n"),
+    (4, "-q -i 1"): (
+        4,
+        "No devices were found. Please make sure /dev/nvidia* files are readable by current "
+        "user.\n",
+    ),
+}
+"""What it answers where NVML gives such an error in place of the handle of GPU 1."""
 
 NOT_HERE = {
     9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
@@ -131,6 +181,42 @@ def test_refusals_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, l
         theirs.stdout,
         theirs.stderr,
     )
+
+
+@pytest.mark.parametrize(("code", "line"), WITHOUT_A_HANDLE)
+def test_a_gpu_without_a_handle_ends_what_is_about_it(smi: Run, code: int, line: str) -> None:
+    run = smi(line.split(), FAIL=f"*:1:{code}")
+    assert (run.returncode, run.stdout, run.stderr) == (*WITHOUT_A_HANDLE[code, line], "")
+
+
+@pytest.mark.parametrize(("code", "line"), WITHOUT_A_HANDLE)
+def test_a_gpu_without_a_handle_beside_nvidia_smi(
+    nvidia_smi: str, fakenvml: Path, code: int, line: str
+) -> None:
+    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000, FAIL=f"*:1:{code}")
+    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
+    assert (theirs.returncode, theirs.stdout) == WITHOUT_A_HANDLE[code, line]
+
+
+def test_a_list_without_gpus_is_refused_in_half_a_line(smi: Run) -> None:
+    text = "Failed to parse device string on command line"
+    for line in ("-i ,", "nvlink -s -i ,", "mig -lgi -i ,"):
+        run = smi(line.split())
+        assert (run.returncode, run.stdout, run.stderr) == (255, text, "")
+
+
+EMPTY = {"gpu": "\n\n\n", "compute-apps": "\n", "supported-clocks": "\n\n\n"}
+
+
+@pytest.mark.parametrize("query", EMPTY)
+def test_a_query_of_nothing_has_empty_lines(smi: Run, query: str) -> None:
+    run = smi([f"--query-{query}=", "--format=csv"])
+    assert (run.returncode, run.stdout) == (0, EMPTY[query])
+
+
+def test_memory_clocks_alone_are_listed_once(smi: Run) -> None:
+    run = smi(["--query-supported-clocks=mem", "--format=csv"], DEVICES=1)
+    assert run.stdout == "memory [MHz]\n1593 MHz\n"
 
 
 @pytest.mark.parametrize("line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1"])

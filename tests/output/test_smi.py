@@ -267,7 +267,6 @@ def test_accounting_that_is_off_keeps_no_processes() -> None:
     ("of", "names", "format", "message"),
     [
         ("gpu", "memory.usd", "csv", "did you mean memory.used"),
-        ("gpu", "", "csv", "needs names"),
         ("gpu", "name", None, "needs --format=csv"),
         ("gpu", "name", "json", "choose csv"),
         ("gpu", "name", "csv,nohead", "'nohead'"),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.oneshot import chosen, exit_status, sample, with_source
 from gpudash.cli.options import gpu_selectors
 from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
@@ -57,10 +57,9 @@ def _wanted(options: argparse.Namespace) -> frozenset[str]:
 
 
 def _print_links(source: Source, options: argparse.Namespace) -> int:
-    from gpudash.analysis.selection import select_existing
     from gpudash.output.smi_table import listing
 
-    snapshot = select_existing(sample(source), gpu_selectors(options))
+    snapshot = chosen(sample(source), options)
     sections: dict[Section, bool] = {
         _status: options.status,
         _capabilities: options.capabilities,
@@ -69,10 +68,10 @@ def _print_links(source: Source, options: argparse.Namespace) -> int:
         _errors: options.errorcounters,
         partial(_traffic, options.traffic): options.traffic is not None,
     }
-    chosen = [section for section, is_chosen in sections.items() if is_chosen] or [_status]
+    wanted = [section for section, is_wanted in sections.items() if is_wanted] or [_status]
     for device, name in zip(snapshot.devices, listing(snapshot), strict=True):
         if device.nvlinks:
-            found = (line for section in chosen for line in section(device.nvlinks, options.link))
+            found = (line for section in wanted for line in section(device.nvlinks, options.link))
             terminal.write("".join(f"{line}\n" for line in (name, *found)).encode())
     return exit_status(snapshot, with_topology=False)
 

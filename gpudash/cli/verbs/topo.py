@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status, sample, with_source, write_json
+from gpudash.cli.oneshot import chosen, exit_status, sample, with_source, write_json
 from gpudash.cli.options import gpu_selectors, has_color
 from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
@@ -100,26 +100,25 @@ def _print_topology(source: Source, options: argparse.Namespace) -> int:
 def _print_forms(source: Source, options: argparse.Namespace, asked: list[str]) -> int:
     """Print what nvidia-smi's options ask for; raises UsageError for a wrong number of GPUs."""
     from gpudash.analysis.link_warnings import no_topology
-    from gpudash.analysis.selection import select_existing
 
     snapshot = sample(source)
-    chosen = select_existing(snapshot, gpu_selectors(options))
-    whole = snapshot if asked else chosen
-    status = exit_status(chosen)
+    gpus = chosen(snapshot, options)
+    whole = snapshot if asked else gpus
+    status = exit_status(gpus)
     if whole.topology is None:
         terminal.write(f"{no_topology(whole)}\n".encode())
     else:
-        terminal.write("".join(_forms(options, whole.topology, chosen, asked)).encode())
+        terminal.write("".join(_forms(options, whole.topology, gpus, asked)).encode())
     return status
 
 
 def _forms(
-    options: argparse.Namespace, topology: Topology, chosen: Snapshot, asked: list[str]
+    options: argparse.Namespace, topology: Topology, gpus: Snapshot, asked: list[str]
 ) -> Iterator[str]:
     """Yield them in the order of nvidia-smi."""
     from gpudash.output import smi_topo
 
-    indices = [device.index for device in chosen.devices if device.index in topology.indices]
+    indices = [device.index for device in gpus.devices if device.index in topology.indices]
     for name in asked:
         if len(indices) != _OF_GPUS[name]:
             raise UsageError(f"{_OF_GPUS[name]} GPU in -i is what this takes, not {len(indices)}")
