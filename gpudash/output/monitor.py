@@ -10,7 +10,7 @@ from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.output.smi import branch
-from gpudash.output.smi_table import frame_buffer_mebibytes
+from gpudash.output.smi_table import frame_buffer_mebibytes, program
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -202,14 +202,14 @@ def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> I
 
 
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
-    """Yield a line for each process on each GPU, and one for a GPU without any.
+    """Yield a line for each process on each GPU by its PID, and one for a GPU without any.
 
     `N/A` for PID and name means that the processes of a GPU are not known.
     """
     for gpu in whole_gpus(snapshot):
         rows = [
-            ([column.value(_Run(gpu, *use)) for column in columns], use.process.name or "-")
-            for use in snapshot.uses_of(gpu)
+            ([column.value(_Run(gpu, *use)) for column in columns], _program(use.process))
+            for use in sorted(snapshot.uses_of(gpu), key=lambda use: use.process.pid)
         ]
         if not rows:
             mark = "N/A" if is_unlisted(gpu, snapshot) else "-"
@@ -218,6 +218,13 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
             cells = "".join(map(_cell, values, columns))
             shown = f"{name[:_NAME_CELLS]:<{_NAME_CELLS}}"
             yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}    {shown}\n"
+
+
+def _program(process: Process) -> str:
+    """Return its program without the folder, unless that is the root, as there."""
+    path = program(process) or "-"
+    folder, _, name = path.rpartition("/")
+    return name if folder else path
 
 
 def _cell(value: object, column: Column) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -105,6 +106,32 @@ def test_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str)
         theirs.stdout,
         theirs.stderr,
     )
+
+
+PROCESSES = [
+    "pmon -c 1 -s um",
+    "--query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
+    "-q -d PIDS -i 0",
+]
+
+
+@pytest.mark.parametrize("mig", [0, 1])
+@pytest.mark.parametrize("line", PROCESSES)
+def test_processes_beside_nvidia_smi(
+    smi: Run, nvidia_smi: str, fakenvml: Path, line: str, mig: int
+) -> None:
+    # pmon leaves out those that are not there.
+    pids = sorted((os.getpid(), os.getppid(), 1), reverse=True)
+    settings = {"MIG": mig, "PROCS_PER_DEVICE": 3, "PIDS": ",".join(map(str, pids))}
+    frozen = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000}
+    env = environment(fakenvml, **frozen, **settings)
+    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
+    ours = smi(line.split(), **settings)
+    assert without_time(ours.stdout) == without_time(theirs.stdout)
+
+
+def without_time(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("Timestamp")]
 
 
 @pytest.mark.parametrize("line", ["mig -lgi", "mig -cgi 9", "nvlink -re"])

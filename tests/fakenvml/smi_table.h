@@ -5,20 +5,23 @@
 #define SLOT_ANCESTOR 23
 #define SLOT_FEATURE 72
 #define SLOT_HANDLE 81
-#define SLOT_PROCESSES_FIRST 213
-#define SLOT_PROCESSES_LAST 215
+#define SLOT_COMPUTE 213
+#define SLOT_MPS 214
+#define SLOT_GRAPHICS 215
 #define SLOT_HOST_GENERATION 230
 #define SLOT_GPU_NUMA_NODE 241
 typedef struct { u32 pid, pad; u64 mem; u32 gi, ci; u64 cc; char name[4096]; } smi_process_t;
 
 static int is_pointer(void *p) { return (uintptr_t)p > 0x10000 && !((uintptr_t)p >> 47); }
 
-/* The processes of a device with their names; those of a GPU in MIG mode stand under instances. */
-static ret_t smi_processes(gpu_t *g, u32 *n, smi_process_t *p) {
+/* The processes of one kind with their names: of a GPU in MIG mode those of all its instances. */
+static ret_t smi_processes(int slot, gpu_t *g, u32 *n, smi_process_t *p) {
     u32 capacity = *n, k = 0;
     int split = C.mig && g->index == 0;
-    for (int i = 0; i < C.procs + C.gprocs && k < capacity; i++) {
-        if (split && (g->mig < 0 || i % MAXMIG != g->mig || i >= C.procs)) continue;
+    int from = slot == SLOT_GRAPHICS ? C.procs : 0;
+    int to = slot == SLOT_COMPUTE ? C.procs : slot == SLOT_GRAPHICS ? C.procs + C.gprocs : 0;
+    for (int i = from; i < to && k < capacity; i++) {
+        if (g->mig >= 0 && (i % MAXMIG != g->mig || i >= C.procs)) continue;
         p[k].pid = proc_pid(g, i); p[k].mem = proc_mem(g, i);
         p[k].gi = split ? (u32)(i % MAXMIG) + 1 : NONE32;
         p[k].ci = split ? 0 : NONE32; p[k].cc = 0;
@@ -45,7 +48,7 @@ static ret_t smi_call(int slot, void *a0, void *a1, void *a2) {
     if (slot == SLOT_ANCESTOR && is_pointer(a0) && is_pointer(a1) && is_pointer(a2)) return smi_ancestor(a0, a1, a2);
     gpu_t *g = valid(a0);
     if (!g || !is_pointer(a1)) return OK;
-    if (slot >= SLOT_PROCESSES_FIRST && slot <= SLOT_PROCESSES_LAST && is_pointer(a2)) return smi_processes(g, a1, a2);
+    if (slot >= SLOT_COMPUTE && slot <= SLOT_GRAPHICS && is_pointer(a2)) return smi_processes(slot, g, a1, a2);
     if (slot == SLOT_GPU_NUMA_NODE && !C.grace) return UNSUPPORTED;
     if (!C.table) return UNSUPPORTED;
     *(u32 *)a1 = slot == SLOT_HOST_GENERATION ? GEN : slot == SLOT_FEATURE;

@@ -88,16 +88,29 @@ def processes(*found: Process) -> list[str]:
     return [*process_lines(snapshot, process_columns("um", snapshot), "")]
 
 
-def test_processes_stand_in_the_drivers_order() -> None:
+def test_processes_stand_by_their_pids() -> None:
     first = make_process_device(list_position=0)
     second = make_process_device(list_position=1)
     lines = processes(
-        make_process(pid=7, devices=(second,)), make_process(pid=12345, devices=(first,))
+        make_process(pid=12345, devices=(first,)), make_process(pid=7, devices=(second,))
     )
     assert lines == [
-        "    0      12345     C     85     40      -      -  40960      0    python         \n",
         "    0          7     C     85     40      -      -  40960      0    python         \n",
+        "    0      12345     C     85     40      -      -  40960      0    python         \n",
     ]
+
+
+@pytest.mark.parametrize(
+    ("started_as", "shown"),
+    [
+        ("/opt/envs/train/bin/python3", "python3"),
+        ("/init_of_a_container", "/init_of_a_cont"),
+        ("a_program_of_a_long_name", "a_program_of_a_"),
+    ],
+)
+def test_a_process_has_the_name_of_its_program(started_as: str, shown: str) -> None:
+    (line,) = processes(make_process(name="pt_main_thread", command_line=(started_as, "-v")))
+    assert line.endswith(f"    {shown:<15}\n")
 
 
 def test_pmon_of_driver_580() -> None:
