@@ -81,17 +81,17 @@ def headings(devices: tuple[Device, ...], cells: int) -> list[str]:
 def test_what_a_gpu_encodes_and_moves_over_pcie_is_shown_where_it_does() -> None:
     active = {"pcie_rx_bytes_per_second": 9 << 20, "pcie_tx_bytes_per_second": 1 << 20}
     card = make_device(name="RTX 4090", encoder_utilization_percent=30, **active)
-    assert {"NAME", "POWER", "PCIE", "RX/TX", "ENC"} <= set(headings((card,), 80))
+    assert {"NAME", "POWER", "PCIE", "TX/RX", "ENC"} <= set(headings((card,), 80))
     assert "DEC" not in headings((card,), 80)
     at_rest = make_device(encoder_utilization_percent=0, pcie_rx_bytes_per_second=0)
-    assert not {"RX/TX", "ENC", "DEC"} & set(headings((at_rest,), 300))
+    assert not {"TX/RX", "ENC", "DEC"} & set(headings((at_rest,), 300))
 
 
 def test_activity_and_memory_come_before_the_state_of_the_link() -> None:
     active = {"sm_active_percent": 50, "pcie_rx_bytes_per_second": 9 << 20}
     cards = tuple(make_device(index=n, uuid=gpu_uuid(n), **active) for n in range(8))
     assert {"SM", "MEM%"} <= set(headings(cards, 100))
-    assert {"SM", "MEM%", "RX/TX"} <= set(headings(cards, 116))
+    assert {"SM", "MEM%", "TX/RX"} <= set(headings(cards, 116))
     assert {"SM", "MEM%", "P", "PCIE"} <= set(headings(cards, 140))
 
 

@@ -43,18 +43,18 @@ def _of_max(clock_mhz: int | None, max_mhz: int | None) -> str:
 
 
 def _pcie_rates(row: DeviceRow) -> tuple[int | None, int | None]:
-    return row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second
+    return row.device.pcie_tx_bytes_per_second, row.device.pcie_rx_bytes_per_second
 
 
 def _nvlink_rates(row: DeviceRow) -> tuple[int | None, int | None]:
-    return row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second
+    return row.device.nvlink_tx_bytes_per_second, row.device.nvlink_rx_bytes_per_second
 
 
-def _both_ways(received: int | None, sent: int | None) -> str:
-    """Return bytes per second received and sent, with aligned slashes."""
-    if received is None and sent is None:
+def _both_ways(sent: int | None, received: int | None) -> str:
+    """Return bytes per second sent and received, with aligned slashes."""
+    if sent is None and received is None:
         return ABSENT
-    return f"{short_size(received):>5}/{short_size(sent):<5}"
+    return f"{short_size(sent):>5}/{short_size(received):<5}"
 
 
 def _ecc(row: DeviceRow) -> str:
@@ -213,7 +213,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     ),
     Column(
         key="pcie",
-        header="PCIE RX/TX",
+        header="PCIE TX/RX",
         text=lambda row: _both_ways(*_pcie_rates(row)),
         sort_key=lambda row: number(sum_known(_pcie_rates(row))),
         width=11,
@@ -223,7 +223,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     ),
     Column(
         key="nvlink",
-        header="NVLINK RX/TX",
+        header="NVLINK TX/RX",
         text=lambda row: _both_ways(*_nvlink_rates(row)),
         sort_key=lambda row: number(sum_known(_nvlink_rates(row))),
         width=12,

@@ -59,7 +59,7 @@ _TRENDS = {
 def _trend(key: str, field: str) -> Column[GpuAffinity]:
     return Column(
         key=key,
-        header="",
+        header="RX TREND",
         text=lambda row: ABSENT if getattr(row.device, field, None) is None else "",
         sort_key=lambda row: "",
         width=8,

@@ -80,8 +80,8 @@ def test_what_is_not_known_of_a_pcie_link_is_a_question_mark(
 
 
 def test_slashes_of_the_traffic_stand_in_one_column() -> None:
-    some = make_device(pcie_rx_bytes_per_second=3 * GIB, pcie_tx_bytes_per_second=0)
-    half = make_device(pcie_rx_bytes_per_second=None, pcie_tx_bytes_per_second=340 << 20)
+    some = make_device(pcie_tx_bytes_per_second=3 * GIB, pcie_rx_bytes_per_second=0)
+    half = make_device(pcie_tx_bytes_per_second=None, pcie_rx_bytes_per_second=340 << 20)
     assert texts(some)["pcie"] == " 3.0G/0    "
     assert texts(half)["pcie"] == "    -/340M "
 
