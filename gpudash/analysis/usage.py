@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from gpudash.analysis.health.findings import examined, statuses
@@ -80,23 +81,29 @@ def summary(parts: Tally) -> str:
 
 
 def shorter_summaries(parts: Tally, mark: str) -> list[str]:
-    """Return the summary with fewer and fewer states, in order; `mark` stands for the rest.
+    """Return the summary with fewer and fewer states, in order; `mark` stands where some were.
 
     What is fine is left out first, then warnings; what is free or critical never is.
     """
     opening, counts = parts
-    texts = [_sentence(opening, counts)]
+    texts, left_out = [_sentence(opening, counts)], set[State]()
     optional = [state for state in STATES if not state.is_free and state.level != "critical"]
     for state in sorted(optional, key=lambda state: (state.is_problem, state.level == "warn")):
-        rest = [each for each in counts if each[1] is not state]
-        if 0 < len(rest) < len(counts):
-            counts = rest
-            texts.append(_sentence(opening, counts) + mark)
+        shown = {each for _, each in counts} - left_out
+        if state in shown and len(shown) > 1:
+            left_out.add(state)
+            texts.append(_sentence(opening, counts, left_out, mark))
     return texts
 
 
-def _sentence(opening: str, counts: Sequence[tuple[int, State]]) -> str:
-    parts = ", ".join(f"{count} {state.word}" for count, state in counts)
+def _sentence(
+    opening: str,
+    counts: Sequence[tuple[int, State]],
+    left_out: Collection[State] = (),
+    mark: str = "",
+) -> str:
+    texts = [mark if state in left_out else f"{count} {state.word}" for count, state in counts]
+    parts = ", ".join(text for text, _ in groupby(texts))
     return f"{opening}: {parts}" if parts else opening
 
 

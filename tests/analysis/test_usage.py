@@ -114,9 +114,9 @@ def test_shorter_summaries_keep_the_order_and_lose_what_is_busy_first() -> None:
     assert summary(tally(snapshot)) == "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free"
     assert shorter_summaries(tally(snapshot), "~") == [
         "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free",
-        "4 GPUs: 1 hot, 1 held idle, 1 free~",
-        "4 GPUs: 1 hot, 1 free~",
-        "4 GPUs: 1 free~",
+        "4 GPUs: 1 hot, ~, 1 held idle, 1 free",
+        "4 GPUs: 1 hot, ~, 1 free",
+        "4 GPUs: ~, 1 free",
     ]
 
 
