@@ -18,6 +18,8 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
+_OF_ALL = 2
+"""Curves that are of no GPU alone, which several have: their mean, and that of the host."""
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
@@ -98,6 +100,9 @@ def compute_layout(
     charts = left + reserved - wanted - 1
     if charts < _MIN_CHARTS or "history" in hidden or not curves:
         charts = 0
+        # Below the processes they would stand empty.
+        more = min(_MAX_FINDINGS - finding_lines, left + reserved - wanted) if finding_lines else 0
+        finding_lines, left = finding_lines + max(0, more), left - max(0, more)
     # What follows the findings has a heading: their lines, some of them blank, separate enough.
     spaces = int(charts > 0)
     left -= charts + spaces
@@ -110,10 +115,15 @@ def compute_layout(
 
 
 def _chart_lines(room: int, curves: int, *, young: bool) -> int:
-    """Return the lines of the charts: a title, and equally many for each curve."""
-    if room <= curves:
-        return room
-    return 1 + curves * (1 if young else (room - 1) // curves)
+    """Return the lines of the charts: a title, and equally many for each curve.
+
+    Where not all fit below each other, those of the GPUs stand side by side.
+    """
+    height, rows = room - 1, curves
+    if height < curves:
+        gpus = curves - _OF_ALL
+        rows = -(-gpus // -(-gpus // height))
+    return 1 + rows * (1 if young else height // rows)
 
 
 def _finding_lines(left: int, findings: int) -> int:

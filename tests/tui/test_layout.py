@@ -39,6 +39,11 @@ def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
     assert 24 - 3 - plan.upper >= 8
 
 
+def test_what_is_wrong_takes_the_lines_that_no_process_needs() -> None:
+    assert compute_layout(80, 24, 8, 8, findings=3).findings == 3
+    assert compute_layout(80, 24, 8, 12, findings=3).findings == 1
+
+
 def test_what_is_wrong_has_a_line_and_three_where_there_is_room() -> None:
     assert compute_layout(80, 24, 8, 40, findings=5).findings == 1
     assert compute_layout(120, 40, 8, 40, findings=5).findings == 3

@@ -218,7 +218,7 @@ def charts(
     rooms = [room + rest, *[room] * (len(blocks) - 1)]
     label = max(len(band.label) for block in blocks for band in (*block.bands, *block.extras))
     curve = max(1, room - label - 1 - _VALUE)
-    blocks = [_scaled(block, trends, curve, theme.glyphs) for block in blocks]
+    blocks = [_scaled(block, trends, (curve, height - 1), theme.glyphs) for block in blocks]
     drawn = [_drawn(block, trends, theme, (label, curve, height - 1)) for block in blocks]
     margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _GAP, theme.base)
     lines: list[Line] = [_heading(blocks, rooms, trends, theme, (cells, curve))]
@@ -295,8 +295,12 @@ def _whole(value: float | None, unit: Unit) -> str:
     return short(None if value is None else round(value), unit)
 
 
-def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block:
-    """Return a block whose GPUs have a scale: of one metric all the same, named in the title."""
+def _scaled(block: _Block, trends: Trends, size: tuple[int, int], glyphs: Glyphs) -> _Block:
+    """Return a block whose GPUs have a scale: of one metric all the same, named in the title.
+
+    Behind it the title names that of the host where it is another.
+    """
+    cells, height = size
     missing = [band for band in block.bands if band.top is None]
     if missing:
         values = [v for b in missing for v in trends.values(b.keys, b.field, cells, glyphs)]
@@ -309,7 +313,10 @@ def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block
     tops = {band.top for band in block.bands}
     if block.unit is Unit.NONE or not block.title or len(tops) != 1:
         return block
-    scale = f"{short(0, block.unit)} to {short(tops.pop(), block.unit)}"
+    reach = short(tops.pop(), block.unit)
+    shown = [(band.label, short(band.top, band.unit)) for band, _ in _heights(block, height)]
+    others = [f", {label} to {other}" for label, other in shown if other != reach]
+    scale = f"{short(0, block.unit)} to {reach}{''.join(others)}"
     return block._replace(title=f"{block.title}  {scale}")
 
 
@@ -352,5 +359,4 @@ def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, in
 def _heights(block: _Block, height: int) -> list[tuple[_Band, int]]:
     """Return the lines of each curve: as many for one as for another."""
     shown = [*block.bands, *block.extras][: max(len(block.bands), height)]
-    each, rest = divmod(height, len(shown))
-    return [(band, each + (number < rest)) for number, band in enumerate(shown)]
+    return [(band, height // len(shown)) for band in shown]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from gpudash.analysis.history import History
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import MAX_SECONDS, Trends, charted_fields, charts, curve_count
+from gpudash.tui.layout import compute_layout
 from gpudash.tui.theme import ASCII, UNICODE, load_theme
-from tests.factories import gpu_uuid, make_device, make_host, received
+from tests.factories import GIB, gpu_uuid, make_device, make_host, received
 from tests.tui.past import START, sample, watched
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
@@ -97,6 +99,30 @@ def test_numbers_beside_each_other_have_as_many_decimals() -> None:
 def test_every_curve_has_as_many_lines() -> None:
     lines = drawn(80, 13)
     assert [line.split()[0] for line in lines[1::3]] == ["0", "1", "mean", "CPU"]
+
+
+def test_the_scale_of_the_host_is_named_where_it_is_another() -> None:
+    host = make_host(memory_used_bytes=200 * GIB, memory_total_bytes=512 * GIB)
+    metric, devices = "memory_used_bytes", DEVICES
+
+    def titles(height: int) -> str:
+        line = charts(host, devices, TRENDS, THEME, (100, height), metric)[0]
+        return "".join(part.text for part in line)
+
+    assert "Memory used  0 to 80.0G, RAM to 512G" in titles(5)
+    assert "RAM" not in titles(3)
+
+
+@pytest.mark.parametrize("height", range(24, 60))
+def test_every_curve_has_as_many_lines_at_any_height(height: int) -> None:
+    devices = sample(0, [50] * 8).devices
+    count = curve_count(devices, 100)
+    room = compute_layout(100, height, 8, 8, curves=count).charts
+    if room:
+        starts = [n for n, line in enumerate(drawn(100, room, devices)) if line[1:6].strip()][1:]
+        assert {low - high for high, low in pairwise([*starts, room])} == {
+            (room - 1) // len(starts)
+        }
 
 
 def test_one_curve_needs_no_mean() -> None:
