@@ -24,6 +24,8 @@ PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
 
 _HOLD_SECONDS = 60.0
+_MIN_BELOW = 6
+"""Lines of header, headings, footer and a few processes."""
 _YOUNG_SECONDS = 60
 """How long the history is too short to deserve several lines a curve."""
 
@@ -75,7 +77,8 @@ class DashboardModel:
         self.enlarged = False
         """Whether the part that has the focus has the terminal for itself."""
         self.cells, self.height = 80, 24
-        """The size of the terminal."""
+        """The size of the terminal, without the lines that a prompt covers."""
+        self._covered = 0
         self._last_clicked: object = None
         self._peak_findings = PeakHold()
         self._take_derived()
@@ -119,9 +122,9 @@ class DashboardModel:
         stale = self.feed.state not in (FeedState.LIVE, FeedState.STARTING)
         return faded(self.theme) if stale else self.theme
 
-    def resize(self, cells: int, height: int) -> None:
-        """Take the size of the terminal."""
-        self.cells, self.height = cells, height
+    def resize(self, cells: int, height: int, covered: int = 0) -> None:
+        """Take the size of the terminal, of which so many lines are covered below."""
+        self.cells, self.height, self._covered = cells, max(1, height - covered), covered
         self.scroll_devices(0)
 
     def toggle_panel(self, panel: str) -> None:
@@ -131,13 +134,21 @@ class DashboardModel:
 
     @property
     def layout(self) -> Layout:
-        """How the lines of the terminal are shared out."""
+        """How the lines of the terminal are shared out.
+
+        Only the processes give lines to a prompt, so that it moves nothing, if they have some left.
+        """
+        layout = self._layout(self.height + self._covered)
+        is_tight = self._covered and self.height - layout.upper < _MIN_BELOW
+        return self._layout(self.height) if is_tight else layout
+
+    def _layout(self, height: int) -> Layout:
         rows = self.devices.rows
         count = max(len(self.listing.everything), len(self.listing.rows))
         count += len(self.notes) + 1 if self.notes else 0
         return compute_layout(
             self.cells,
-            self.height,
+            height,
             len(rows),
             count,
             self.hidden,

@@ -114,7 +114,7 @@ class Overview(HostPage):
         """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
         cells, height = self.size
         covered = self.prompt.lines - 1 if self.prompt.is_open else 0
-        self.dashboard.resize(cells, max(1, height - covered))
+        self.dashboard.resize(cells, height, covered)
         self.bottom.set_class(self.prompt.is_open, "-covered")
 
     def draw(self) -> None:
@@ -329,8 +329,9 @@ class Overview(HostPage):
         def choices() -> list[Choice]:
             shown = preferences.current.columns or every
             return [
-                Choice(column.key, column.key.replace("_", " "), column.header, column.key in shown)
+                Choice(column.key, column.key.replace("_", " "), note, column.key in shown)
                 for column in PROCESS_COLUMNS
+                for note in (f"{column.header}{' above zero' if column.worth else ''}",)
             ]
 
         def toggled(key: str) -> list[Choice]:

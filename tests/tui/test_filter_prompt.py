@@ -43,10 +43,21 @@ async def test_a_wrong_term_is_reported_right_below_it() -> None:
         assert bottom.index("^") == top.index("gpu:x")
         assert bottom.count("^") == len("gpu:x")
         assert "cannot be compared" in bottom
+        assert "Esc discard" in bottom
         assert len(pids(on)) == 10
         await on.press("enter")
         assert on.app.front.prompt.is_open
         assert len(pids(on)) == 10
+
+
+async def test_the_prompt_moves_nothing_above_the_processes() -> None:
+    async with on_screen(busy_snapshot(8), size=(100, 34)) as on:
+        lines = on.lines
+        above = next(n for n, line in enumerate(lines) if "COMMAND" in line)
+        await on.press("slash")
+        assert on.lines[1:above] == lines[1:above]
+        await type_in(on, "nothing:3")
+        assert on.lines[1:above] == lines[1:above]
 
 
 async def test_escape_takes_the_typing_back() -> None:
@@ -130,6 +141,7 @@ async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() 
         await type_in(on, "nothing:3")
         text = " ".join(line.strip() for line in on.lines[-4:])
         assert "is not a filter term" in text
+        assert "Esc discard" in on.lines[-1]
         assert "rss>1G time>2h idle>10m" in text
         for _letter in "nothing:3":
             await on.press("backspace")
@@ -162,8 +174,9 @@ async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:
     async with on_screen(busy_snapshot(20), "slash", size=(100, 30)) as on:
         on.app.post_message(Paste(text))
         await on.pilot.pause()
-        assert "0 of 20" in on.lines[-2]
-        assert told in on.lines[-1]
+        assert "0 of 20" in on.text
+        assert told in on.text
+        assert "Enter apply  Esc discard" in on.text
         await on.press("enter")
         assert not on.app.front.prompt.is_open
         assert told in on.lines[-1]

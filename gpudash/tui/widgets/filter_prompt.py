@@ -23,7 +23,7 @@ from gpudash.model.errors import FilterError
 from gpudash.model.text import fold, width
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.line import Line, fit_parts
+from gpudash.tui.draw.line import Line, cells_of, fit_parts, spread
 from gpudash.tui.draw.processes import share
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
@@ -273,14 +273,16 @@ class FilterPrompt(Vertical):
             self.post_message(self.Resized())
 
     def _lines_below(self, theme: Theme, cells: int) -> list[Line]:
+        leave = ("Esc", "discard")
         if self.error is not None:
             column = len(_SIGN) - round(self.edit.scroll_offset.x)
-            return complaint(self.edit.value, self.error, theme, cells, column)
-        hint = self._filtered.hint
+            wrong = complaint(self.edit.value, self.error, theme, cells, column)
+            return _before_keys(wrong, [leave], theme, cells)
+        keys, hint = [("Enter", "apply"), leave], self._filtered.hint
         if hint:
             parts = fold(hint, max(1, cells - 2))[:_MAX_COMPLAINT]
-            return [[Segment(f" {part}", theme.notice)] for part in parts]
-        keys = [("Enter", "apply"), ("Esc", "discard")]
+            why = [[Segment(f" {part}", theme.notice)] for part in parts]
+            return _before_keys(why, keys, theme, cells)
         return [advice(keys + [(each, "") for each in self._filtered.examples], theme, cells)]
 
 
@@ -317,6 +319,17 @@ def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: 
         shown = [f"{' ' * left}{carets}"]
         shown += [f" {line}" for line in fold(text, max(1, cells - 2))[:_MAX_COMPLAINT]]
     return [[Segment(line, theme.notice)] for line in shown]
+
+
+def _before_keys(
+    lines: Sequence[Line], keys: Sequence[tuple[str, str]], theme: Theme, cells: int
+) -> list[Line]:
+    """Return lines with keys at the end of the last, or below it if there is no room."""
+    *above, last = lines
+    named = advice(keys, theme, cells)
+    if cells_of(last) + cells_of(named) < cells:
+        return [*above, spread(last, named, cells, theme.label)]
+    return [*lines, named]
 
 
 def advice(texts: Sequence[tuple[str, str]], theme: Theme, cells: int) -> Line:
