@@ -111,12 +111,15 @@ class HostPage(Page):
 
         choices = [
             Choice("n", "n  keep monitoring"),
-            Choice("y", "y  detach to reset a GPU or driver"),
+            Choice("y", "y  detach"),
         ]
         key = shown_key(self.dashboard.keys, "driver.release")
-        hint = f"monitoring stops for all until {key}"
+        asked = (
+            "To reset a GPU or the driver, every program must have left it. "
+            f"No GPU is monitored until {key} reattaches."
+        )
         title, theme = "Detach from the driver?", self.dashboard.theme
-        dialog = ChooseScreen(title, choices, theme, by_letter=True, hint=hint)
+        dialog = ChooseScreen(title, choices, theme, by_letter=True, asked=asked)
         put_above(self.app, dialog, chosen)
 
     def release_gpus(self) -> None:

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
 from textual.style import Style
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from gpudash.model.errors import UsageError
@@ -110,6 +110,8 @@ class _List(OptionList):
 
 _WIDTH, _HEIGHT = 62, 18
 """Of the dialog within its edge."""
+_BESIDE = 24
+"""Cells on both sides of it below which it takes the whole width: they would show no word whole."""
 
 
 class ChooseScreen(Dialog["str | None"]):
@@ -120,13 +122,14 @@ class ChooseScreen(Dialog["str | None"]):
     click changes one. `pointed` is called with each entry that the cursor comes to, and returns
     the theme from then on. With `by_letter` each value is a letter that chooses it at once, the
     capital of which is an answer, too. `understood` returns an entry for what is typed, which comes
-    first, or raises UsageError with what is shown where nothing else fits.
+    first, or raises UsageError with what is shown where nothing else fits. With `asked`, a
+    sentence, the entries answer that, and no line to type stands above them.
     """
 
     CSS = (
         Dialog.CSS
         + """
-    ChooseScreen Edit { padding: 0 3; }
+    ChooseScreen Edit, ChooseScreen Static { padding: 0 3; }
     ChooseScreen OptionList { height: 1fr; border: none; padding: 0; scrollbar-size: 0 0; }
     ChooseScreen OptionList > .option-list--option { padding: 0; }
     ChooseScreen OptionList > .option-list--option-disabled { color: $foreground; }
@@ -151,6 +154,7 @@ class ChooseScreen(Dialog["str | None"]):
         by_letter: bool = False,
         understood: Callable[[str], Choice] | None = None,
         hint: str = "type to find",
+        asked: str = "",
     ) -> None:
         super().__init__(theme)
         self._letters = {choice.value for choice in choices} if by_letter else frozenset[str]()
@@ -162,9 +166,12 @@ class ChooseScreen(Dialog["str | None"]):
         self._why_none = "no matches"
         self._hint = hint
         self._edit = Edit(placeholder=hint, limit=80, without="" if toggled is None else " ")
+        self._edit.display = not asked
+        self._asked, self._sentence = asked, Static(markup=False)
+        self._sentence.display = bool(asked)
         self._list = _List(markup=False)
         self._list.can_focus = False
-        self._box = Vertical(self._edit, self._list)
+        self._box = Vertical(self._edit, self._sentence, self._list)
         self._box.border_title = Content(title)
         values = [choice.value for choice in choices]
         # Already here, for keys that are typed before it is drawn.
@@ -182,11 +189,14 @@ class ChooseScreen(Dialog["str | None"]):
 
     def fit(self, cells: int, lines: int) -> None:
         """Draw the entries for another width."""
-        self._cells = min(_WIDTH, cells)
+        self._cells = _WIDTH if cells >= _WIDTH + _BESIDE else cells
         mark = self.palette.glyphs.ellipsis
         self._edit.placeholder = cut(self._hint, max(0, self._cells - 6), mark=mark)
         self._box.styles.width = self._cells + self.edges
-        self._box.styles.height = min(_HEIGHT, len(self._all) + 1, lines) + self.edges
+        sentence = fold(self._asked, max(1, self._cells - 6))
+        self._sentence.update("\n".join(sentence))
+        above = len(sentence) if self._asked else 1
+        self._box.styles.height = min(_HEIGHT, len(self._all) + above, lines) + self.edges
         self._fill(self._list.highlighted or 0)
 
     def on_key(self, event: Key) -> None:
@@ -233,6 +243,9 @@ class ChooseScreen(Dialog["str | None"]):
     def _narrow(self, typed: str) -> None:
         if typed.lower() in self._letters:
             self.dismiss(typed)
+            return
+        if self._asked:
+            self._edit.value = ""
             return
         self._shown = ranked(self._all, typed)
         if self._understood is not None and typed:

@@ -5,6 +5,7 @@ from rich.color import ColorSystem
 from textual.app import App
 from textual.widgets import OptionList
 
+from gpudash.feed.protocol import FeedState
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen, ranked
 from gpudash.tui.theme import load_theme, textual_theme
 from tests.tui.stage import busy_snapshot, on_screen
@@ -95,3 +96,28 @@ async def test_what_may_be_typed_is_cut_with_a_mark(size: tuple[int, int]) -> No
         assert hint.rstrip(" │").endswith("…")
         await on.resize(120, 40)
         assert "+1h from the start " in on.text
+
+
+@pytest.mark.parametrize(("cells", "is_whole"), [(40, True), (80, True), (140, False)])
+async def test_a_list_leaves_no_pieces_of_words_beside_it(cells: int, is_whole: bool) -> None:
+    async with on_screen(busy_snapshot(), "C", size=(cells, 24)) as on:
+        (box,) = on.app.screen.children
+        assert (box.region.width == cells) is is_whole
+
+
+async def test_columns_that_show_only_above_zero_say_so() -> None:
+    async with on_screen(busy_snapshot(), "C") as on:
+        assert [line for line in on.lines if "above zero" in line] == [
+            line for line in on.lines if "ENC/DEC" in line
+        ]
+
+
+async def test_a_question_is_a_sentence_and_not_a_line_to_type() -> None:
+    async with on_screen(busy_snapshot(), "X") as on:
+        text = " ".join(on.text.replace("│", " ").split())
+        assert "No GPU is monitored until X reattaches." in text
+        await on.press("q", "n")
+        assert "reattaches" not in on.text
+        assert on.feed.state is FeedState.LIVE
+        await on.press("X", "y")
+        assert on.feed.state is FeedState.RELEASED
