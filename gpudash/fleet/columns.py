@@ -139,7 +139,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="state",
-        header="STATE",
+        header="STATUS",
         text=lambda row: row.state_text,
         sort_key=lambda row: -row.severity,
         width=12,
@@ -255,7 +255,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     _amount(
         "memory",
-        "MEMORY",
+        "GPU-MEM",
         lambda row: row.device.memory_used_bytes,
         short_size,
         6,

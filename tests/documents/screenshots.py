@@ -91,7 +91,7 @@ SHOTS = (
         "process", ("--demo=dgx-h100",), 100, 24, ("/", "bob", "enter", "enter"), "ipykernel", 300
     ),
     Shot("cluster", ("--demo=fleet",), 80, 24, ("down", "right"), "a cell is", 0),
-    Shot("hosts", ("--demo=fleet",), 120, 40, ("2",), "STATE", 0),
+    Shot("hosts", ("--demo=fleet",), 120, 40, ("2",), "STATUS", 0),
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
     Shot("once", ("--demo=dgx-h100", "--once"), 100, 28, (), "vllm"),
     Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 24, (), "no P2P between"),

@@ -139,7 +139,7 @@ OF_MANY = Stage(
     lambda: MapPage(FleetModel(HandFleetFeed())),
     (
         Page((), "utilization +a cell is"),
-        Page(("2",), "HOST .*STATE"),
+        Page(("2",), "HOST .*STATUS"),
         Page(("3",), "HOST .*GPU.*STATUS"),
         Page(("4",), "USER .*HELD IDLE"),
         Page(("5",), "JOB +USER"),

@@ -120,7 +120,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     _share("sm_active", "SM", "sm_active_percent", priority=4),
     Column(
         key="memory",
-        header="MEMORY",
+        header="GPU-MEM",
         text=_memory,
         sort_key=lambda row: number(row.device.memory_used_bytes),
         width=11,

@@ -143,7 +143,7 @@ def test_a_line_too_short_for_any_key_shows_the_beginning_of_one() -> None:
 def test_eighty_cells_hold_the_keys_of_all_views() -> None:
     (line,) = footer(live_keys(OVERVIEW_KEYS), "", THEME_FOOTER, 80)
     shown = "".join(segment.text for segment in line)
-    for entry in ("⏎ open", "d GPU", "w why", "m links", "u users"):
+    for entry in ("⏎ open", "d GPU", "w findings", "m links", "u users"):
         assert entry in shown
 
 

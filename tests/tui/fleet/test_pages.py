@@ -120,7 +120,7 @@ async def test_how_old_the_last_answer_is_stands_before_a_long_reason() -> None:
 
 async def test_the_column_that_orders_a_table_is_ticked_in_the_list_of_all() -> None:
     async with on_screen(fleet(some_hosts(3)), "2", "s") as on:
-        assert [line.split()[-2] for line in on.lines if "\u2713" in line] == ["STATE"]
+        assert [line.split()[-2] for line in on.lines if "\u2713" in line] == ["STATUS"]
 
 
 async def test_a_table_that_is_sorted_anew_shows_its_top_unless_a_row_was_chosen() -> None:
