@@ -7,6 +7,7 @@ chart is opened; what is drawn at every tick of the main screen is drawn in `bar
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -176,11 +177,12 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
     """
     figure = _figure(chart, cells, _even(chart.scale, height))
     is_single = len(chart.curves) == 1
-    # Without colours each of several curves is drawn with the last character of its label.
-    by_letter = not is_single and len({curve.style for curve in chart.curves}) == 1
+    # Curves that share a colour, or have none, are drawn with the last character of their labels.
+    styles_used = Counter(curve.style for curve in chart.curves)
     for number, curve in enumerate(chart.curves, 1):
         letter = "*" if is_single else curve.label[-1:]
-        marker = letter if by_letter or not theme.glyphs.braille else "braille"
+        is_shared = styles_used[curve.style] > 1
+        marker = letter if is_shared or not theme.glyphs.braille else "braille"
         _add(figure, curve, chart.scale, number, marker)
     rows = [_cells_of(row) for row in figure.build().string().split("\n")[:height]]
     if is_single:

@@ -131,6 +131,15 @@ def test_each_of_several_curves_has_its_own_style() -> None:
     assert {*THEME.curves[:2]} <= styles
 
 
+def test_curves_of_one_colour_are_told_apart_by_their_labels() -> None:
+    plain = chart_of(*([float(number * 12)] * 99 for number in range(8)))
+    few = [THEME.curves[number % 6] for number in range(8)]
+    curves = tuple(c._replace(style=style) for c, style in zip(plain.curves, few, strict=True))
+    lines = texts([*drawn(plain._replace(curves=curves), 60, 30, THEME)])
+    by_letter = {letter for line in lines for letter in "01234567" if letter * 9 in line}
+    assert by_letter == {"0", "1", "6", "7"}
+
+
 def test_without_colours_each_of_several_curves_is_drawn_by_its_label() -> None:
     plain = chart_of([100.0] * 99, [0.0] * 99)
     plain = plain._replace(curves=tuple(c._replace(style=PLAIN.base) for c in plain.curves))
