@@ -193,17 +193,21 @@ def rough_duration(seconds: float) -> str:
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}
 
 
-def proof_text(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence.
+def proof_text(proof: Evidence, *others: Evidence) -> str:
+    """Return values of one name as people read them: `Power usage 412.3 W`, `Holder A, B`.
 
-    The number of those whose proof is left out ends the list: `and 18 more`.
+    A span is as in a sentence. The number of those whose proof is left out ends the list: `and 18
+    more`.
     """
-    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
-        return f"{_label(proof.name)} {rough_duration(proof.value)}"
     if proof.name == LEFT_OUT:
         return f"and {readable(proof.value, Unit.NONE)} more"
-    unit = _UNITS_BY_SUFFIX.get(proof.unit, Unit.NONE)
-    return f"{_label(proof.name)} {readable(proof.value, unit)}"
+    return f"{_label(proof.name)} {', '.join(map(_value_text, (proof, *others)))}"
+
+
+def _value_text(proof: Evidence) -> str:
+    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
+        return rough_duration(proof.value)
+    return readable(proof.value, _UNITS_BY_SUFFIX.get(proof.unit, Unit.NONE))
 
 
 def _label(name: str) -> str:

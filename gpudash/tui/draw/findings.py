@@ -87,7 +87,12 @@ def _proofs(evidence: Sequence[Evidence]) -> list[str]:
     known = [proof for proof in evidence if proof.name != LEFT_OUT]
     # A value may be a list with commas.
     groups = [
-        (f"{of}: " if of else "") + "; ".join(map(proof_text, islice(proofs, _MAX_VALUES)))
+        (f"{of}: " if of else "")
+        + "; ".join(
+            # Several of one name, such as holders, are one value.
+            proof_text(*same)
+            for _, same in islice(groupby(proofs, key=lambda proof: proof.name), _MAX_VALUES)
+        )
         for of, proofs in groupby(known, key=lambda proof: proof.of)
     ]
     left_out += len(groups[_MAX_SUBJECTS:])

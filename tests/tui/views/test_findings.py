@@ -196,6 +196,14 @@ async def test_proof_that_is_left_out_is_counted_behind_the_last_that_is_whole()
         assert f"and {21 - shown_count} more" in lines[last + 1]
 
 
+async def test_every_holder_of_a_gpu_is_among_the_proof() -> None:
+    held = [Evidence(name="holder", value=f"python (PID {pid})", of="GPU 0") for pid in (7, 8)]
+    numbers = [Evidence(name=name, value=1, of="GPU 0") for name in ("count", "errors")]
+    told = finding("exited", 0, evidence=(*numbers, *held))
+    async with on_screen(make_snapshot(1, findings=(told,)), "w") as on:
+        assert "Holder python (PID 7), python (PID 8)" in on.text
+
+
 def finding(rule: str, *gpus: int, **more: Any) -> Finding:
     fields: dict[str, Any] = {"level": "warn", "sentence": f"GPU {gpus}: {rule}"}
     uuids = tuple(map(gpu_uuid, gpus))
