@@ -150,6 +150,9 @@ def status_level(state: State, findings: Sequence[Finding]) -> Level:
     worst: FindingLevel = max(
         (each.level for each in about_itself), key=FINDING_RANKS.__getitem__, default="info"
     )
-    if worst == "info" or state.is_unreadable or state.level == "critical":
+    if state.is_unreadable or state.level == "critical":
         return state.level
+    if worst == "info":
+        # The finding that gives the word its level, too: one fact has one colour.
+        return "ok" if any(_status(each) is state for each in about_itself) else state.level
     return worst

@@ -8,12 +8,13 @@ import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import findings_by_device, statuses
+from gpudash.analysis.status import status_level
 from gpudash.analysis.table import device_rows
 from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Lease
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import State
 from tests.analysis.health.examined import later
 from tests.factories import (
@@ -170,7 +171,14 @@ def test_status_of_a_lost_gpu_is_never_idle() -> None:
 def test_idle_gpu_that_a_process_keeps_is_held() -> None:
     process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
     device = make_device(gpu_utilization_percent=0)
-    assert status_of(device, processes=(process,)) == ("held idle", "warn")
+    assert status_of(device, processes=(process,)) == ("held idle", "ok")
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", "ok"), ("warn", "warn")])
+def test_held_idle_is_as_bad_as_the_finding_says(level: FindingLevel, shown: str) -> None:
+    told = Finding(rule="held-idle", level=level, sentence="it is held", pids=(309,))
+    assert status_level(states.HELD, [told]) == shown
+    assert status_level(states.HELD, []) == "warn"
 
 
 def test_remark_on_a_program_is_no_status() -> None:
