@@ -59,7 +59,7 @@ def _codec(row: ProcessRow) -> str:
     return ABSENT if known == (None, None) else "/".join(map(percent, known))
 
 
-PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs; CPU: 100 % is a core"
+PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs, or MIG instances; CPU: 100% is a core"
 """What percentages of a process and of a user are of, for the help."""
 
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (

@@ -211,6 +211,19 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
         assert "train.py" in on.text
 
 
+@pytest.mark.parametrize("key", ["0", "right"])
+async def test_memory_of_a_process_is_a_share_of_its_mig_instance_everywhere(key: str) -> None:
+    parent = make_device(mig_mode=True, memory_total_bytes=80 * GIB)
+    part = make_device(index=1, uuid="MIG-1", parent_uuid=gpu_uuid(0), memory_total_bytes=40 * GIB)
+    share = make_process_device(uuid="MIG-1", used_gpu_memory_bytes=30 * GIB)
+    holder = make_process(devices=(share,))
+    snapshot = make_snapshot(1, devices=(parent, part), processes=(holder,))
+    async with on_screen(snapshot, size=(160, 40)) as on:
+        assert re.search(r"4242 .* 30.0G +75%", on.text)
+        await on.press("0", key)
+        assert re.search(r"4242 .* 30.0G +75%", on.text)
+
+
 async def test_a_rate_that_is_not_read_is_not_missing_on_the_device() -> None:
     known = make_device(pcie_link_width=16, pcie_tx_bytes_per_second=None)
     for device, word in ((known, "unread"), (replace(known, state="lost"), "")):

@@ -16,7 +16,7 @@ from gpudash.analysis.columns.traffic import UNREAD, is_unread
 from gpudash.analysis.health import levels
 from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.table import ProcessRow, process_rows
-from gpudash.analysis.usage import is_unlisted
+from gpudash.analysis.usage import is_unlisted, memory_of, memory_percent
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field, Group
 from gpudash.model.process import Process, ProcessDevice
@@ -282,12 +282,13 @@ def shares_of(process: Process, device: Device) -> tuple[ProcessDevice, ...]:
 def holders(snapshot: Snapshot, device: Device) -> list[ProcessRow]:
     """Return the processes on a device, in the order of the snapshot."""
     present = tuple(process for process in snapshot.processes if shares_of(process, device))
+    sizes = {each.key: each.memory_total_bytes for each in snapshot.devices}
     here = replace(snapshot, processes=present)
     rows = []
     for row in process_rows(here):
         process = replace(row.process, devices=shares_of(row.process, device))
-        used, total = process.used_gpu_memory_bytes, device.memory_total_bytes
-        percent = None if used is None or not total else 100 * used / total
+        total = memory_of(process.devices, sizes)
+        percent = memory_percent(process.used_gpu_memory_bytes, total)
         rows.append(row._replace(process=process, gpu_memory_percent=percent))
     return rows
 
