@@ -55,7 +55,7 @@ _mig = partial(metric, Group.MIG)
 
 # fmt: off
 _GPU_UTILIZATION = _utilization(Unit.PERCENT,
-    "Share of the last sample period in which at least one kernel ran; 100 % may be one "
+    "Share of the last sample period in which at least one kernel ran; 100% may be one "
     "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
     chart=True, smi="utilization.gpu",
     dcgm="DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_GPU_UTIL_RATIO")
@@ -508,7 +508,7 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER DCGM_FI_DEV_PCIE_REPLAY_TOTAL")] = None
     pcie_replays_per_second: Annotated[Amount | None, _pcie(Unit.PER_SECOND,
         "PCIe packets retransmitted over the last seconds.",
-        nvml="nvmlDeviceGetPcieReplayCounter")] = None
+        nvml="nvmlDeviceGetPcieReplayCounter", label="PCIe replay rate")] = None
     pcie_tx_bytes_per_second: Annotated[Natural | None, _pcie(Unit.BYTE_PER_SECOND,
         "Data that the GPU sent over PCIe since the last sample; null in the first one, or where "
         "a 32-bit counter may have wrapped more than once.",
@@ -550,7 +550,7 @@ class Device(AnyDevice, frozen=True, kw_only=True):
     nvlink_crc_errors_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Packets that arrived damaged over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", label="NVLink CRC error rate")] = None
     nvlink_replay_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Packets retransmitted since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
@@ -558,7 +558,7 @@ class Device(AnyDevice, frozen=True, kw_only=True):
     nvlink_replays_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Packets retransmitted over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", label="NVLink replay rate")] = None
     nvlink_recovery_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Times that an NVLink was retrained since the driver was loaded, over all that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
@@ -568,13 +568,13 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         "Times that a link was retrained over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", label="NVLink recovery rate")] = None
     nvlink_receive_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Receive errors of all NVLinks since the driver was loaded (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS", counter=True)] = None
     nvlink_receive_errors_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Receive errors of all NVLinks over the last seconds (Blackwell and newer).",
-        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS", label="NVLink RX error rate")] = None
     nvlink_erring_links: Annotated[tuple[Index, ...] | None, _nvlink(Unit.NONE,
         "Numbers of the NVLinks with an error counter that rose over the last seconds.")] = None
     fabric_state: Annotated[str | None, _nvlink(Unit.NONE,

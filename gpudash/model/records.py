@@ -119,7 +119,7 @@ class AccountedProcess(Struct, frozen=True, kw_only=True):
     # fmt: on
 
     def __str__(self) -> str:
-        """Return `PID 4242 5.0 GiB at most, 71 % busy, for 1m01s`."""
+        """Return `PID 4242 5.0 GiB at most, 71% busy, for 1m01s`."""
         most = size(self.max_gpu_memory_bytes)
         busy = readable(self.gpu_utilization_percent, Unit.PERCENT)
         lasted = "still running" if self.is_running else f"for {duration(self.active_seconds)}"

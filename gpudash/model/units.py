@@ -204,13 +204,13 @@ _SHORT: dict[Unit, Callable[[float], str]] = {
 _READABLE: dict[Unit, Callable[[float], str]] = {
     Unit.BYTE: size,
     Unit.BYTE_PER_SECOND: lambda value: size(value, suffix="B/s"),
-    Unit.PERCENT: lambda value: f"{value:.0f} %",
+    Unit.PERCENT: percent,
     Unit.CELSIUS: lambda value: f"{value:.0f} °C",
     Unit.MILLIWATT: lambda value: f"{value / 1000:.1f} W",
     Unit.MILLIJOULE: lambda value: f"{value / 3.6e9:.2f} kWh",
     Unit.MEGAHERTZ: lambda value: f"{value:.0f} MHz",
     Unit.SECOND: duration,
-    Unit.PER_SECOND: lambda value: f"{_bare(value)} /s",
+    Unit.PER_SECOND: lambda value: f"{_bare(value)}/s",
     Unit.MICROSECOND: lambda value: f"{_bare(value)} µs",
 }
 

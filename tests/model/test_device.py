@@ -25,7 +25,7 @@ def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
         "throttled_sw_power_cap_percent": "Throttled SW power cap",
         "nvlink_crc_error_count": "NVLink CRC errors",
         "nvlink_recovery_count": "NVLink recoveries",
-        "pcie_replays_per_second": "PCIe replays per second",
+        "pcie_replays_per_second": "PCIe replay rate",
         "ecc_corrected_volatile_count": "ECC corrected volatile",
         "max_operating_tlimit_celsius": "Max operating T-limit",
         "pcie_replay_count": "PCIe replays",

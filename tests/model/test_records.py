@@ -8,5 +8,5 @@ def test_records_are_a_line_each() -> None:
     ended = AccountedProcess(
         pid=7, max_gpu_memory_bytes=5 << 30, gpu_utilization_percent=71, active_seconds=61
     )
-    assert str(ended) == "PID 7 5.0 GiB at most, 71 % busy, for 1m01s"
+    assert str(ended) == "PID 7 5.0 GiB at most, 71% busy, for 1m01s"
     assert str(AccountedProcess(pid=7, is_running=True)).endswith("still running")

@@ -221,7 +221,7 @@ def _busy(device: Device, utilization: float | None, request: GpuRequest) -> str
     # Whoever else has it has been found before, unless it may be shared.
     if is_start_artifact(device, has_processes=request.share):
         return None
-    return f"{utilization:.0f} % busy"
+    return f"{utilization:.0f}% busy"
 
 
 def _held(

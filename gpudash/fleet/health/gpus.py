@@ -172,7 +172,7 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
         yield symptom(
             STRAGGLER,
             "warn",
-            f"{where(slow)} {run} at {share:.0f} % of the clock of the other "
+            f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
             f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for {them}"
             f"{_reason(slow, busy)}",
             f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",

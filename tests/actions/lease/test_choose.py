@@ -74,7 +74,7 @@ def test_none_at_all_when_there_are_too_few() -> None:
         ),
         ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by no listed process"),
         ({"memory_used_bytes": None}, "GPU 0 its free memory is unknown"),
-        ({"gpu_utilization_percent": 37}, "GPU 0 37 % busy"),
+        ({"gpu_utilization_percent": 37}, "GPU 0 37% busy"),
         ({"compute_mode": "prohibited"}, "GPU 0 in compute mode prohibited"),
         ({"mig_mode": True}, "GPU 0 MIG without instances"),
         ({"uuid": None}, "GPU 0 has no UUID"),
@@ -115,7 +115,7 @@ def test_memory_of_the_host_is_nobodys_use(overrides: dict[str, Any]) -> None:
 def test_free_ones_that_are_too_small_are_free() -> None:
     gpus = [idle(0), idle(1, memory_free_bytes=60 * GIB), idle(2, gpu_utilization_percent=37)]
     assert lack(host(*gpus), min_free_bytes=500 * GIB) == (
-        "1 GPU wanted, 2 free, none with 500 GiB; the largest has 79.0 GiB: GPU 2 37 % busy"
+        "1 GPU wanted, 2 free, none with 500 GiB; the largest has 79.0 GiB: GPU 2 37% busy"
     )
     assert lack(host(*gpus), count=2, min_free_bytes=70 * GIB).startswith(
         "2 GPUs wanted, 2 free, 1 with 70.0 GiB; the largest has 60.0 GiB: "
@@ -269,11 +269,11 @@ def test_instances_are_named_by_their_labels_and_say_why_several_are_none() -> N
     snapshot = host(idle(0, mig_mode=True), *instances, other, processes=(used,))
     assert lack(snapshot, min_free_bytes=80 * GIB) == (
         "1 GPU wanted, 1 free, none with 80.0 GiB; the largest has 79.0 GiB: "
-        "GPU 0:1 held by alice (PID 4242, for 84d18h); GPU 1 37 % busy"
+        "GPU 0:1 held by alice (PID 4242, for 84d18h); GPU 1 37% busy"
     )
     assert lack(snapshot, count=2) == (
         "2 GPUs wanted, 0 free: GPU 0:0,0:1 left out: CUDA uses one MIG instance at most; "
-        "GPU 1 37 % busy"
+        "GPU 1 37% busy"
     )
 
 

@@ -595,7 +595,7 @@ def test_mig_gpu_is_not_full_because_its_instances_are() -> None:
     parent = make_device(mig_mode=True, memory_free_bytes=0)
     instance = make_device(index=1, uuid="MIG-1", parent_uuid=parent.uuid, memory_free_bytes=0)
     finding = found(host(devices=(parent, instance)), "memory-almost-full")
-    assert finding.sentence == "GPU 0:1 has less than 1 % of its memory left"
+    assert finding.sentence == "GPU 0:1 has less than 1% of its memory left"
     assert (finding.uuids, finding.indices) == (("MIG-1",), (0,))
 
 

@@ -273,7 +273,7 @@ def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
     split = gpu(0, uuid=parent), gpu(7, parent_uuid=parent, job=job, name=SafeText("MIG 1g"))
     running = replace(split[1], gpu_utilization_percent=90.0, sm_clock_mhz=1980)
     found = rules_of(fleet(host("gpu01", split[0], running, *gpus)))
-    assert "gpu01 GPU 5 runs at 66 % of the clock" in found["straggler"].sentence
+    assert "gpu01 GPU 5 runs at 66% of the clock" in found["straggler"].sentence
 
 
 @pytest.mark.parametrize(
@@ -281,12 +281,12 @@ def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
     [
         (
             (0,),
-            "g0 GPU 0 runs at 51 % of the clock of the other 15 GPUs of job 9, which wait for it: "
+            "g0 GPU 0 runs at 51% of the clock of the other 15 GPUs of job 9, which wait for it: "
             "its power limit is 300 W, theirs 700 W",
         ),
         (
             (0, 1),
-            "g0 GPU 0, g1 GPU 0 run at 51 % of the clock of the other 14 GPUs of job 9, which wait "
+            "g0 GPU 0, g1 GPU 0 run at 51% of the clock of the other 14 GPUs of job 9, which wait "
             "for them: the power limit of g0 GPU 0 is 300 W, that of most 700 W",
         ),
     ],
@@ -318,5 +318,5 @@ def test_tells_which_of_several_stragglers_is_warm() -> None:
         for n in range(8)
     ]
     sentence = rules_of(fleet(host("g0", *gpus)))["straggler"].sentence
-    assert sentence.startswith("g0 GPU 0-1 run at 51 % ")
+    assert sentence.startswith("g0 GPU 0-1 run at 51% ")
     assert sentence.endswith(", which wait for them: g0 GPU 0 has 80 °C, most have 60 °C")

@@ -88,7 +88,16 @@ async def test_names_its_processes_on_a_small_screen() -> None:
 async def test_no_line_writes_a_percentage_in_two_ways(key: str) -> None:
     async with on_screen(varied(processes=(make_process(),)), key, size=(120, 40)) as on:
         await on.shows("100%")
-        assert not [line for line in on.lines if re.search(r"\d%.*\d %|\d %.*\d%", line)]
+        assert not [line for line in on.lines if re.search(r"\d %", line)]
+
+
+@pytest.mark.parametrize("cells", [80, 100, 160])
+async def test_a_value_stands_beside_what_it_is_of(cells: int) -> None:
+    rates = {name: 0.25 for name in device_fields() if name.endswith("s_per_second")}
+    rates = {name: 1 << 30 if "bytes" in name else rate for name, rate in rates.items()}
+    device = make_device(**rates)
+    async with on_screen(make_snapshot(1, devices=(device,)), "d", size=(cells, 200)) as on:
+        assert len(re.findall(r"[a-zX] +[\d.]+(?:/s| GiB/s)", on.text)) == len(rates)
 
 
 async def test_a_status_is_in_the_words_of_the_table_of_gpus() -> None:

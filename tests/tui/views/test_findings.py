@@ -90,7 +90,7 @@ async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
         assert "1 critical, 1 warn" in text
         assert "GPU 0: ECC uncorrected volatile 3" in text
         assert "CUDA_VISIBLE_DEVICES=0" in text
-        assert "PID 4242 on GPU 1: Used GPU memory 40.0 GiB; Utilization 0 %" in text
+        assert "PID 4242 on GPU 1: Used GPU memory 40.0 GiB; Utilization 0%" in text
 
 
 async def test_enter_opens_the_device_or_the_process_of_a_finding() -> None:

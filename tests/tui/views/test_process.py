@@ -66,7 +66,7 @@ async def test_shows_what_the_process_is_and_sees(job: int) -> None:
         text = await on.shows("ENVIRONMENT")
         for words in (str(job), "of alice", "/usr", "CUDA 0 = GPU 2", "FAMILY", "sleep 600"):
             assert words in text
-        assert re.search(r"rss +[\d.]+ [KMG]iB  (<1|\d+) %", text)
+        assert re.search(r"rss +[\d.]+ [KMG]iB  (<1|\d+)%", text)
         assert "secret" in on.lines[-1]
 
 

@@ -91,7 +91,7 @@ def shown(seen: ProcessDetails, cells: int = 80, height: int = 22, theme: Any = 
 
 def test_head_says_who_it_is_and_how_it_is_doing() -> None:
     text = shown(details_of())
-    for words in ("4242", "python", "of alice", "100 %", "6.0 GiB", "34", "112", "/home/alice"):
+    for words in ("4242", "python", "of alice", "100%", "6.0 GiB", "34", "112", "/home/alice"):
         assert words in text
     assert "python train.py --batch 32" in text
 

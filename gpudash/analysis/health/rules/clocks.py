@@ -53,14 +53,14 @@ POWER_CAPPED = rule(
 CLOCKS_LOW = rule(
     260,
     "clocks-low",
-    "works at less than 60 % of its highest clock, and the driver gives no reason",
+    "works at less than 60% of its highest clock, and the driver gives no reason",
     appears_after_seconds=10,
     goes_after_seconds=10,
 )
 FEW_SMS = rule(
     360,
     "few-sms",
-    "some kernel always runs, but on less than 5 % of its SMs (Hopper and newer)",
+    "some kernel always runs, but on less than 5% of its SMs (Hopper and newer)",
     appears_after_seconds=20,
     goes_after_seconds=10,
 )
@@ -186,8 +186,8 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
             continue
         if _is_below(gpu, _LOW_CLOCK) and not _is_explained(gpu, gpu.clocks_event_reasons):
             fact = (
-                "works at less than 60 % of its highest clock, and the driver gives no reason",
-                "work at less than 60 % of their highest clock, and the driver gives no reason",
+                "works at less than 60% of its highest clock, and the driver gives no reason",
+                "work at less than 60% of their highest clock, and the driver gives no reason",
             )
             advice = (
                 "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc unlocks them. Otherwise check "
@@ -208,8 +208,8 @@ def few_sms(context: RuleContext) -> Iterator[Symptom]:
             continue
         if active < _FEW_SMS_PERCENT:
             fact = (
-                f"always runs a kernel, but on less than {_FEW_SMS_PERCENT} % of its SMs",
-                f"always run a kernel, but on less than {_FEW_SMS_PERCENT} % of their SMs",
+                f"always runs a kernel, but on less than {_FEW_SMS_PERCENT}% of its SMs",
+                f"always run a kernel, but on less than {_FEW_SMS_PERCENT}% of their SMs",
             )
             advice = (
                 "Its kernels are too small to fill it: use larger batches, or let several "

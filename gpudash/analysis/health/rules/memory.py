@@ -16,7 +16,7 @@ from gpudash.model.units import size
 FULL = rule(
     280,
     "memory-almost-full",
-    "less than 5 % of its memory is left; a warning below 1 %",
+    "less than 5% of its memory is left; a warning below 1%",
     appears_after_seconds=5,
     goes_after_seconds=10,
 )
@@ -47,8 +47,8 @@ def full(context: RuleContext) -> Iterator[Symptom]:
             continue
         left, level = _LEFT[how_full]
         fact = (
-            f"has less than {left} % of its memory left",
-            f"have less than {left} % of their memory left",
+            f"has less than {left}% of its memory left",
+            f"have less than {left}% of their memory left",
         )
         advice = (
             "The next allocation may fail. Some frameworks take all memory at once on purpose; "

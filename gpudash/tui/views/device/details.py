@@ -36,7 +36,7 @@ _LEVELS: Mapping[str, Callable[[Device], Level]] = {
 }
 _UNIT = 5
 _LABEL, _VALUE = 32, 14
-_NUMBER = frozenset("0123456789.-")
+_NUMBER = "0123456789.-"
 Row = tuple[Line, str | None]
 """A line and the field that it shows."""
 
@@ -114,9 +114,10 @@ def _indented(texts: Iterable[str], indent: int, theme: Theme) -> list[Line]:
 
 def _value(text: str, style: Style, theme: Theme) -> Line:
     """Return a number and its unit, each in its own column, or words at the right of the first."""
-    number, _, unit = text.partition(" ")
-    if unit and len(unit) <= _UNIT and _NUMBER.issuperset(number):
-        return [Segment(number, style), Segment(f" {unit.ljust(_UNIT)}", theme.dim)]
+    unit = text.lstrip(_NUMBER)
+    if unit and len(unit) <= 1 + _UNIT and unit[0] in " %/":
+        number = text.removesuffix(unit)
+        return [Segment(number, style), Segment(unit.ljust(1 + _UNIT), theme.dim)]
     return [Segment(text, style), Segment(" " * (_UNIT + 1), theme.base)]
 
 

@@ -164,7 +164,7 @@ def _of_host(amount: int | None, total: int | None) -> str:
     if amount is None or not total:
         return size(amount)
     percent = 100 * amount / total
-    return f"{size(amount)}  {'<1' if 0 < percent < 1 else f'{percent:.0f}'} %"
+    return f"{size(amount)}  {'<1' if 0 < percent < 1 else f'{percent:.0f}'}%"
 
 
 def _location_facts(details: ProcessDetails) -> list[Fact]:
