@@ -249,8 +249,8 @@ class Device(AnyDevice, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.free")] = None
     holder_pids: Annotated[tuple[Index, ...] | None, _memory(Unit.NONE,
         "Processes that have its node open although the driver lists them on no GPU, 64 at most, "
-        "of each user in turn, described in the document's `holders`; searched only while much of "
-        "its memory is unaccounted for, or a process that has exited holds some.")] = None
+        "of each user in turn; searched only while much of its memory is unaccounted for, or a "
+        "process that has exited holds some.")] = None
     holder_count: Annotated[Natural | None, _memory(Unit.COUNT,
         "How many such processes there are, at most: some may have ended by now.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,
@@ -259,8 +259,8 @@ class Device(AnyDevice, frozen=True, kw_only=True):
 
     gpu_utilization_percent: Annotated[Natural | None, _GPU_UTILIZATION] = None
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
-        "Measure of how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
-        "newer), else kernel-time, gpu_utilization_percent.")] = None
+        "Measure of how busy it is: gpm, SM active as the SMs counted it (Hopper and newer), else "
+        "kernel-time, GPU utilization.")] = None
     memory_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which memory was read or written: bandwidth, not "
         "space.", nvml="nvmlDeviceGetUtilizationRates",

@@ -59,9 +59,11 @@ _SPELLED = {
 _COUNTED = frozenset(
     {"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery", "session", "holder"}
 )
+_OF_DOCUMENTS = re.compile(r"[,;] null [^;.]*")
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
     | {"cpu", "p2p", "tx", "rx", "ecc", "gsp", "oem", "mig", "sw", "hw", "crc", "xid"}
+    | {"c2c", "sram"}
 )
 
 _METRIC = r"(?s), (_\w+\(.*\))]$"
@@ -116,6 +118,11 @@ class Field(Struct, frozen=True):
     """Its names in nvidia-smi's --query-gpu, the one of the heading first."""
     dcgm: tuple[str, ...]
     """Its names in DCGM's exporter: up to 4.8, and since 4.9 if that is another."""
+
+    @property
+    def help_on_screen(self) -> str:
+        """The help without when documents hold null: a screen shows a sign of its own."""
+        return _OF_DOCUMENTS.sub("", self.help)
 
 
 def metric(

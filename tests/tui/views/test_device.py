@@ -126,7 +126,10 @@ async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
         for field in device_fields().values():
             if field.name not in ("fault", "last_read", "parent_uuid"):
                 assert field.label[:24] in seen
-                assert field.help.split()[-1] in seen
+                assert field.help_on_screen.split()[-1] in seen
+        # Words of documents and their fields.
+        assert "null" not in seen
+        assert not [name for name in device_fields() if "_" in name and name in seen]
 
 
 async def test_keys_turn_to_other_gpus_and_around() -> None:

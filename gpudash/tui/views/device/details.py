@@ -101,7 +101,7 @@ def _explained(
     gap = max(1, _VALUE - cells_of(value))
     left = [named, Segment(" " * gap, theme.base), *value, Segment("  ", theme.base)]
     taken = label + _VALUE + 2
-    helps = fold(field.help, max(8, room - taken))
+    helps = fold(field.help_on_screen, max(8, room - taken))
     if cells_of(left) > taken:
         return [left, *_indented(helps, taken, theme)]
     first, *rest = _indented(helps, taken, theme)
