@@ -18,12 +18,13 @@ from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
-from gpudash.fleet.summary import GpuRow, titles
+from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles
 from gpudash.fleet.users import Prices, users_of
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
+    DRAINED,
     FREE,
     HELD,
     IN_USE,
@@ -33,6 +34,7 @@ from gpudash.model.state import (
 )
 
 _ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
+_AVAILABLE = frozenset(state.id for state in AVAILABLE)
 _MAX_AGE_SECONDS = 300.0
 """Age from which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
@@ -90,6 +92,8 @@ class Reducer:
             is_divided = device.uuid is not None and device.uuid in divided
             if is_divided and host.state == "ok" and status in _ACTIVITIES:
                 status = DIVIDED.id
+            if host.drain_reason is not None and status in _AVAILABLE:
+                status = DRAINED.id
             is_known = status == device.status and seconds == device.idle_seconds
             devices.append(
                 device if is_known else replace(device, status=status, idle_seconds=seconds)
@@ -137,16 +141,21 @@ def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
                 id=name,
                 kind=job_kind(name),
                 user=users.pop() if len(users) == 1 else None,
-                devices=len(rows),
+                devices=_units(rows),
             )
             jobs.append(_job(job, rows))
     return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
 
 
 def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
-    """Return a job with the mean and the least busy of its GPUs on hosts that answer."""
+    """Return a job with the mean and the least busy of its GPUs on hosts that answer.
+
+    Schedulers count the MIG instances that they give; those of one GPU become one here.
+    """
     if not rows:
         return job
+    does = count_gpus(rows)
+    job = replace(job, devices=max(0, job.devices - (_units(rows) - does.total())))
     hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
     percents = [
         percent
@@ -158,7 +167,12 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     return replace(
         job,
         hosts=hosts,
-        busy=sum([device.status == BUSY.id for _, device in rows]),
+        busy=does[BUSY.id],
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )
+
+
+def _units(rows: Sequence[GpuRow]) -> int:
+    """Return how many GPUs and MIG instances there are, without those that have instances."""
+    return sum([device.status != DIVIDED.id for _, device in rows])

@@ -1,20 +1,24 @@
 """Many hosts added up: what the GPUs of each host do, and those of all.
 
-Counts are of GPUs and MIG instances, as they are listed. What a host that does not answer had is
-known of that host alone, as it was; in the totals its devices count as not known.
+Counts are of GPUs: one in MIG instances counts once, by what the worst of them does. What a host
+that does not answer had is known of that host alone, as it was; in the totals its GPUs count as not
+known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from gpudash.model.device import device_label
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot, HostKey
 from gpudash.model.state import (
     ASLEEP,
+    DIVIDED,
     FREE,
     HELD,
     RANKS,
@@ -28,8 +32,21 @@ from gpudash.model.state import (
 from gpudash.model.text import SafeText
 from gpudash.model.units import ABSENT, Number, counted, sum_known
 
+AVAILABLE = (FREE, RESTING, ASLEEP)
+"""What a GPU does that a job may have now: `gpudash pick` offers those that sleep, too."""
 PROBLEMS = frozenset(state.id for state in STATES if state.is_problem)
 """The statuses of a GPU with which something is wrong, not with its use."""
+
+_WORST_FIRST = sorted(
+    STATES,
+    key=lambda state: (
+        state.level not in ("critical", "warn"),
+        state is DIVIDED,
+        state.is_free,
+    ),
+)
+_PARENT = attrgetter("parent_uuid")
+_BADNESS = {state.id: rank for rank, state in enumerate(_WORST_FIRST)}
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
@@ -44,7 +61,7 @@ class HostRow(NamedTuple):
     devices: tuple[FleetDevice, ...]
     """Those that pass the filter, MIG instances too."""
     counts: Mapping[str, int]
-    """Devices by their status, as last known; of a divided GPU its instances, too."""
+    """GPUs by their status, as last known."""
     gpus: int
     utilization: float | None
     memory_used_bytes: int | None
@@ -73,8 +90,8 @@ class HostRow(NamedTuple):
 
     @property
     def free(self) -> int:
-        """How many GPUs a job may have now: those that sleep too, as `gpudash pick` offers them."""
-        return sum(map(self.count, (FREE, RESTING, ASLEEP)))
+        """How many GPUs a job may have now."""
+        return sum(map(self.count, AVAILABLE))
 
     @property
     def state_text(self) -> str:
@@ -84,7 +101,7 @@ class HostRow(NamedTuple):
         problem = self.problem
         if problem is not None:
             count = self.count(problem)
-            return problem.word if count == len(self.devices) else f"{count} {problem.word}"
+            return problem.word if count == self.gpus else f"{count} {problem.word}"
         if self.missing:
             return f"{self.missing} GONE"
         return "drained" if self.host.drain_reason is not None else "ok"
@@ -152,7 +169,7 @@ class Totals(NamedTuple):
     gpus: int
     expected_gpus: int
     counts: Mapping[str, int]
-    """Devices by their status; those of hosts that do not answer are unknown."""
+    """GPUs by their status; those of hosts that do not answer are unknown."""
     utilization: float | None
     power_mw: int | None
     limit_mw: int | None
@@ -206,9 +223,7 @@ def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
 def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> HostRow:
     """Add the GPUs of a host up; called for each host at each refresh."""
     gpus = [each for each in devices if each.parent_uuid is None]
-    counts: dict[str, int] = {}
-    for each in devices:
-        counts[each.status] = counts.get(each.status, 0) + 1
+    counts = Counter(statuses_of(devices))
     percents = _known([each.gpu_utilization_percent for each in gpus])
     problems = PROBLEMS.intersection(counts)
     return HostRow(
@@ -216,7 +231,7 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
         title,
         devices,
         counts,
-        len(gpus),
+        counts.total(),
         sum(percents) / len(percents) if percents else None,
         sum_known([each.memory_used_bytes for each in gpus]),
         sum_known([each.memory_total_bytes for each in gpus]),
@@ -228,6 +243,40 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
         missing_gpus(host),
         state_of(min(problems, key=RANKS.__getitem__)) if problems else None,
     )
+
+
+def gpu_of(device: FleetDevice) -> Hashable:
+    """Return what identifies a GPU on its host, also of an instance that it has."""
+    return device.parent_uuid or device.uuid or device.index
+
+
+def worse(known: str | None, status: str) -> str:
+    """Return the worse of two statuses of parts of one GPU; that it has parts is no status.
+
+    A computing neighbour does not hide an instance that is held idle, nor a free one that another
+    is in use.
+    """
+    rank = _BADNESS[state_of(status).id]
+    return status if known is None or rank < _BADNESS[state_of(known).id] else known
+
+
+def statuses_of(devices: Sequence[FleetDevice]) -> Collection[str]:
+    """Return what each GPU of a host does, of these devices; called for each at each refresh."""
+    if not any(map(_PARENT, devices)):
+        return [each.status for each in devices]
+    found: dict[Hashable, str] = {}
+    for each in devices:
+        gpu = gpu_of(each)
+        found[gpu] = worse(found.get(gpu), each.status)
+    return found.values()
+
+
+def count_gpus(rows: Iterable[GpuRow]) -> Counter[str]:
+    """Return how many GPUs of some hosts do what, by their status."""
+    by_host: dict[HostKey, list[FleetDevice]] = {}
+    for host, device in rows:
+        by_host.setdefault(host.key, []).append(device)
+    return Counter(chain.from_iterable(map(statuses_of, by_host.values())))
 
 
 def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
@@ -268,7 +317,7 @@ def totals(rows: Iterable[HostRow]) -> Totals:
     rows = list(rows)
     known = [row for row in rows if row.is_known]
     counts: dict[str, int] = {}
-    lost = sum(len(row.devices) for row in rows if not row.is_known)
+    lost = sum(row.gpus for row in rows if not row.is_known)
     if lost:
         counts[UNKNOWN.id] = lost
     for row in known:
@@ -294,13 +343,15 @@ def totals(rows: Iterable[HostRow]) -> Totals:
 
 
 def is_whole_and_free(row: HostRow) -> bool:
-    """Whether a job may have all GPUs of a host: it answers, they are free, none is missing."""
+    """Whether a job may have all GPUs of a host: it answers, they are free, none is missing.
+
+    Also of one of which a filter leaves some: none is divided, and all pass.
+    """
     return (
         row.is_known
         and row.gpus > 0
-        and row.free == len(row.devices)
+        and row.free == row.gpus == len(row.devices) == len(row.host.devices)
         and not row.missing
-        and row.host.drain_reason is None
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from gpudash.analysis.usage import Holdings
+from gpudash.fleet.summary import gpu_of, worse
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
@@ -43,7 +45,7 @@ def users_of(
         for device in devices:
             if device.parent_uuid is None and device.uuid in divided:
                 continue
-            gpu = number, device.parent_uuid or device.uuid or device.index
+            gpu = number, gpu_of(device)
             for name in device.users:
                 user = totals.get(name)
                 if user is None:
@@ -66,38 +68,38 @@ class _User(Holdings):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hosts = self.busy = self.held = 0
+        self.hosts = 0
         self._host: FleetHost | None = None
-        self.idle_seconds = 0.0
-        self.cost: float | None = None
+        self._does: dict[Hashable, str] = {}
+        self._idle: dict[Hashable, tuple[float, float | None]] = {}
+        """Of the GPUs that they hold idle, for how many seconds and at which price of an hour."""
 
     def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
-        """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
+        """Add a GPU, or a MIG instance: those of one GPU count once, by the worst of them."""
         memory = device.memory_used_bytes if len(device.users) == 1 else None
-        is_first = self.add(gpu, memory, device.job)
-        if device.status == BUSY.id:
-            self.busy += is_first
-        elif device.status == HELD.id:
-            self.held += is_first
-            seconds = device.idle_seconds or 0.0
-            self.idle_seconds += seconds
-            hour = price(device.name)
-            if hour is not None:
-                self.cost = (self.cost or 0.0) + hour * seconds / 3600
+        self.add(gpu, memory, device.job)
+        self._does[gpu] = worse(self._does.get(gpu), device.status)
+        if device.status == HELD.id:
+            seconds, longest = device.idle_seconds or 0.0, self._idle.get(gpu)
+            if longest is None or seconds > longest[0]:
+                self._idle[gpu] = seconds, price(device.name)
         if host is not self._host:
             self._host = host
             self.hosts += 1
 
     def total(self, name: SafeText) -> FleetUser:
         """Return the sums."""
+        does = Counter(self._does.values())
+        costs = [hour * idle / 3600 for idle, hour in self._idle.values() if hour is not None]
+        idle_seconds = sum(seconds for seconds, _ in self._idle.values())
         return FleetUser(
             name=name,
             devices=self.devices,
             memory_used_bytes=self.memory_used_bytes,
             jobs=len(self.jobs),
             hosts=self.hosts,
-            busy=self.busy,
-            held_idle=self.held,
-            idle_gpu_hours=round(self.idle_seconds / 3600, 2),
-            idle_cost=None if self.cost is None else round(self.cost, 2),
+            busy=does[BUSY.id],
+            held_idle=does[HELD.id],
+            idle_gpu_hours=round(idle_seconds / 3600, 2),
+            idle_cost=round(sum(costs), 2) if costs else None,
         )

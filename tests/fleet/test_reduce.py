@@ -9,9 +9,21 @@ import pytest
 
 from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.summary import host_rows, totals
 from gpudash.fleet.users import Prices
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
-from gpudash.model.state import BUSY, DIVIDED, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN, UNUSABLE
+from gpudash.model.state import (
+    BUSY,
+    DIVIDED,
+    DRAINED,
+    FREE,
+    HELD,
+    IN_USE,
+    LOST,
+    STATES,
+    UNKNOWN,
+    UNUSABLE,
+)
 from gpudash.model.text import SafeText
 
 START = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -174,6 +186,31 @@ def test_gpus_behind_one_in_instances_count_for_the_same_user() -> None:
     whole = [gpu(index=n, uuid=f"GPU-{n}", users=ALICE) for n in (1, 2)]
     (user,) = Reducer().reduce(snapshot(gpu(users=ALICE), instance(1, users=ALICE), *whole)).users
     assert user.devices == 3
+
+
+def test_one_gpu_in_instances_is_one_for_its_users_and_jobs_and_in_every_finding() -> None:
+    held = {"memory_used_bytes": 2 * GIB, "idle_seconds": 7200.0, "users": ALICE, "job": "7"}
+    parts = [
+        instance(1, **held, status=HELD.id),
+        instance(2, **held, status=HELD.id),
+        instance(3, users=BOB, status=BUSY.id, memory_used_bytes=2 * GIB),
+    ]
+    # Slurm counts the instances that it gives.
+    job = FleetJob(id=SafeText("7"), user=ALICE[0], devices=2)
+    found = Reducer().reduce(snapshot(gpu(), *parts, jobs=[job]))
+    alice, bob = found.users
+    assert (alice.devices, alice.held_idle, alice.idle_gpu_hours) == (1, 1, 2.0)
+    assert (bob.devices, bob.busy) == (1, 1)
+    assert [each.devices for each in found.jobs] == [1]
+    (sentence,) = [each.sentence for each in found.findings if each.rule == "held-idle"]
+    assert sentence.startswith("1 GPU held idle for more than an hour by 1 user, at least 2 GPU-h")
+    assert totals(host_rows(found)).counts == {HELD.id: 1}
+
+
+def test_a_gpu_that_nothing_holds_on_a_drained_host_is_not_free() -> None:
+    assert status(gpu(), drain_reason="firmware") == DRAINED.id
+    assert status(gpu(state="asleep"), drain_reason="firmware") == DRAINED.id
+    assert status(gpu(gpu_utilization_percent=90.0), drain_reason="firmware") == BUSY.id
 
 
 def test_nothing_of_a_silent_host_counts_as_used_now() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
-from msgspec.structs import replace
 
 from gpudash.fleet.summary import brief, fitting, host_rows, is_whole_and_free, totals
 from gpudash.model.fleet import HOST_STATES, HostState
-from gpudash.model.state import BUSY, FREE, HELD, LOST, UNKNOWN
+from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, UNKNOWN, UNUSABLE, State
 from tests.fleet.many import device, fleet, host
 
 
@@ -20,6 +21,39 @@ def test_instances_are_no_gpus() -> None:
     instance = device(0, "busy", parent_uuid=gpu.uuid)
     (row,) = host_rows(fleet((host(0, devices=(gpu, instance), expected_devices=1),)))
     assert (row.gpus, row.missing, len(row.devices)) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("instances", "status"),
+    [
+        (["busy", "held-idle", "free"], HELD),
+        (["busy", "in-use"], BUSY),
+        (["in-use", "free"], IN_USE),
+        (["free", "unknown"], UNKNOWN),
+        (["free", "free"], FREE),
+        (["busy", "unusable"], UNUSABLE),
+    ],
+)
+def test_a_gpu_in_instances_counts_once_by_the_worst_of_them(
+    instances: list[str], status: State
+) -> None:
+    parts = [device(n, each, parent_uuid="GPU-0") for n, each in enumerate(instances)]
+    whole = host(0, devices=(device(0, "divided"), *parts, device(1, "free")), expected_devices=2)
+    rows = host_rows(fleet((whole,)))
+    assert rows[0].counts == Counter([status.id, FREE.id])
+    # Also where a filter leaves instances alone.
+    rows = fitting(rows, lambda _, each: each is not None and each.parent_uuid is not None)
+    assert rows[0].counts == {status.id: 1}
+    assert totals(rows).gpus == 1
+
+
+def test_a_host_is_whole_and_free_for_a_job_only_without_instances_and_as_a_whole() -> None:
+    part = device(1, "free", parent_uuid="GPU-0")
+    divided = host(0, devices=(device(0, "divided"), part, device(1, "free")), expected_devices=2)
+    rows = host_rows(fleet((divided, host(1, "free", "busy", expected_devices=2))))
+    assert [row.free for row in rows] == [2, 1]
+    rows += fitting(rows, lambda _, each: each is not None and each.status == "free")
+    assert not any(map(is_whole_and_free, rows))
 
 
 @pytest.mark.parametrize("state", [state for state in HOST_STATES if state != "ok"])
@@ -62,8 +96,7 @@ def test_missing_gpus_count_as_expected() -> None:
 
 
 def test_a_whole_host_is_free_only_if_a_job_may_have_it() -> None:
-    free = host(0, *["free"] * 8)
-    drained = replace(free, drain_reason="maintenance")
+    free, drained = host(0, *["free"] * 8), host(2, *["drained"] * 8)
     rows = host_rows(fleet((free, drained, host(1, *["free"] * 7, "busy"))))
     assert [is_whole_and_free(row) for row in rows] == [True, False, False]
 

@@ -157,10 +157,10 @@ def fragmented(survey: Survey) -> Iterator[Symptom]:
         return
     size = survey.sizes.most_common(1)[0][0]
     free = sum(n for _, n, _ in survey.free)
-    whole = [host for host, n, gpus in survey.free if n == gpus >= size]
+    whole = [host for host, n, is_whole in survey.free if is_whole and n >= size]
     if size < 2 or free < _MIN_FREE_HOSTS * size or len(whole) * size >= _WHOLE_SHARE * free:
         return
-    partly = [host for host, n, gpus in survey.free if not n == gpus >= size]
+    partly = [host for host, n, is_whole in survey.free if not (is_whole and n >= size)]
     yield symptom(
         FRAGMENTED,
         "info",

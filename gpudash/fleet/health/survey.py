@@ -10,7 +10,7 @@ from functools import cached_property
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
-from gpudash.fleet.summary import PROBLEMS, GpuRow
+from gpudash.fleet.summary import PROBLEMS, GpuRow, missing_gpus, statuses_of
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
@@ -44,8 +44,8 @@ class Survey:
         self.by_job: dict[SafeText, list[GpuRow]] = {}
         self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
-        self.free: list[tuple[FleetHost, int, int]] = []
-        """Free GPUs and all GPUs of hosts that have a free one and take jobs."""
+        self.free: list[tuple[FleetHost, int, bool]] = []
+        """Free GPUs of hosts that have one, and whether these are all that it should have."""
         self.sizes: Counter[int] = Counter()
         """How many hosts have how many GPUs."""
         for host in self.hosts:
@@ -53,16 +53,12 @@ class Survey:
 
     def _add(self, host: FleetHost) -> None:
         """Sort the devices of a host; called for each host at each refresh."""
-        free = gpus = 0
         by_job, computing = self.by_job, self.computing
         for device in host.devices:
             status, job = device.status, device.job
             is_gpu = device.parent_uuid is None
-            gpus += is_gpu
-            if status == _FREE:
-                free += is_gpu
-                if job is None and device.xid is None:
-                    continue
+            if status == _FREE and job is None and device.xid is None:
+                continue
             row = GpuRow(host, device)
             if status == _BUSY:
                 if is_gpu:
@@ -75,10 +71,12 @@ class Survey:
                 self.xids.setdefault(device.xid, []).append(row)
             if job is not None:
                 by_job.setdefault(job, []).append(row)
+        does = statuses_of(host.devices)
+        free, gpus = sum([each == _FREE for each in does]), len(does)
         self.sizes[gpus] += 1
-        if free and host.drain_reason is None:
-            whole = free if gpus >= (host.expected_devices or 0) else min(free, gpus - 1)
-            self.free.append((host, whole, gpus))
+        if free:
+            is_whole = free == gpus == len(host.devices) and not missing_gpus(host)
+            self.free.append((host, free, is_whole))
 
     @cached_property
     def schedulers(self) -> Set[str]:

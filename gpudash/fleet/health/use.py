@@ -17,7 +17,7 @@ from gpudash.fleet.health.survey import (
     symptom,
     where,
 )
-from gpudash.fleet.summary import GpuRow
+from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted
@@ -48,7 +48,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
         for user in row.device.users or (None,):
             by_user.setdefault(user, []).append(row)
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
-    people = [f"{user or 'unknown'} {counted(len(held), 'GPU')}" for user, held in ranked]
+    people = [f"{user or 'unknown'} {counted(_gpus(held), 'GPU')}" for user, held in ranked]
     known = len(by_user) - (None in by_user)
     by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]
@@ -56,7 +56,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
     yield symptom(
         HELD_IDLE,
         "warn",
-        f"{counted(len(rows), 'GPU')} held idle for more than an hour{by}, "
+        f"{counted(_gpus(rows), 'GPU')} held idle for more than an hour{by}, "
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'user')}",
         f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
@@ -74,8 +74,18 @@ def _idle(row: GpuRow) -> float:
     return row.device.idle_seconds or 0.0
 
 
+def _gpus(rows: Sequence[GpuRow]) -> int:
+    return count_gpus(rows).total()
+
+
+def _longest(rows: Sequence[GpuRow]) -> list[GpuRow]:
+    """Return of each GPU the instance that has been idle longest, or itself."""
+    found = {(row.host.key, gpu_of(row.device)): row for row in sorted(rows, key=_idle)}
+    return list(found.values())
+
+
 def _hours(rows: Sequence[GpuRow]) -> float:
-    return sum(map(_idle, rows)) / 3600
+    return sum(map(_idle, _longest(rows))) / 3600
 
 
 def _is_unopened(row: GpuRow) -> bool:
@@ -91,7 +101,7 @@ def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
     """Return what idle time has cost by the configured prices, empty without."""
     costs = [
         price * _idle(row) / 3600
-        for row in rows
+        for row in _longest(rows)
         if (price := survey.price(row.device.name)) is not None
     ]
     return f", {sum(costs):,.0f} at the configured prices" if costs else ""
@@ -110,11 +120,11 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
         owner = f" of {users[0]}" if users else ""
         longest = max(map(_idle, rows))
         end = end_job(job)
-        given = len(survey.by_job.get(job, rows))
+        given = _gpus(survey.by_job.get(job, rows))
         yield symptom(
             ALLOCATED_UNUSED,
             "warn",
-            f"{len(rows)} of {counted(given, 'GPU')} of job {job}{owner} have not been used for "
+            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} have not been used for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"
@@ -138,14 +148,14 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             for row in rows
             if row.device.status == HELD.id and _idle(row) >= _IMBALANCED_SECONDS
         ]
-        if not busy or 2 * len(idle) < len(rows):
+        if not busy or 2 * _gpus(idle) < _gpus(rows):
             continue
         users = busy[0].device.users
         owner = f" of {users[0]}" if users else ""
         yield symptom(
             IMBALANCED_JOB,
             "info",
-            f"Job {job}{owner} computes on {len(busy)} of its {len(rows)} GPUs; idle for "
+            f"Job {job}{owner} computes on {_gpus(busy)} of its {_gpus(rows)} GPUs; idle for "
             f"{rough_duration(min(map(_idle, idle)))} or more: {where(idle)}",
             f"See whether it was started for fewer GPUs than it asked for: {enter(busy[0].host)}",
             idle,

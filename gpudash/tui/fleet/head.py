@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.fleet import EMPTY
-from gpudash.model.state import HELD, UNKNOWN, Level, state_of
+from gpudash.model.state import DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
@@ -166,13 +166,9 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     whole = [row for row in model.rows if is_whole_and_free(row)]
     whole.sort(key=lambda row: -row.gpus)
     if not whole:
-        drained = [
-            row
-            for row in model.rows
-            if row.is_known and row.host.drain_reason and row.gpus and row.free == len(row.devices)
-        ]
-        scattered = sum(row.free for row in model.rows if row.is_known)
-        scattered -= sum(row.free for row in drained)
+        known = [row for row in model.rows if row.is_known]
+        drained = [row for row in known if 0 < row.gpus == row.count(DRAINED)]
+        scattered = sum(row.free for row in known)
         names = brief(tuple([row.title for row in drained]))
         except_for = f" but drained {names}" if drained else ""
         text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"

@@ -10,7 +10,14 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import HostRow, age_of, is_whole_and_free, ratio
+from gpudash.fleet.summary import (
+    HostRow,
+    age_of,
+    gpu_of,
+    is_whole_and_free,
+    ratio,
+    statuses_of,
+)
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
 from gpudash.model.state import (
     BUSY,
@@ -18,7 +25,6 @@ from gpudash.model.state import (
     FREE,
     HELD,
     IN_USE,
-    LEASED,
     UNKNOWN,
     State,
     state_of,
@@ -27,14 +33,12 @@ from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.theme import Theme
 
-_OF_PARTS = (BUSY, IN_USE, HELD, LEASED, FREE)
-"""What a divided GPU is painted as: the first of these that one of its instances does."""
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
 _IN_USE = "u"
 """Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
-_LEGEND = "XNRFMDLAKBUTPGSEh?·.lmzCu"
+_LEGEND = "XNRFMDLAKBUTPGSEh?·.dlmzCu"
 """Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
@@ -193,14 +197,8 @@ class Painter:
         words = HOST_STATES[state]
         return self._letter(words.letter, words.word, self._theme.level(words.level))
 
-    def _of_instances(self, row: HostRow) -> Glyph | None:
-        """Return how a host is painted of which a filter leaves MIG instances alone, else None."""
-        if row.gpus or row.missing or not row.devices:
-            return None
-        return self._device(row, row.devices[0])
-
     def _host(self, row: HostRow) -> Glyph:
-        glyph = self._of_host(row) or self._of_instances(row)
+        glyph = self._of_host(row)
         if glyph is not None:
             return glyph
         if self._painting.key == "utilization":
@@ -208,7 +206,7 @@ class Painter:
                 return self._state(row.problem)
             if row.missing:
                 return self._letter(_MISSING, "GPUs missing", self._theme.critical)
-            if row.count(UNKNOWN) == len(row.devices):
+            if row.count(UNKNOWN) == row.gpus:
                 return self._state(UNKNOWN)
         return self._several([row])
 
@@ -229,7 +227,7 @@ class Painter:
                 return self._letter(self._free, "all free", self._theme.ok)
             # Without colours nothing else tells that some are.
             is_enough = held > 0 and self._theme.warn.color is None
-            if is_enough or 2 * held >= sum(len(row.devices) for row in rows) > 0:
+            if is_enough or 2 * held >= sum(row.gpus for row in rows) > 0:
                 return self._state(HELD)
         known = [value for row in rows if (value := self._painting.of_host(row)) is not None]
         mean = sum(known) / len(known) if known else None
@@ -238,12 +236,13 @@ class Painter:
         return self._block(mean, marked=key == "utilization" and held > 0)
 
     def _gpu(self, row: HostRow, number: int) -> Glyph:
-        glyph = self._of_host(row) or self._of_instances(row)
+        glyph = self._of_host(row)
         if glyph is not None:
             return glyph
         if self._gpus_of is not row:
             self._gpus_of = row
-            self._gpus = [device for device in row.devices if device.parent_uuid is None]
+            # Where a filter leaves instances alone, the first stands for their GPU.
+            self._gpus = list({gpu_of(each): each for each in reversed(row.devices)}.values())[::-1]
         gpus = self._gpus
         if number >= len(gpus):
             return self._letter(_MISSING, "missing", self._theme.critical)
@@ -262,12 +261,12 @@ class Painter:
         """Return how a GPU of a host that answers is painted."""
         key = self._painting.key
         state = state_of(device.status)
-        parts = [state]
-        if state is DIVIDED:
-            parts = [state_of(e.status) for e in row.devices if e.parent_uuid == device.uuid]
-            state = next((each for each in _OF_PARTS if each in parts), UNKNOWN)
+        if state is DIVIDED or device.parent_uuid is not None:
+            gpu = gpu_of(device)
+            (status,) = statuses_of([each for each in row.devices if gpu_of(each) == gpu])
+            state = state_of(status)
         if key in ("held", "free"):
-            return self._number(parts.count(HELD if key == "held" else FREE))
+            return self._number(state is (HELD if key == "held" else FREE))
         if key == "xid":
             return self._xid(device.xid is not None)
         if key == "driver":

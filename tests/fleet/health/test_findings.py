@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -69,6 +70,24 @@ def test_finds_each_event_and_nothing_else(seed: int) -> None:
     assert len(found["hot-outlier"].uuids) == 1
     held = [event for event in source.events if event.kind == "held"]
     assert len(found["held-idle"].uuids) == sum(len(event.gpus) for event in held)
+
+
+def test_every_count_of_gpus_is_the_same() -> None:
+    reading = DemoSource(clock=START.timestamp).read()
+    snapshot = FleetSnapshot(taken_at=START, hosts=reading.hosts, jobs=reading.jobs)
+    found = Reducer().reduce(snapshot)
+    rows = host_rows(found)
+    sums = totals(rows)
+    assert sum(sums.counts.values()) == sums.gpus == 8000
+    assert all(sum(row.counts.values()) == row.gpus == 8 for row in rows)
+    (spread,) = [each for each in found.findings if each.rule == "fragmented"]
+    proof = {each.name: each.value for each in spread.evidence}
+    assert proof["free_gpu_count"] == sums.counts["free"]
+    assert proof["whole_host_count"] == sum(map(is_whole_and_free, rows))
+    assert sum(user.held_idle for user in found.users) == sums.counts["held-idle"]
+    gpus_on = {row.host.name: row.gpus for row in rows}
+    for job in found.jobs:
+        assert (job.busy or 0) <= job.devices <= sum(gpus_on[name] for name in job.hosts)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

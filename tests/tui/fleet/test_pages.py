@@ -685,7 +685,7 @@ async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> Non
 
 
 async def test_a_free_host_that_is_drained_is_named() -> None:
-    hosts = (host(1, *["free"] * 8, drain_reason="firmware"), host(2, *["busy"] * 7, "free"))
+    hosts = (host(1, *["drained"] * 8, drain_reason="firmware"), host(2, *["busy"] * 7, "free"))
     async with on_screen(fleet(hosts, users=())) as on:
         line = next(line for line in on.lines if line.startswith(" free "))
     assert line.split(maxsplit=1)[1].rstrip() == (
