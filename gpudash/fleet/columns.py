@@ -141,7 +141,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         key="state",
         header="STATUS",
         text=lambda row: row.state_text,
-        sort_key=lambda row: -row.severity,
+        sort_key=lambda row: row.worst_first,
         width=12,
         level=lambda row: row.level,
     ),

@@ -18,7 +18,7 @@ from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
-from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles
+from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Prices, users_of
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.state import (
@@ -64,12 +64,21 @@ class Reducer:
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
         named = self._uniquely_named(survey)
         symptoms = chain.from_iterable(check(named) for check in self._checks)
+        findings = self._tracker.findings(symptoms, now)
+        worst = worst_by_host(findings)
         return replace(
             snapshot,
-            hosts=hosts,
+            hosts=tuple(
+                [
+                    replace(host, worst_finding=worst[known.name].rule)
+                    if known.name in worst
+                    else host
+                    for host, known in zip(hosts, named.snapshot.hosts, strict=True)
+                ]
+            ),
             users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),
             jobs=_jobs(survey),
-            findings=self._tracker.findings(symptoms, now),
+            findings=findings,
         )
 
     def _uniquely_named(self, survey: Survey) -> Survey:

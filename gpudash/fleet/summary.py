@@ -11,17 +11,25 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
 from gpudash.model.device import device_label
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.fleet import (
+    HOST_STATES,
+    FleetDevice,
+    FleetHost,
+    FleetSnapshot,
+    HostKey,
+    finding_words,
+)
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
     ASLEEP,
     DIVIDED,
     FREE,
     HELD,
-    RANKS,
     RESTING,
     STATES,
     UNKNOWN,
@@ -52,6 +60,17 @@ Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
 
 
+class Worst(NamedTuple):
+    """The worst finding about a host, of those that are more than an information."""
+
+    place: int
+    """Among all findings, the worst of which is the first."""
+    rule: str
+    level: Level
+    uuids: frozenset[str]
+    """The devices that it is about, of all hosts."""
+
+
 class HostRow(NamedTuple):
     """A host and its GPUs added up; an amount is None where no GPU reports it."""
 
@@ -76,8 +95,8 @@ class HostRow(NamedTuple):
 
     missing: int
     """GPUs that it should have and has not."""
-    problem: State | None
-    """The worst that is wrong with one of its GPUs, None for nothing."""
+    worst: Worst | None = None
+    """What is worst about it, None for nothing."""
 
     @property
     def is_known(self) -> bool:
@@ -94,39 +113,54 @@ class HostRow(NamedTuple):
         return sum(map(self.count, AVAILABLE))
 
     @property
+    def _about(self) -> list[FleetDevice]:
+        """Its devices that its worst finding is about."""
+        uuids = self.worst.uuids if self.worst is not None else frozenset()
+        return [each for each in self.host.devices if each.uuid in uuids] if uuids else []
+
+    @property
+    def concerned(self) -> int:
+        """How many of its GPUs its worst finding is about."""
+        return len(statuses_of(self._about)) or self.missing
+
+    @property
     def state_text(self) -> str:
-        """What is wrong with the host or its GPUs in a word or two, `ok` for nothing."""
+        """What is worst about the host or its GPUs in a word or two, `ok` for nothing."""
         if self.host.state != "ok":
             return HOST_STATES[self.host.state].word
-        problem = self.problem
-        if problem is not None:
-            count = self.count(problem)
-            return problem.word if count == self.gpus else f"{count} {problem.word}"
-        if self.missing:
-            return f"{self.missing} GONE"
-        return "drained" if self.host.drain_reason is not None else "ok"
+        if self.worst is None:
+            return "drained" if self.host.drain_reason is not None else "ok"
+        word, about = finding_words(self.worst.rule).word, self._about
+        code = next((each.xid for each in about if each.xid is not None), None)
+        if self.worst.rule.startswith("xid") and code is not None:
+            word += f" {code}"
+        count = self.concerned
+        return f"{count} {word}" if 0 < count != self.gpus else word
+
+    @property
+    def letter(self) -> str:
+        """That on the map, empty where the host is drawn by its value."""
+        if self.host.state != "ok":
+            return HOST_STATES[self.host.state].letter
+        return "" if self.worst is None else finding_words(self.worst.rule).letter
 
     @property
     def level(self) -> Level:
         """How bad that is."""
         if self.host.state != "ok":
             return HOST_STATES[self.host.state].level
-        if self.problem is not None:
-            return self.problem.level
-        return "critical" if self.missing else "ok"
+        return "ok" if self.worst is None else self.worst.level
 
     @property
-    def severity(self) -> float:
-        """What the worst host has most of: not answering, then broken, then wasted GPUs."""
-        score = _SEVERITY[self.level] * 1e6
-        if not self.is_known:
-            return score + 1e4 * max(self.gpus, self.host.expected_devices or 0, 1)
-        if self.problem is not None:
-            score += 1e4 * self.count(self.problem)
-        return score + 1e4 * self.missing + 10 * self.count(HELD) + self.count(UNKNOWN)
-
-
-_SEVERITY: Mapping[Level, int] = {"ok": 0, "unknown": 1, "warn": 2, "critical": 3}
+    def worst_first(self) -> tuple[float, ...]:
+        """Sorts hosts: as their findings, then by how many GPUs these are about or are wasted."""
+        return (
+            inf if self.worst is None else self.worst.place,
+            self.level == "ok",
+            -self.concerned if self.is_known else -self.gpus,
+            -self.count(HELD),
+            -self.count(UNKNOWN),
+        )
 
 
 class GpuRow(NamedTuple):
@@ -181,8 +215,29 @@ class Totals(NamedTuple):
 
 def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
     """Return the hosts with their GPUs."""
-    named = zip(snapshot.hosts, titles(snapshot.hosts), strict=True)
-    return [_row(host, title, host.devices) for host, title in named]
+    worst = worst_by_host(snapshot.findings)
+    rows = [
+        _row(host, title, host.devices)
+        for host, title in zip(snapshot.hosts, titles(snapshot.hosts), strict=True)
+    ]
+    if not worst:
+        return rows
+    return [row._replace(worst=_worst_of(row.host, worst)) for row in rows]
+
+
+def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
+    """Return what is worst about each host of some findings, by what these call it."""
+    found: dict[str, Worst] = {}
+    for place, finding in enumerate(findings):
+        if finding.level != "info":
+            worst = Worst(place, finding.rule, finding.level, frozenset(finding.uuids))
+            for name in finding.hosts:
+                found.setdefault(name, worst)
+    return found
+
+
+def _worst_of(host: FleetHost, worst: Mapping[str, Worst]) -> Worst | None:
+    return next((worst[name] for name in names_of(host) if name in worst), None)
 
 
 def titles(hosts: Sequence[FleetHost]) -> list[SafeText]:
@@ -216,7 +271,7 @@ def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
             if devices or fits(host, None):
                 found.append(row)
         elif devices:
-            found.append(_row(host, row.title, devices))
+            found.append(_row(host, row.title, devices)._replace(worst=row.worst))
     return found
 
 
@@ -225,7 +280,6 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
     gpus = [each for each in devices if each.parent_uuid is None]
     counts = Counter(statuses_of(devices))
     percents = _known([each.gpu_utilization_percent for each in gpus])
-    problems = PROBLEMS.intersection(counts)
     return HostRow(
         host,
         title,
@@ -241,7 +295,6 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
         tuple(dict.fromkeys([each.job for each in devices if each.job is not None])),
         tuple(dict.fromkeys([user for each in devices for user in each.users])),
         missing_gpus(host),
-        state_of(min(problems, key=RANKS.__getitem__)) if problems else None,
     )
 
 

@@ -26,7 +26,7 @@ from gpudash.model.snapshot import (
     MemoryTotal,
     MemoryUsed,
 )
-from gpudash.model.state import STATES, Level
+from gpudash.model.state import HELD, HOT, STATES, Level
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -93,6 +93,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
     memory_total_bytes: MemoryTotal = None
     drain_reason: Annotated[SafeText | None, _host(Unit.NONE,
         "Why the scheduler starts nothing there, null if it does or is not known.")] = None
+    worst_finding: Annotated[str | None, _host(Unit.NONE,
+        "Rule of the worst finding about it, warn or critical; null for none.")] = None
     devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,
         "GPUs by index, each followed by its MIG instances; as last known.")] = ()
     # fmt: on
@@ -286,6 +288,39 @@ HOST_STATES: dict[HostState, HostWords] = {
 }
 # fmt: on
 """Every state of a host, with the words for it."""
+
+
+class FindingWords(Struct, frozen=True):
+    """The words for a host by the worst that is found about it."""
+
+    word: str
+    """On the screen, behind the number of its GPUs that it is about."""
+    letter: str = ""
+    """On the map, unlike any other; empty for a host that is drawn by its value all the same."""
+
+
+FINDING_WORDS: dict[str, FindingWords] = {
+    **{
+        f"gpus-{each.id}": FindingWords(each.word, each.letter)
+        for each in STATES
+        if each.is_problem
+    },
+    "gpus-missing": FindingWords("GONE", "M"),
+    "xid-critical": FindingWords("XID", "x"),
+    "xid-burst": FindingWords("XID", "x"),
+    "xid-warning": FindingWords("XID", "x"),
+    "straggler": FindingWords("slow", "s"),
+    "hot-outlier": FindingWords(HOT.word, HOT.letter),
+    "held-idle": FindingWords(HELD.word),
+    "allocated-unused": FindingWords("unused"),
+    "values-old": FindingWords("old", "o"),
+}
+"""Of each rule that finds more than an information about hosts that answer."""
+
+
+def finding_words(rule: str) -> FindingWords:
+    """Return the words for a host about which a rule finds the worst, its name if it is newer."""
+    return FINDING_WORDS.get(rule) or FindingWords(rule, "!")
 
 
 def encode(snapshot: FleetSnapshot) -> bytes:

@@ -45,7 +45,7 @@ def render(
     snapshot: FleetSnapshot, *, width: int = 80, color: bool = False, ascii: bool = False
 ) -> str:
     """Return the table, no line of it wider than `width` cells: the worst hosts come first."""
-    rows = sorted(host_rows(snapshot), key=lambda row: (-row.severity, row.host.name))
+    rows = sorted(host_rows(snapshot), key=lambda row: (row.worst_first, row.host.name))
     columns = fit(HOST_COLUMNS, rows, width, bar=_MIN_BAR)
     room = min(width, max(line_cells(columns), _PAGE))
     hosts = [heading(columns), *body(columns, rows, ascii=ascii)] if rows else []

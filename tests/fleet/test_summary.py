@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import brief, fitting, host_rows, is_whole_and_free, totals
-from gpudash.model.fleet import HOST_STATES, HostState
+from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, UNKNOWN, UNUSABLE, State
 from tests.fleet.many import device, fleet, host
 
@@ -13,7 +14,6 @@ from tests.fleet.many import device, fleet, host
 def test_gpus_are_counted_by_what_they_do() -> None:
     (row,) = host_rows(fleet((host(0, "busy", "busy", "held-idle", "free", "lost"),)))
     assert [row.count(state) for state in (BUSY, HELD, FREE, LOST)] == [2, 1, 1, 1]
-    assert (row.problem, row.level) == (LOST, "critical")
 
 
 def test_instances_are_no_gpus() -> None:
@@ -115,17 +115,43 @@ def test_a_filter_leaves_what_passes() -> None:
     assert rows[0].missing == 6
 
 
-def test_worse_hosts_are_more_severe() -> None:
-    hosts = (
-        host(0, *["busy"] * 8),
-        host(1, *["busy"] * 7, "held-idle"),
-        host(2, *["busy"] * 7, "hot"),
-        host(3, state="stale"),
-        host(4, *["busy"] * 7, "lost"),
-        host(5, state="down"),
-    )
-    severities = [row.severity for row in host_rows(fleet(hosts))]
-    assert severities == sorted(severities)
+def training(number: int, **fields: object) -> FleetHost:
+    """A host of a job of eight hosts, whose last GPU has other fields."""
+    own = {"sm_clock_mhz": 1980, "job": f"{number // 8}"}
+    busy = [device(n, uuid=f"GPU-{number}-{n}", **own) for n in range(7)]
+    last = device(7, **{"uuid": f"GPU-{number}-7", **own, **fields})
+    return host(number, devices=(*busy, last))
+
+
+def test_the_state_and_the_order_of_a_host_are_those_of_its_worst_finding() -> None:
+    worst = {
+        "1 LOST": training(0, state="lost"),
+        "6 GONE": host(1, "hot", "busy"),
+        "1 XID 79": training(2, xid=79),
+        "DOWN": host(3, state="down"),
+        "STALE": host(4, state="stale"),
+        "1 XID 31": training(5, xid=31),
+        "1 slow": training(6, sm_clock_mhz=1200),
+        "1 hot": training(7, status="hot"),
+        "1 held idle": training(8, status="held-idle", idle_seconds=7200.0, users=("bob",)),
+        "ok": training(9),
+        "drained": host(10, *["free"] * 8, drain_reason="firmware"),
+    }
+    found = Reducer().reduce(fleet(tuple(reversed(worst.values()))))
+    rows = sorted(host_rows(found), key=lambda row: row.worst_first)
+    assert [row.state_text for row in rows[:9]] == list(worst)[:9]
+    assert {row.state_text for row in rows[9:]} == {"ok", "drained"}
+    levels = ["critical"] * 4 + ["warn"] * 5 + ["ok"] * 2
+    assert [row.level for row in rows] == levels
+    # The document has it, too, and a filter does not hide it.
+    rules = {str(each.name): each.worst_finding for each in found.hosts}
+    assert [rules[row.host.name] for row in rows[:3]] == [
+        "gpus-lost",
+        "gpus-missing",
+        "xid-critical",
+    ]
+    (row, *_) = fitting(rows, lambda _, each: each is not None and each.status == "busy")
+    assert row.state_text == "1 LOST"
 
 
 def test_names_are_shortened_by_their_number() -> None:

@@ -56,11 +56,13 @@ SNAPSHOT = FleetSnapshot(
     users=(FleetUser(name=clean("alice"), hosts=2, devices=3, busy=1, held_idle=1),),
     findings=(
         Finding(
-            rule="gpu-lost",
+            rule="gpus-lost",
             level="critical",
             sentence=clean("1 GPU on 1 host fell off the bus"),
             advice=clean("reboot gpu02"),
+            hosts=("gpu02",),
         ),
+        Finding(rule="host-down", level="critical", sentence="gpu03 is down", hosts=("gpu03",)),
     ),
 )
 

@@ -28,6 +28,7 @@ OUT_OF_ORDER = {
 MISSING = rule(30, "gpus-missing", "GPUs that a host had an hour ago, or should have, are gone")
 XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
+XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
 STRAGGLER = rule(90, "straggler", "a GPU slower than the others of its job, which wait for it")
 HOT_OUTLIER = rule(
     100,
@@ -83,7 +84,7 @@ def lost(survey: Survey) -> Iterator[Symptom]:
 
 @check
 def xids(survey: Survey) -> Iterator[Symptom]:
-    """Recent XID errors: critical ones, and the same one on several hosts of a group."""
+    """Recent XID errors: as bad as on one host, and the same one on several hosts of a group."""
     for code, rows in survey.xids.items():
         what = meaning(code)
         by_group: dict[str | None, set[str]] = {}
@@ -91,7 +92,7 @@ def xids(survey: Survey) -> Iterator[Symptom]:
             by_group.setdefault(host.group, set()).add(host.name)
         group = max(by_group, key=lambda each: len(by_group[each]))
         is_burst = len(by_group[group]) >= _BURST_HOSTS
-        if not is_burst and what.level != "critical":
+        if not is_burst and what.level == "info":
             continue
         hosts = {row.host.name: row.host for row in rows}
         on = counted(len(hosts), "host")
@@ -102,8 +103,9 @@ def xids(survey: Survey) -> Iterator[Symptom]:
         advice = what.advice
         if what.level == "critical":
             advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"
+        alone = XID_CRITICAL if what.level == "critical" else XID_WARNING
         yield symptom(
-            XID_BURST if is_burst else XID_CRITICAL,
+            XID_BURST if is_burst else alone,
             "critical" if what.level == "critical" else "warn",
             f"XID {code} on {counted(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
             advice,

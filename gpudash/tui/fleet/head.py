@@ -208,7 +208,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     values = theme.base if row.is_known else theme.dim
     for status, count in row.counts.items():
         state = state_of(status)
-        is_shown = state is row.problem and host.state == "ok"
+        is_shown = row.state_text.endswith(state.word)
         if count and state is not UNKNOWN and not is_shown:
             texts.append((f" {count} {state.word} ", values))
     if row.utilization is not None:

@@ -165,7 +165,7 @@ class MapPage(FleetPage):
         model = self.model
         rows = [model.rows[n] for n in cell.hosts if n < len(model.rows)]
         if rows:
-            model.cursor = max(rows, key=lambda row: row.severity).host.key
+            model.cursor = min(rows, key=lambda row: row.worst_first).host.key
 
     def _others(self, index: int) -> int:
         """Return how many hosts share the cell of a host."""

@@ -12,16 +12,18 @@ from rich.style import Style
 
 from gpudash.fleet.summary import (
     HostRow,
+    Worst,
     age_of,
     gpu_of,
     is_whole_and_free,
     ratio,
     statuses_of,
 )
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, finding_words
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
+    DRAINED,
     FREE,
     HELD,
     IN_USE,
@@ -38,7 +40,7 @@ _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
 _IN_USE = "u"
 """Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
-_LEGEND = "XNRFMDLAKBUTPGSEh?·.dlmzCu"
+_LEGEND = "XNRFMxDLAKBUTsPGSEoh?·.dlmzCu"
 """Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
@@ -147,8 +149,8 @@ class Painter:
         if len(cell.hosts) == 1:
             return self._host(rows[cell.hosts[0]])
         # The worst of several hosts stands for all; where nothing is wrong, their mean.
-        worst = max((rows[n] for n in cell.hosts), key=lambda row: row.severity)
-        if worst.level in ("critical", "warn"):
+        worst = min((rows[n] for n in cell.hosts), key=lambda row: row.worst_first)
+        if worst.letter:
             return self._host(worst)
         return self._several([rows[n] for n in cell.hosts])
 
@@ -202,12 +204,11 @@ class Painter:
         if glyph is not None:
             return glyph
         if self._painting.key == "utilization":
-            if row.problem is not None:
-                return self._state(row.problem)
-            if row.missing:
-                return self._letter(_MISSING, "GPUs missing", self._theme.critical)
-            if row.count(UNKNOWN) == row.gpus:
-                return self._state(UNKNOWN)
+            if row.worst is not None and row.letter:
+                return self._finding(row.worst)
+            for state in (UNKNOWN, DRAINED):
+                if row.count(state) == row.gpus:
+                    return self._state(state)
         return self._several([row])
 
     def _several(self, rows: Sequence[HostRow]) -> Glyph:
@@ -245,10 +246,12 @@ class Painter:
             self._gpus = list({gpu_of(each): each for each in reversed(row.devices)}.values())[::-1]
         gpus = self._gpus
         if number >= len(gpus):
-            return self._letter(_MISSING, "missing", self._theme.critical)
+            return self._letter(_MISSING, "GONE", self._theme.critical)
         device, key = gpus[number], self._painting.key
         if key != "utilization" or device.status == DIVIDED.id:
             return self._device(row, device)
+        if row.worst is not None and device.uuid in row.worst.uuids and row.letter:
+            return self._finding(row.worst)
         # Most GPUs are painted like many others.
         share = device.gpu_utilization_percent
         key_of = device.status, None if share is None else int(share)
@@ -284,6 +287,10 @@ class Painter:
 
     def _state(self, state: State) -> Glyph:
         return self._letter(state.letter, state.word, self._theme.level(state.level))
+
+    def _finding(self, worst: Worst) -> Glyph:
+        words = finding_words(worst.rule)
+        return self._letter(words.letter, words.word, self._theme.level(worst.level))
 
     def _number(self, count: int) -> Glyph:
         if not count:

@@ -13,6 +13,8 @@ from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
 from gpudash.model.fleet import (
+    FINDING_WORDS,
+    HOST_STATES,
     FleetDevice,
     FleetHost,
     FleetSnapshot,
@@ -172,7 +174,13 @@ def test_finds_gpus_that_are_missing() -> None:
 
 @pytest.mark.parametrize(
     ("code", "hosts", "rule"),
-    [(79, 1, "xid-critical"), (31, 3, "xid-burst"), (31, 2, None), (79, 3, "xid-burst")],
+    [
+        (79, 1, "xid-critical"),
+        (31, 3, "xid-burst"),
+        (31, 2, "xid-warning"),
+        (45, 2, None),
+        (79, 3, "xid-burst"),
+    ],
 )
 def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
     some = [host(f"a{n}", gpu(0, xid=code), group="r1") for n in range(hosts)]
@@ -239,6 +247,15 @@ def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None
     found = reducer.reduce(fleet(host("a", first, second), seconds=120)).findings
     assert {each.rule for each in found} == {"xid-critical"}
     assert sorted(each.held_seconds or 0 for each in found) == [60.0, 120.0]
+
+
+def test_what_is_worst_about_a_host_that_answers_has_a_word_and_a_letter_of_its_own() -> None:
+    source = DemoSource(clock=START.timestamp)
+    found = {each.rule for each in findings_of(source) if each.level != "info"}
+    assert {rule for rule in found if not rule.startswith("host-")} <= set(FINDING_WORDS)
+    words = {each.word: each.letter for each in FINDING_WORDS.values() if each.letter}
+    words |= {each.word: each.letter for each in HOST_STATES.values() if each.letter}
+    assert len(set(words.values())) == len(words)
 
 
 def test_every_check_that_is_written_examines_the_hosts() -> None:

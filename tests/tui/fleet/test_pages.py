@@ -231,7 +231,7 @@ async def test_a_host_is_entered_as_it_was_while_the_past_is_shown() -> None:
     async with on_screen(fleet(some_hosts(40)), page=entering(inner)) as on:
         on.feed.give(fleet(some_hosts(40), seconds=10))
         await on.press("left_square_bracket", "2", "enter")
-        assert on.app.front.host == (None, "gpu0009")
+        assert on.app.front.host == (None, "gpu0008")
         assert "no ssh" not in on.text
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
 from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
 from gpudash.model.state import STATES
@@ -16,7 +17,7 @@ IN_ASCII = PLAIN._replace(glyphs=ASCII)
 def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) -> str:
     """The character of a host's cell, or of one of its GPUs."""
     painting = next(each for each in PAINTINGS if each.key == key)
-    painter = Painter(painting, host_rows(fleet((one,))), IN_ASCII)
+    painter = Painter(painting, host_rows(Reducer().reduce(fleet((one,)))), IN_ASCII)
     return painter.glyph(Cell((0,), gpu))[0]
 
 
@@ -110,8 +111,17 @@ def test_instances_that_a_filter_leaves_without_their_gpu_are_not_missing(gpu: i
     assert Painter(PAINTINGS[0], [row], IN_ASCII).glyph(Cell((0,), gpu))[0] == "h"
 
 
+def test_the_gpu_that_is_worst_has_the_letter_of_what_is_found_about_it() -> None:
+    gpus = tuple(device(n, sm_clock_mhz=1200 if n == 3 else 1980) for n in range(8))
+    one = host(0, devices=gpus)
+    assert [painted(one, gpu=n) for n in (2, 3)] == ["9", "s"]
+    assert painted(one) == "s"
+    recent = host(0, devices=(device(0, xid=31), *gpus[1:3]), expected_devices=3)
+    assert [painted(recent, gpu=n) for n in (0, None)] == ["x", "x"]
+
+
 def test_several_hosts_show_the_worst_of_them() -> None:
-    rows = host_rows(fleet((host(0), host(1, state="down"), host(2))))
+    rows = host_rows(Reducer().reduce(fleet((host(0), host(1, state="down"), host(2)))))
     assert Painter(PAINTINGS[0], rows, IN_ASCII).glyph(Cell((0, 1, 2)))[0] == "D"
 
 
