@@ -332,6 +332,9 @@ class FleetSettings(Credentials, frozen=True):
     host_label: Annotated[str | None, _of_table(
         "Label that names a host in Prometheus, where the one found is not right.",
         '"kubernetes_node"')] = None
+    look_back_days: Annotated[float, _of_table(
+        "Days for which GPUs and hosts are missed that Prometheus has no more: 7 at most.",
+        "7"), Meta(gt=0, le=7)] = 1.0
     prometheus: Annotated[tuple[str, ...], _of_table(
         "URLs for --prometheus without one. The credentials below go to their servers alone.",
         '["https://prometheus.example:9090"]')] = ()

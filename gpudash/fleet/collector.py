@@ -176,7 +176,8 @@ class _Merger:
                     else device
                     for device in known.devices
                 )
-                self.hosts[index] = replace(filled(known, host), devices=devices)
+                whole = replace(filled(known, host), devices=devices)
+                self.hosts[index] = _resized(whole, host.expected_devices)
 
     def _append(self, host: FleetHost) -> None:
         taken = self._by_name.setdefault(short(host.name), [])
@@ -215,7 +216,25 @@ class _Merger:
         whole = filled(fresh, other, lasting=lasting)
         if not devices and not lasting:
             devices = list(other.devices)
-        return replace(whole, name=first.name, devices=tuple(devices), message=message)
+        expected = max(first.expected_devices or 0, second.expected_devices or 0) or None
+        return replace(
+            whole,
+            name=first.name,
+            devices=tuple(devices),
+            message=message,
+            expected_devices=expected,
+        )
+
+
+def _resized(host: FleetHost, expected: int | None) -> FleetHost:
+    """Return a host that misses what its scheduler counts: as many GPUs as it has are all."""
+    if expected is None:
+        return host
+    there = tuple(device for device in host.devices if device.state != "lost")
+    count = sum(device.parent_uuid is None for device in there)
+    if count == expected and host.state == "ok":
+        return replace(host, devices=there, expected_devices=expected)
+    return replace(host, expected_devices=max(expected, host.expected_devices or 0))
 
 
 def _device(fresh: FleetDevice, other: FleetDevice, *, lasting: bool = False) -> FleetDevice:

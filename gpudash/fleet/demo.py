@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
@@ -264,7 +264,7 @@ class DemoSource(Source):
         tasks = self._tasks(host, now)
         devices = []
         for gpu, task in enumerate(tasks):
-            flags = [event.kind for event in events if gpu in event.gpus] if events else ()
+            flags = {event.kind: event.at for event in events if gpu in event.gpus}
             devices.append(self._device(host, gpu, now, task, flags))
         if _is_divided(host, events):
             devices[:1] = self._divided(devices[0])
@@ -291,13 +291,18 @@ class DemoSource(Source):
         return [whole, *halves]
 
     def _device(
-        self, host: int, gpu: int, now: float, task: _Task, flags: Sequence[str]
+        self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
     ) -> FleetDevice:
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
         uuid = self._uuids[host * self._gpus + gpu]
         if "lost" in flags:
             return FleetDevice(
-                index=gpu, label=device_label(gpu), uuid=uuid, name=model.name, state="lost"
+                index=gpu,
+                label=device_label(gpu),
+                uuid=uuid,
+                name=model.name,
+                state="lost",
+                age_seconds=now - self._start - flags["lost"],
             )
         kind = task.kind
         tick = int(now // _TICK)
@@ -331,6 +336,7 @@ class DemoSource(Source):
             enforced_power_limit_mw=limit,
             sm_clock_mhz=clock,
             xid=74 if "xid" in flags else None,
+            xid_seconds=now - self._start - flags["xid"] if "xid" in flags else None,
             users=() if job is None or job.user is None else (job.user,),
             job=None if job is None else job.id,
             idle_seconds=None if used else max(0.0, now - task.since),

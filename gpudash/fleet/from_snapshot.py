@@ -8,12 +8,12 @@ from typing import Any
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import statuses
+from gpudash.analysis.health.rules.reliability import DAY_SECONDS, is_recent
 from gpudash.model.device import AnyDevice, Device, device_labels
 from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
-_XID_SECONDS = 3600.0
 _MAX_USERS = 64
 _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
 """Fields that a device of many hosts has as they are."""
@@ -25,6 +25,8 @@ class SnapshotReader:
     def __init__(self, name: SafeText, group: SafeText | None) -> None:
         self._name, self._group = name, group
         self._diagnosis = Diagnosis()
+        self._seen_at: dict[int, float] = {}
+        """When it last had the GPU of an index."""
 
     def read_nothing(self) -> FleetHost:
         """Return a host of which only the name is known."""
@@ -38,7 +40,7 @@ class SnapshotReader:
         """Return what is known of the host.
 
         A name that it gives itself does not count: it is the one that it was asked by. What it has
-        not judged by itself is judged here.
+        not judged by itself is judged here. What it had is expected for a day.
         """
         if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
             snapshot = self._diagnosis.examine(snapshot)
@@ -56,14 +58,18 @@ class SnapshotReader:
                     label=labels[device.key],
                     name=device.name and bound(device.name, NAME_BYTES),
                     status=states[device.key].id,
-                    xid=_recent_xid(device, snapshot),
+                    **_recent_xid(device, snapshot),
                     users=tuple(sorted(users.get(device.uuid, ()))[:_MAX_USERS]),
                     job=next(iter(job)) if len(job) == 1 else None,
                 )
             )
+        now = snapshot.taken_at.timestamp()
+        self._seen_at.update({each.index: now for each in devices if each.parent_uuid is None})
+        expected = sum(now - at <= DAY_SECONDS for at in self._seen_at.values())
         return FleetHost(
             name=self._name,
             group=self._group,
+            expected_devices=expected or None,
             driver_version=host.driver_version,
             cpu_percent=host.cpu_percent,
             memory_used_bytes=host.memory_used_bytes,
@@ -97,12 +103,12 @@ def _holders(
     return users, jobs
 
 
-def _recent_xid(device: Device, snapshot: Snapshot) -> int | None:
-    """Return the last XID of the last hour, by the clock of its host."""
-    since = snapshot.taken_at.timestamp() - _XID_SECONDS
-    codes = [
-        event.code
+def _recent_xid(device: Device, snapshot: Snapshot) -> dict[str, Any]:
+    """Return the last XID that is recent, and how long ago it was, by the clock of its host."""
+    now = snapshot.taken_at.timestamp()
+    recent = [
+        {"xid": event.code, "xid_seconds": max(0.0, now - event.seen_at)}
         for event in device.xid_events or ()
-        if event.code is not None and event.seen_at >= since
+        if event.code is not None and is_recent(event.code, now - event.seen_at)
     ]
-    return codes[-1] if codes else None
+    return recent[-1] if recent else {}

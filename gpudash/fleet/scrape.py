@@ -24,7 +24,7 @@ from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, p
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Metric
-from gpudash.fleet.prometheus.questions import QUERIES
+from gpudash.fleet.prometheus.questions import questions
 from gpudash.fleet.prometheus.workers import Workers
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
@@ -112,6 +112,7 @@ class ScrapeSource(Source):
         self._name = ", ".join(public_url(endpoint.url) for endpoint in endpoints)
         host_label = next((each.host_label for each in endpoints if each.host_label), None)
         self._picture = Picture(host_label)
+        self._questions = [query for query in questions() if query.is_of_exporters]
         self._began_at = self._applied_at = -inf
         self._has_new = False
         self._workers = Workers(len(self._pages))
@@ -190,9 +191,8 @@ class ScrapeSource(Source):
                 samples.setdefault(name, []).extend(some)
         picture, at = self._picture, time.time()
         picture.inventory.set_names(samples)
-        for query in QUERIES:
-            if query.is_of_exporters:
-                query.take(picture, _rows(query.terms(picture.inventory.catalog), samples), at)
+        for query in self._questions:
+            query.take(picture, _rows(query.terms(picture), samples), at)
         failing = [page for page in self._pages if page.error is not None]
         picture.take_down((page.target, str(page.error)) for page in failing)
         read = [(page.target, page.read_at) for page in self._pages if page.samples]

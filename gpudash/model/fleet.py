@@ -61,12 +61,14 @@ class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
     status: Annotated[str, STATUS] = "unknown"
     xid: Annotated[Index | None, _gpu(Unit.NONE,
         "The last XID error that is known to be recent, null for none.")] = None
+    xid_seconds: Annotated[Seconds | None, _gpu(Unit.SECOND,
+        "How long ago that error was, null if that is not known.")] = None
     users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
         "Whose processes or job it has; empty if none are known.")] = ()
     job: Annotated[SafeText | None, _use(Unit.NONE,
         "Id of the job that it is allocated to, as in `jobs`.")] = None
     age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
-        "Age of its values where it is not the host's.")] = None
+        "Age of its values where it is not the host's; how long it is gone, if it is lost.")] = None
     # fmt: on
 
 
@@ -86,7 +88,7 @@ class FleetHost(Struct, frozen=True, kw_only=True):
     age_seconds: Annotated[Seconds | None, _host(Unit.SECOND,
         "Age of what is known of it, null if nothing is.")] = None
     expected_devices: Annotated[Natural | None, _host(Unit.COUNT,
-        "GPUs that it should have: as an hour ago, or by Slurm or Kubernetes.")] = None
+        "GPUs that it should have: as it had, or by Slurm or Kubernetes.")] = None
     driver_version: DriverVersion = None
     cpu_percent: CpuPercent = None
     memory_used_bytes: MemoryUsed = None
@@ -160,7 +162,7 @@ class FleetSource(Struct, frozen=True, kw_only=True):
         "Since its last answer, null if there was none.")] = None
     answering_hosts: Annotated[Natural, _document(Unit.COUNT, "Hosts with fresh values.")] = 0
     expected_hosts: Annotated[Natural | None, _document(Unit.COUNT,
-        "Hosts that were asked for, or known an hour ago; null if not known.")] = None
+        "Hosts that were asked for, or known a day ago; null if not known.")] = None
     warnings: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
         "Its own warnings about its answer, such as a partial response.")] = ()
     # fmt: on

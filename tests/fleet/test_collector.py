@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from datetime import datetime, timezone
 
+import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.collector import Collector, has_answer, is_settled, merge, narrowed
@@ -132,6 +133,40 @@ def test_two_servers_with_one_name_and_other_gpus_are_two_hosts() -> None:
     assert [(each.cluster, each.devices[0].uuid) for each in merged] == [(None, "a"), ("b", "b")]
     same = merge([prometheus(host("gpu01", "a")), prometheus(host("gpu01", "a"))]).hosts
     assert len(same) == 1
+
+
+def lost(index: int) -> FleetDevice:
+    return FleetDevice(index=index, uuid=clean(f"u{index}"), state="lost")
+
+
+@pytest.mark.parametrize(
+    ("counted", "there", "expected"),
+    [
+        (3, ["ok", "ok", "ok"], 3),
+        (4, ["ok", "ok", "ok", "lost"], 4),
+        (8, ["ok", "ok", "ok", "lost"], 8),
+        (2, ["ok", "ok", "ok", "lost"], 4),
+        (None, ["ok", "ok", "ok", "lost"], 4),
+    ],
+)
+def test_a_gpu_is_missed_unless_the_scheduler_counts_one_fewer(
+    counted: int | None, there: list[str], expected: int
+) -> None:
+    slurm = Reading(
+        report=replace(PROMETHEUS, kind="slurm"), hosts=(host("a", expected_devices=counted),)
+    )
+    ours = replace(host("a", "u0", "u1", "u2"), expected_devices=4)
+    ours = replace(ours, devices=(*ours.devices, lost(3)))
+    [merged] = merge([prometheus(ours), slurm]).hosts
+    assert [each.state for each in merged.devices] == there
+    assert merged.expected_devices == expected
+
+
+def test_what_one_of_two_sources_misses_is_missed() -> None:
+    far = replace(host("a", "u0", "u1"), age_seconds=20.0, expected_devices=3)
+    near = replace(host("a", "u0", "u1"), expected_devices=2)
+    [merged] = merge([prometheus(far), ssh(near)]).hosts
+    assert merged.expected_devices == 3
 
 
 def test_a_scheduler_annotates_the_hosts_that_are_shown() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
 from gpudash.analysis.usage import users
 from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.reduce import Reducer
@@ -119,9 +124,32 @@ def test_what_the_host_knows_by_itself_is_taken_over() -> None:
     assert (found.status, found.idle_seconds) == ("held-idle", 600.0)
 
 
-def test_an_xid_counts_for_an_hour_by_the_clock_of_its_host() -> None:
+@pytest.mark.parametrize(
+    ("code", "seconds", "is_recent"),
+    [(31, 60, True), (31, 4000, False), (79, 4000, True), (79, 90_000, False)],
+)
+def test_an_xid_is_recent_for_an_hour_or_a_day_by_the_clock_of_its_host(
+    code: int, seconds: float, is_recent: bool
+) -> None:
     now = make_snapshot().taken_at.timestamp()
-    old, recent = XidEvent(code=31, seen_at=now - 4000), XidEvent(code=79, seen_at=now - 60)
-    for events, expected in (((old,), None), ((old, recent), 79), (None, None)):
-        snapshot = make_snapshot(devices=(make_device(xid_events=events),))
-        assert reader().read(snapshot).devices[0].xid == expected
+    older = XidEvent(code=13, seen_at=now - 100_000)
+    events = (older, XidEvent(code=code, seen_at=now - seconds))
+    snapshot = make_snapshot(devices=(make_device(xid_events=events),))
+    (found,) = reader().read(snapshot).devices
+    assert (found.xid, found.xid_seconds) == ((code, seconds) if is_recent else (None, None))
+
+
+def test_a_gpu_that_the_host_has_no_more_is_expected_for_a_day() -> None:
+    one = reader()
+    both, left = make_snapshot(2), make_snapshot(1)
+    start = left.taken_at
+    counts = [
+        one.read(replace(snapshot, taken_at=start + timedelta(seconds=at))).expected_devices
+        for snapshot, at in ((left, 0), (both, 60), (left, 120), (left, 90_000))
+    ]
+    assert counts == [1, 2, 2, 1]
+
+
+def test_a_host_without_xid_events_has_no_xid() -> None:
+    snapshot = make_snapshot(devices=(make_device(xid_events=None),))
+    assert reader().read(snapshot).devices[0].xid is None

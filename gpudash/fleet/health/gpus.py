@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from gpudash.analysis.health.rule import Symptom, number
@@ -25,7 +25,7 @@ OUT_OF_ORDER = {
     for rank, state in enumerate(STATES)
     if state.is_problem and state is not HOT
 }
-MISSING = rule(30, "gpus-missing", "GPUs that a host had an hour ago, or should have, are gone")
+MISSING = rule(30, "gpus-missing", "GPUs that a host had, or should have, are gone")
 XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
 XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
@@ -61,7 +61,8 @@ def lost(survey: Survey) -> Iterator[Symptom]:
             f"{counted(len(rows), 'GPU')} on {counted(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
-            fields=("status",),
+            fields=("status", "age_seconds"),
+            held_seconds=_longest(row.device.age_seconds for row in rows),
         )
     missing = [(host, n) for host in survey.hosts if (n := missing_gpus(host))]
     if missing:
@@ -111,8 +112,13 @@ def xids(survey: Survey) -> Iterator[Symptom]:
             advice,
             rows,
             subject=code,
-            fields=["xid"],
+            fields=["xid", "xid_seconds"],
+            held_seconds=_longest(row.device.xid_seconds for row in rows),
         )
+
+
+def _longest(spans: Iterable[float | None]) -> float | None:
+    return max((span for span in spans if span is not None), default=None)
 
 
 @check

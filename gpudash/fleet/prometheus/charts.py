@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from math import inf
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import finite
+from gpudash.fleet.prometheus.inventory import finite, names_of
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Names
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
@@ -107,8 +107,8 @@ class OpenChart:
 
 
 def _names(picture: Picture, request: ChartRequest) -> Names:
-    names: Names = {}
-    for host in picture.inventory.hosts.values():
-        if host.name in request.hosts and request.cluster in (None, host.cluster):
-            names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
-    return names
+    return names_of(
+        host
+        for host in picture.inventory.hosts.values()
+        if host.name in request.hosts and request.cluster in (None, host.cluster)
+    )

@@ -45,6 +45,8 @@ class Endpoint(Credentials, frozen=True, kw_only=True):
     """Why credentials that there are do not go there, for a server that refuses; None for none."""
     host_label: str | None = None
     """The label that names a host, None to find it."""
+    look_back_days: float = 1.0
+    """How long what has vanished is missed."""
 
 
 class ServerUrl(NamedTuple):

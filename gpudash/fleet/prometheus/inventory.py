@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
     named_by,
 )
-from gpudash.fleet.prometheus.queries import Catalog
+from gpudash.fleet.prometheus.queries import Catalog, Names
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _MAX_CACHED = 1 << 18
@@ -63,15 +63,15 @@ class KnownDevice(Struct, eq=False):
     job: SafeText | None = None
     users: tuple[SafeText, ...] = ()
     seen_at: float = 0.0
+    """When it had its newest sample, 0 where none is known."""
+    is_rough: bool = False
+    """Whether it may have had newer ones: a look back at all devices is coarse."""
     idle: Rest = field(default_factory=Rest)
     xid: int | None = None
-    xid_at: float = 0.0
-    old_xid: int | None = None
-    """An error that is not recent."""
-    has_past: bool = False
-    """Whether its errors of an hour ago are known."""
+    xid_at: float | None = None
+    """When that error came, None where it is not known yet, 0 before the look back."""
     is_watched: bool = False
-    """Whether its errors have been read since."""
+    """Whether its errors were read before, so that another one has come since."""
     values: dict[str, float | None] = {}
     """Fields of a device of the document by name, None for what is not known any more."""
 
@@ -106,6 +106,8 @@ class KnownHost(Struct, eq=False):
     """Whether its ratios are percentages; None while that cannot be seen."""
 
 
+_Labelled = tuple[Labels, float | None]
+"""The labels of a series, and its value."""
 Found = tuple[KnownDevice, Series | None]
 """The device of a series, and its metric; None for one that is computed from others."""
 
@@ -143,7 +145,8 @@ class Inventory:
             return
         self._learned = learned
         people: dict[KnownDevice, set[Person]] = {}
-        for device, person in self._known(rows, is_past=False):
+        for device, dialect, (labels, _) in self._known(rows, is_past=False):
+            person = self.catalog.choices[dialect.name].person(labels)
             people.setdefault(device, set()).update([] if person is None else [person])
         for device, persons in people.items():
             if device.people != persons:
@@ -153,11 +156,11 @@ class Inventory:
                 )
                 device.users = tuple(sorted({clean(p.user, NAME_BYTES) for p in persons if p.user}))
 
-    def learn_past(self, rows: list[Row], at: float) -> None:
-        """Take devices that there were at an instant, so that they are missed if they are gone."""
-        for device, _ in self._known(rows, is_past=True):
-            device.seen_at = max(device.seen_at, at)
-            device.has_past = True
+    def learn_gone(self, rows: list[Row]) -> None:
+        """Take devices that there were, with about when, so that they are missed."""
+        for device, _, (_, at) in self._known(rows, is_past=True):
+            if at is not None and at > device.seen_at:
+                device.seen_at, device.is_rough = at, True
 
     def find(self, row: Row) -> Found | None:
         """Return the device and the metric of a series, None if it is of no known device."""
@@ -209,33 +212,43 @@ class Inventory:
 
     def _known(
         self, rows: list[Row], *, is_past: bool
-    ) -> Iterator[tuple[KnownDevice, Person | None]]:
-        """Yield the devices of series and who has them; choose among the labels first."""
-        by_dialect: dict[str, list[Labels]] = {}
+    ) -> Iterator[tuple[KnownDevice, Dialect, _Labelled]]:
+        """Yield the devices of series; choose among the labels first, if they are of now."""
+        by_dialect: dict[str, list[_Labelled]] = {}
         for row in rows:
             labels = row.labels
             known = known_series().get(labels.get("__name__", ""))
             if known is not None:
-                by_dialect.setdefault(known[0].name, []).append(labels)
-        choices = {name: choose_labels(some, self._host_label) for name, some in by_dialect.items()}
-        if is_past:
-            choices = {**choices, **self.catalog.choices}
+                by_dialect.setdefault(known[0].name, []).append((labels, row.number))
+        if not is_past:
+            self._choose(by_dialect)
+        for dialect in dialects():
+            identity = {each.name for each in dialect.of(IDENTITY)}
+            some = by_dialect.get(dialect.name, [])
+            for each in sorted(some, key=lambda each: each[0]["__name__"] not in identity):
+                device = self._device(each[0], dialect, is_past=is_past)
+                if device is not None:
+                    yield device, dialect, each
+
+    def _choose(self, by_dialect: dict[str, list[_Labelled]]) -> None:
+        choices = {
+            name: choose_labels([labels for labels, _ in some], self._host_label)
+            for name, some in by_dialect.items()
+        }
         if choices != self.catalog.choices:
             self.catalog = self.catalog._replace(choices=choices)
             used = {label for choice in choices.values() for label in choice.hosts}
             self._ranked = tuple(each for each in (self._host_label, *HOST_LABELS) if each in used)
             self._found.clear()
-        for dialect in dialects():
-            identity = {each.name for each in dialect.of(IDENTITY)}
-            some = by_dialect.get(dialect.name, [])
-            for labels in sorted(some, key=lambda each: each["__name__"] not in identity):
-                device = self._device(labels, dialect)
-                if device is not None:
-                    yield device, self.catalog.choices[dialect.name].person(labels)
 
-    def _device(self, labels: Labels, dialect: Dialect) -> KnownDevice | None:
-        """Return the device of a series with all labels, made of them if it is new."""
-        choice = self.catalog.choices[dialect.name]
+    def _device(self, labels: Labels, dialect: Dialect, *, is_past: bool) -> KnownDevice | None:
+        """Return the device of a series with all labels, made of them if it is new.
+
+        What was there overrules nothing that there is.
+        """
+        choice = self.catalog.choices.get(dialect.name)
+        if choice is None:
+            return None
         named = choice.host(labels)
         if named is None:
             return None
@@ -256,13 +269,17 @@ class Inventory:
         if index is None:
             return None
         target = _target(labels)
-        self.hosts[host.key] = self._targets[target] = host
+        self.hosts[host.key] = host
+        if not is_past or target not in self._targets:
+            self._targets[target] = host
         if target[1] and target[1] not in self.catalog.jobs:
             self.catalog = self.catalog._replace(jobs=self.catalog.jobs | {target[1]})
         instance = labels.get(INSTANCE_LABEL, "")
         device = host.devices.get((index, instance))
         if device is None:
             device = host.devices[index, instance] = KnownDevice(host, index, instance)
+        elif is_past:
+            return device
         uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
         if uuid and not uuid.startswith(dialect.uuid_prefix):
             uuid = dialect.uuid_prefix + uuid
@@ -300,6 +317,14 @@ def number_of(text: str) -> int | None:
 def cluster_of(labels: Labels) -> str | None:
     """Return the cluster that a series or a target is of, None where no label names it."""
     return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
+
+
+def names_of(hosts: Iterable[KnownHost]) -> Names:
+    """Return hosts by the label that names them, to ask for them."""
+    names: Names = {}
+    for host in hosts:
+        names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
+    return names
 
 
 def _target(labels: Labels) -> tuple[str, str, str]:

@@ -1,8 +1,7 @@
 """What is known of all hosts at one instant, put together from the answers as they arrive.
 
-No series shows what is missing: a GPU that is lost and a host that is down have none.
-So each device is remembered for an hour after its last sample, as are the times since when it has
-not computed, has held memory and has had its last XID error.
+No series shows what is missing: a GPU that is lost and a host that is down have none. So each
+device is remembered, see `memory`, and since when it has not computed, and has held memory.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
+from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.fleet.prometheus.dialects import (
-    DATED_XIDS,
     ENGINE,
     FIELDS,
     FRACTIONS,
@@ -22,7 +21,6 @@ from gpudash.fleet.prometheus.dialects import (
     POWER_LIMIT,
     TEMPERATURE,
     UTILIZATION,
-    XID_LABEL,
     Labels,
     Person,
     Series,
@@ -37,12 +35,11 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
+from gpudash.fleet.prometheus.memory import Memory
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
 
-MEMORY_SECONDS = 3600.0
-"""How long what has vanished is still expected."""
 STALE_SECONDS = 120.0
 """Age from which a host has sent nothing for some time: exporters are scraped every minute."""
 
@@ -53,11 +50,9 @@ _FIELD_SECONDS = 600.0
 _FROZEN_SECONDS = 300.0
 _MAX_PERCENT = 1000.0
 _MAX_CELSIUS = 1000.0
-_MAX_XID = 1 << 16
 _RATIO_LIMIT = 1.001
 """A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
 
-_NO_XID: tuple[int | None, float | None] = None, None
 _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 """What is the GPU's, and repeated on each of its MIG instances."""
 _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
@@ -68,20 +63,20 @@ _USERS = frozenset(dialect.user_label for dialect in dialects())
 class Picture:
     """Takes answers, and returns hosts and jobs; `now` is the server's time of the newest one."""
 
-    def __init__(self, host_label: str | None = None) -> None:
+    def __init__(
+        self, host_label: str | None = None, look_back_seconds: float = DAY_SECONDS
+    ) -> None:
         self.inventory = Inventory(host_label)
+        self.memory = Memory(self.inventory, look_back_seconds)
         self.now = 0.0
         self.wrong_values = 0
         """Numbers of the last main answer that are none, or impossible."""
-        self._began_at = 0.0
-        self._complete_at = 0.0
         self._down: dict[tuple[str | None, str], str] = {}
         self._field_at: dict[str, float] = {}
 
     def take_main(self, rows: list[Row], at: float, *, is_partial: bool) -> None:
         """Take the utilization of all devices that there are; others are lost from now on."""
         self.now = at
-        self._began_at = self._began_at or at
         self.wrong_values = 0
         for device, series, value in self._scaled(rows):
             device.seen_at = at
@@ -90,7 +85,7 @@ class Picture:
             self.wrong_values += value is None
             device.idle.use(used, at)
         if not is_partial:
-            self._complete_at = at
+            self.memory.complete_at = at
         self._forget()
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
@@ -102,32 +97,10 @@ class Picture:
         if field == POWER:
             self._take_power(at)
 
-    def take_old_xids(self, rows: Iterable[Row], _at: float) -> None:
-        """Take the last XID errors as they were an hour ago: they stay for ever."""
-        for device, code, _ in self._xids(rows):
-            device.old_xid = code
-
-    def take_xids(self, rows: Iterable[Row], at: float) -> None:
-        """Take last XID errors, and the times of errors where there are some."""
-        codes: dict[KnownDevice, tuple[int | None, float | None]] = {}
-        for device, last, moment in self._xids(rows):
-            if device not in codes or (moment or 0.0) > (codes[device][1] or 0.0):
-                codes[device] = last, moment
-        for device in self.inventory.devices():
-            code, time = codes.get(device, _NO_XID)
-            if not device.is_watched and not device.has_past and time is None:
-                # It may have been there for ever.
-                device.old_xid = code
-            elif code != device.old_xid:
-                device.old_xid = None
-            if code != device.xid or time is not None:
-                device.xid, device.xid_at = code, at if time is None else time
-            device.is_watched = True
-
     def resume(self) -> None:
         """Start counting again: nothing was seen for a while."""
         for device in self.inventory.devices():
-            device.idle = Rest()
+            device.idle, device.is_watched = Rest(), False
 
     def take_idle(self, rows: Iterable[Row], since: float) -> None:
         """Take devices that have not computed since then."""
@@ -151,11 +124,6 @@ class Picture:
             if not device.people:
                 names_of = sorted(users.get(device, ()))
                 device.users = tuple(clean(name, NAME_BYTES) for name in names_of)
-
-    def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
-        """Take the time of the newest sample of devices, which may have gone since then."""
-        for device, value in self._devices_of(rows):
-            device.seen_at = max(device.seen_at, value or 0.0)
 
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
@@ -230,12 +198,8 @@ class Picture:
 
     def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
         """Return devices that the last answers had, but for partial ones."""
-        oldest = max(self._complete_at, self.now - _PARTIAL_SECONDS)
+        oldest = max(self.memory.complete_at, self.now - _PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
-
-    def _is_missing(self, device: KnownDevice) -> bool:
-        """Whether a whole answer left a device out: of a partial one that says nothing."""
-        return device.seen_at < self._complete_at
 
     def _host(self, host: KnownHost, now: float) -> FleetHost:
         devices = host.devices.values()
@@ -244,7 +208,8 @@ class Picture:
         # What the server had for an answer is older than the answer.
         age = max(0.0, now - seen_at + (host.lag or 0.0))
         state, message = self._state(host, age, is_there=bool(there))
-        is_age_known = seen_at > 0 and (host.lag is not None or not there)
+        is_rough = any(each.is_rough and each.seen_at == seen_at for each in devices)
+        is_age_known = seen_at > 0 and not is_rough and (host.lag is not None or not there)
         if len(there) == len(devices) and not any(each.instance for each in there):
             built = [self._built(each, now) for each in sorted(there, key=_index)]
         else:
@@ -266,7 +231,7 @@ class Picture:
     ) -> tuple[HostState, str | None]:
         if not is_there:
             why = self._down.get(host.key)
-            if why is None and not any(map(self._is_missing, host.devices.values())):
+            if why is None and not any(map(self.memory.is_missing, host.devices.values())):
                 return "stale", "the answers of the server are partial and leave it out"
             return "down", why or "its series have ended"
         if age > STALE_SECONDS:
@@ -287,14 +252,17 @@ class Picture:
             instances = sorted((each for each in there if each.instance), key=_instance)
             if not there:
                 first = group[0]
-                is_lost = bool(present) and any(map(self._is_missing, group))
+                is_lost = bool(present) and any(map(self.memory.is_missing, group))
                 state: DeviceState = "lost" if is_lost else "ok"
+                last = max(group, key=lambda each: each.seen_at)
+                is_known = is_lost and last.seen_at and not last.is_rough
                 yield FleetDevice(
                     index=index,
                     label=device_label(index),
                     uuid=first.uuid,
                     name=first.name,
                     state=state,
+                    age_seconds=now - last.seen_at if is_known else None,
                 )
             elif instances:
                 yield _parent(instances)
@@ -311,14 +279,15 @@ class Picture:
             label = device_label(index, device.index)
             name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
             known = {field: value for field, value in known.items() if field not in _OF_BOARD}
-        is_new_xid = device.xid != device.old_xid and now - device.xid_at <= MEMORY_SECONDS
+        xid, xid_seconds = self.memory.recent_xid(device, now)
         return FleetDevice(
             index=index,
             label=label,
             uuid=uuid,
             parent_uuid=parent,
             name=name,
-            xid=device.xid if is_new_xid else None,
+            xid=xid,
+            xid_seconds=xid_seconds,
             users=device.users,
             job=device.job,
             idle_seconds=device.idle.seconds(now),
@@ -348,18 +317,6 @@ class Picture:
             elif any(power):
                 host.is_frozen = host.is_frozen or at - host.power_at >= _FROZEN_SECONDS
 
-    def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, int, float | None]]:
-        """Yield devices with error codes and, from series that have them, their times."""
-        for row in rows:
-            found, value = self.inventory.find(row), row.number
-            if found is None or value is None:
-                continue
-            device, series = found
-            is_dated = series is not None and series.field == DATED_XIDS
-            code = number_of(row.labels.get(XID_LABEL, "")) if is_dated else int(value)
-            if code is not None and 0 < code < _MAX_XID:
-                yield device, code, value if is_dated else None
-
     def _clear(self, field: str) -> None:
         for device in self.inventory.devices():
             device.values[field] = None
@@ -370,11 +327,7 @@ class Picture:
             if self.now - at > _FIELD_SECONDS and field not in _STATIC:
                 del self._field_at[field]
                 self._clear(field)
-        oldest = self.now - MEMORY_SECONDS
-        if self._began_at > oldest:
-            return
-        for device in [each for each in self.inventory.devices() if each.seen_at < oldest]:
-            self.inventory.drop(device)
+        self.memory.forget(self.now)
 
     def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
         found = ((self.inventory.find(row), row.number) for row in rows)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.prometheus.dialects import (
+    CLUSTER_LABELS,
     DATED_XIDS,
     ENGINE,
     IDENTITY,
@@ -33,8 +34,10 @@ from gpudash.fleet.prometheus.dialects import (
 NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
 """Selects everything that is understood."""
 
-_INSTANCES = f'{{{INSTANCE_LABEL}!=""}}'
+_INSTANCES = f'{INSTANCE_LABEL}!=""'
 _NO_CHOICE = LabelChoice((), None, None, ("", ""))
+_GLANCES, _STEPS = 24, 1440
+"""Instants of a look back at all devices, and at those of few hosts: of a day hours and minutes."""
 
 
 Names = dict[tuple[str, str | None], list[str]]
@@ -52,6 +55,8 @@ class Metric(NamedTuple):
     """Labels that distinguish their hosts."""
     matcher: str = ""
     """Which of its series count: of an exporter itself, those of MIG instances."""
+    identified_by: str = ""
+    """Labels that say what a device is, those that distinguish it among them."""
     condition: str = ""
     """Which of its values count."""
     bound: str = ""
@@ -62,7 +67,7 @@ class Metric(NamedTuple):
     @property
     def selector(self) -> str:
         """All of its series."""
-        return self.names[0] + self.matcher
+        return self.names[0] + (f"{{{self.matcher}}}" if self.matcher else "")
 
 
 Form = Callable[[Metric], str]
@@ -96,9 +101,38 @@ def lasting(span: str, step: str = "") -> Form:
     return form
 
 
-def last_seen(term: Metric) -> str:
-    """Ask for the time of the newest sample of each device in the last hour."""
-    return _over("max", term.by, f"timestamp({term.selector})", "1h", "5m")
+def gone(seconds: float) -> Form:
+    """Ask for devices that there were in a span and are not now, with about when they were last."""
+
+    def form(term: Metric) -> str:
+        times = f"timestamp({term.selector})"
+        seen = _over("max", term.identified_by, times, *_span(seconds, _GLANCES))
+        now = f"unless on ({term.by}) {_max(term.by, term.selector)}"
+        return f'label_replace({seen} {now}, "__name__", "{term.names[0]}", "", "")'
+
+    return form
+
+
+def last_seen(seconds: float) -> Form:
+    """Ask for the time of the newest sample of each device in a span: for few hosts only."""
+    span = _span(seconds, _STEPS)
+    return lambda term: _over("max", term.by, f"timestamp({term.selector})", *span)
+
+
+def last_unlike(seconds: float) -> Form:
+    """Ask for the last time in a span at which each device had another value than it has now."""
+    span, step = _span(seconds, _STEPS)
+
+    def form(term: Metric) -> str:
+        other = f"time() + 0 * ({_max(term.by, term.selector)} != {term.bound})"
+        over = f"max_over_time(({other})[{span}:{step}])"
+        return f'label_replace({over}, "{XID_LABEL}", "{term.bound}", "", "")'
+
+    return form
+
+
+def _span(seconds: float, steps: int) -> tuple[str, str]:
+    return f"{seconds:.0f}s", f"{seconds / steps:.0f}s"
 
 
 def ages(term: Metric) -> str:
@@ -127,6 +161,16 @@ class Catalog(NamedTuple):
             if main := self._main(dialect):
                 yield from main
                 yield from self._terms(dialect, IDENTITY)
+
+    def past(self) -> Iterator[Metric]:
+        """Yield the same of dialects that there are, with the labels that say what a device is."""
+        for dialect in self._chosen():
+            choice = self.choices[dialect.name]
+            more = (dialect.uuid_label, dialect.model_label, dialect.index_label, choice.group)
+            labels = (*filter(None, more), "GPU_I_PROFILE", "job", "instance")
+            for term in (*self._main(dialect), *self._terms(dialect, IDENTITY)):
+                known = dict.fromkeys((*term.by.split(", "), *labels))
+                yield term._replace(identified_by=", ".join(known))
 
     def main(self) -> Iterator[Metric]:
         """Yield the utilization of each device; where there is none, what shows that it exists."""
@@ -167,15 +211,14 @@ class Catalog(NamedTuple):
                     bound=bound, condition=f" and ({idle})"
                 )
 
-    def last_xids(self) -> Iterator[Metric]:
-        """Yield last XID errors that are not 0."""
-        return (term._replace(condition=" != 0") for term in self.field(XIDS))
-
-    def xids(self) -> Iterator[Metric]:
-        """Yield last XID errors that are not 0, and the times of those of the last hour."""
-        yield from self.last_xids()
+    def xids(self, seconds: float) -> Iterator[Metric]:
+        """Yield last XID errors that are not 0, and the times of those of a span."""
+        for term in self.field(XIDS):
+            yield term._replace(condition=" != 0")
         for term in self.field(DATED_XIDS):
-            yield term._replace(by=f"{term.by}, {XID_LABEL}", condition=" > time() - 3600")
+            yield term._replace(
+                by=f"{term.by}, {XID_LABEL}", condition=f" > time() - {seconds:.0f}"
+            )
 
     def users(self) -> Iterator[Metric]:
         """Yield whose processes are on which device."""
@@ -186,8 +229,21 @@ class Catalog(NamedTuple):
     def down(self) -> Iterator[Metric]:
         """Yield exporters that cannot be scraped."""
         if self.jobs:
-            jobs = f"{{{matcher('job', sorted(self.jobs))}}}"
-            yield Metric(("up",), matcher=jobs, condition=" == 0")
+            yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)), condition=" == 0")
+
+    @staticmethod
+    def of_hosts(terms: Iterable[Metric], hosts: Names) -> Iterator[Metric]:
+        """Yield terms that ask for these hosts only, one for each label that names some."""
+        for term in terms:
+            labels = term.host_by.split(", ")
+            for (label, cluster), names in hosts.items():
+                if label not in labels:
+                    continue
+                matchers = [*filter(None, [term.matcher]), matcher(label, names)]
+                own = next((each for each in CLUSTER_LABELS if each in labels), None)
+                if cluster and own:
+                    matchers.append(matcher(own, [cluster]))
+                yield term._replace(matcher=", ".join(matchers))
 
     def chart(self, field: str, hosts: Names, *, by_device: bool, has_percent: bool) -> str | None:
         """Ask for a field of each device, or of each host on average; without hosts, of all.
@@ -197,27 +253,15 @@ class Catalog(NamedTuple):
         texts = []
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
         for dialect in self._chosen():
-            selections = self._selections(dialect, hosts) if hosts else [""]
             for each in (each for name in fields for each in self._present(dialect, name)):
                 factor = 1 if has_percent and each.is_ratio else each.factor
-                term = self._term(dialect, each.name)
-                for selection in selections:
-                    text = f"{_max(term.by, each.name + selection)} * {factor:.17g}"
+                whole = [self._term(dialect, each.name)]
+                for term in self.of_hosts(whole, hosts) if hosts else whole:
+                    text = f"{_max(term.by, term.selector)} * {factor:.17g}"
                     is_mean = hosts and not by_device
                     texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
-        whole = _or(texts)
-        return whole if hosts or whole is None else f"avg({whole})"
-
-    def _selections(self, dialect: Dialect, hosts: Names) -> list[str]:
-        choice = self.choices[dialect.name]
-        found = []
-        for (label, cluster), names in hosts.items():
-            if label in choice.hosts:
-                matchers = [matcher(label, names)]
-                if cluster and choice.cluster:
-                    matchers.append(matcher(choice.cluster, [cluster]))
-                found.append(f"{{{', '.join(matchers)}}}")
-        return found
+        asked = _or(texts)
+        return asked if hosts or asked is None else f"avg({asked})"
 
     def _chosen(self) -> Iterator[Dialect]:
         return (dialect for dialect in dialects() if dialect.name in self.choices)

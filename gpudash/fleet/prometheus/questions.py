@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import NamedTuple
 
+from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.fleet.prometheus import queries
 from gpudash.fleet.prometheus.dialects import (
     FIELDS,
@@ -18,8 +19,10 @@ from gpudash.fleet.prometheus.dialects import (
     POWER_LIMIT,
     TEMPERATURE,
     UTILIZATION,
+    XIDS,
 )
 from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 
@@ -30,31 +33,37 @@ _HOUR = 3600.0
 _PERIODS = {MEMORY: 60.0, TEMPERATURE: 60.0, POWER: 60.0, MEMORY_TOTAL: 600.0, POWER_LIMIT: 600.0}
 
 
+_Take = Callable[[Picture, list[Row], float], None]
+
+
 class Query(NamedTuple):
     """Something to ask for again and again, and what becomes of the answer."""
 
     name: str
     period: float
     """Seconds, infinity for once."""
-    terms: Callable[[Catalog], Iterable[Metric]] = lambda _: ()
+    terms: Callable[[Picture], Iterable[Metric]] = lambda _: ()
     """What is asked for; none where that is no series, as of the names of metrics."""
-    take: Callable[[Picture, list[Row], float], None] = lambda *_: None
+    take: _Take = lambda *_: None
     """Takes the series of an instant."""
     form: Form = queries.value
     after: str = "main"
     """What it builds on, which has to be answered before."""
-    seconds_back: float = 0.0
     is_core: bool = False
     """Whether nothing is known of any host without it."""
 
     @property
     def is_of_exporters(self) -> bool:
         """Whether exporters have it, who know of nothing but now."""
-        return self.form in (queries.value, queries.series) and not self.seconds_back
+        return self.form in (queries.value, queries.series)
 
-    def expression(self, catalog: Catalog) -> str | None:
+    def expression(self, picture: Picture) -> str | None:
         """Return it in PromQL, None if there is nothing to ask."""
-        return promql(self.terms(catalog), self.form)
+        return promql(self.terms(picture), self.form)
+
+
+def _all(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture], Iterable[Metric]]:
+    return lambda picture: terms(picture.inventory.catalog)
 
 
 def _period(field: str) -> float:
@@ -65,7 +74,7 @@ def _field(name: str) -> Query:
     return Query(
         name,
         _period(name),
-        Catalog.total if name == MEMORY_TOTAL else lambda catalog: catalog.field(name),
+        _all(Catalog.total if name == MEMORY_TOTAL else lambda catalog: catalog.field(name)),
         lambda picture, rows, at: picture.take_field(name, rows, at),
     )
 
@@ -78,7 +87,7 @@ def _since(name: str, seconds: float, step: str = "") -> Query:
     return Query(
         f"{name} {span}",
         inf,
-        Catalog.main if is_idle else Catalog.held,
+        _all(Catalog.main if is_idle else Catalog.held),
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
     )
@@ -88,8 +97,24 @@ def _learn(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.inventory.learn(rows)
 
 
-def _learn_past(picture: Picture, rows: list[Row], at: float) -> None:
-    picture.inventory.learn_past(rows, at)
+def _remember(take: Callable[[Memory, list[Row], float], None]) -> _Take:
+    return lambda picture, rows, at: take(picture.memory, rows, at)
+
+
+def _lost(picture: Picture) -> Iterable[Metric]:
+    catalog = picture.inventory.catalog
+    return catalog.of_hosts(catalog.main(), picture.memory.names_of_lost())
+
+
+def _xids(picture: Picture) -> Iterable[Metric]:
+    return picture.inventory.catalog.xids(picture.memory.look_back_seconds)
+
+
+def _undated_xids(picture: Picture) -> Iterable[Metric]:
+    catalog = picture.inventory.catalog
+    for code, hosts in picture.memory.names_of_undated().items():
+        for term in catalog.of_hosts(catalog.field(XIDS), hosts):
+            yield term._replace(bound=str(code))
 
 
 def _take_main(picture: Picture, rows: list[Row], at: float) -> None:
@@ -100,27 +125,32 @@ def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.take_down((row.labels, None) for row in rows)
 
 
-def _power(catalog: Catalog) -> Iterable[Metric]:
-    return catalog.field(POWER)
+def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
+    """Return all, in the order in which they are asked at the start: what is seen first is first.
 
-
-QUERIES: tuple[Query, ...] = (
-    Query("names", 600, after="", is_core=True),
-    Query("identity", 120, Catalog.identity, _learn, queries.series, "names", is_core=True),
-    Query("main", INTERVAL_SECONDS, Catalog.main, _take_main, after="identity", is_core=True),
-    Query("past", inf, Catalog.identity, _learn_past, queries.series, seconds_back=_HOUR),
-    Query("old xids", inf, Catalog.last_xids, Picture.take_old_xids, queries.value, "past", _HOUR),
-    Query("down", 30, Catalog.down, _take_down, queries.series, "past"),
-    _field(MEMORY),
-    Query("xids", 60, Catalog.xids, Picture.take_xids, after="old xids"),
-    _since("idle", 300),
-    _since("held", 300),
-    Query("ages", 60, Catalog.main, Picture.take_ages, queries.ages),
-    *(_field(name) for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY)),
-    Query("users", 60, Catalog.users, Picture.take_users),
-    Query("last seen", inf, Catalog.main, Picture.take_last_seen, queries.last_seen, "past"),
-    Query("frozen", inf, _power, Picture.take_frozen, queries.frozen),
-    _since("idle", _HOUR, "5m"),
-    _since("held", _HOUR, "5m"),
-)
-"""In the order in which they are asked for at the start: what is seen first comes first."""
+    `look_back_seconds` is how long what has vanished is missed.
+    """
+    gone = queries.gone(look_back_seconds)
+    seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
+    others = (name for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY))
+    identity, main = _all(Catalog.identity), _all(Catalog.main)
+    power = _all(lambda catalog: catalog.field(POWER))
+    return (
+        Query("names", 600, after="", is_core=True),
+        Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
+        Query("main", INTERVAL_SECONDS, main, _take_main, after="identity", is_core=True),
+        Query("past", inf, _all(Catalog.past), _remember(Memory.take_gone), gone),
+        Query("down", 30, _all(Catalog.down), _take_down, queries.series, "past"),
+        _field(MEMORY),
+        Query("xids", 60, _xids, _remember(Memory.take_xids)),
+        Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
+        Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
+        _since("idle", 300),
+        _since("held", 300),
+        Query("ages", 60, main, Picture.take_ages, queries.ages),
+        *map(_field, others),
+        Query("users", 60, _all(Catalog.users), Picture.take_users),
+        Query("frozen", inf, power, Picture.take_frozen, queries.frozen),
+        _since("idle", _HOUR, "5m"),
+        _since("held", _HOUR, "5m"),
+    )

@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.config.settings import Settings
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
@@ -28,7 +29,7 @@ from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, p
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import NAMES_SELECTOR
-from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, QUERIES, Query
+from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, Query, questions
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
     MATRIX,
@@ -63,7 +64,8 @@ def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]
     known = settings.fleet
     for url in urls("prometheus", options.prometheus, known.prometheus, "fleet"):
         found = endpoint(url, known, known.prometheus, token=os.environ.get(TOKEN))
-        yield PrometheusSource(replace(found, host_label=known.host_label))
+        own = replace(found, host_label=known.host_label, look_back_days=known.look_back_days)
+        yield PrometheusSource(own)
 
 
 class _Task:
@@ -89,14 +91,15 @@ class _Task:
 class _Instant:
     """The present, or an instant in the past; `at` is that, None for the present."""
 
-    def __init__(self, at: float | None, host_label: str | None) -> None:
+    def __init__(self, at: float | None, endpoint: Endpoint) -> None:
         self.at = at
-        self.picture = Picture(host_label)
+        look_back = endpoint.look_back_days * DAY_SECONDS
+        self.picture = Picture(endpoint.host_label, look_back)
         self.version = 0
         """Counts what there is to see."""
         self.answered_at = -inf
         """When the main query was answered, by the wall clock: others stop in sleep."""
-        self.tasks = {query.name: _Task(query) for query in QUERIES}
+        self.tasks = {query.name: _Task(query) for query in questions(look_back)}
 
     def is_ready(self, task: _Task) -> bool:
         """Whether what a task builds on has been answered, or has failed where it may."""
@@ -127,7 +130,7 @@ class PrometheusSource(Source):
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT)
-        self._live = self._view = _Instant(None, endpoint.host_label)
+        self._live = self._view = _Instant(None, endpoint)
         self._charts: dict[tuple[ChartRequest, float | None], OpenChart] = {}
         self._hold_until = 0.0
         self._built: tuple[_Instant, int, float, tuple[FleetHost, ...]] | None = None
@@ -148,7 +151,7 @@ class PrometheusSource(Source):
         """Show another instant, or the past of a metric."""
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
-            self._view = self._live if at is None else _Instant(at, self._endpoint.host_label)
+            self._view = self._live if at is None else _Instant(at, self._endpoint)
         known, keys = self._charts, [(chart, at) for chart in request.charts]
         self._charts = {key: known.get(key) or OpenChart(*key) for key in keys}
 
@@ -242,12 +245,10 @@ class PrometheusSource(Source):
             self._ask(_NAMES_PATH, [*span, ("match[]", NAMES_SELECTOR)], NAMES, take)
             task.is_in_flight = True
             return
-        expression = task.query.expression(view.picture.inventory.catalog)
+        expression = task.query.expression(view.picture)
         if expression is None:
             self._finish(view, task, 0.0)
             return
-        if task.query.seconds_back:
-            at = view.picture.now - task.query.seconds_back
         parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
         is_sum = task.name == MEMORY_TOTAL
         if at is None and not is_sum and any(client.can_lag for client in self._clients):

@@ -11,11 +11,12 @@ from msgspec import Raw, json
 
 from gpudash.fleet.prometheus.dialects import FIELDS
 from gpudash.fleet.prometheus.inventory import Row
-from gpudash.fleet.prometheus.picture import MEMORY_SECONDS, Picture
+from gpudash.fleet.prometheus.picture import Picture
 from gpudash.model.fleet import FleetDevice, FleetHost
 
 UTIL, POWER, XID = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_XID_ERRORS"
 T = 1_700_000_000.0
+DAY = 86_400.0
 
 
 def row(name: str, host: str, gpu: object, value: object, **labels: str) -> Row:
@@ -67,16 +68,36 @@ def test_a_value_goes_into_the_field_that_it_is_asked_for(field: str) -> None:
     assert json.decode(json.encode(host(seen)), type=FleetHost) == host(seen)
 
 
-def test_what_vanishes_is_expected_for_an_hour() -> None:
+def test_what_vanishes_is_missed_for_a_day() -> None:
     seen = picture({"a": [1, 1], "b": [1]})
-    for at in (T + 60, T + MEMORY_SECONDS - 1):
+    for at in (T + 60, T + DAY - 1):
         seen.take_main(rows(UTIL, {"a": [1]}), at, is_partial=False)
         assert states(seen) == ["ok", "ok", "lost"]
         assert states(seen, "b")[0] == "down"
         assert host(seen).expected_devices == 2
-    seen.take_main(rows(UTIL, {"a": [1]}), T + MEMORY_SECONDS + 1, is_partial=False)
+        assert host(seen).devices[1].age_seconds == host(seen, "b").age_seconds == at - T
+    seen.take_main(rows(UTIL, {"a": [1]}), T + DAY + 1, is_partial=False)
     assert states(seen) == ["ok", "ok"]
     assert [each.name for each in seen.hosts(seen.now)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("values", "now", "missed"),
+    [
+        ({"a": 4, "b": 2, "c": 2, "d": 2}, {"a": 2}, 0),
+        ({"a": 4, "b": 4, "c": 4, "d": 4}, {"a": 3}, 1),
+        ({"a": 4, "b": 4, "c": 4, "d": 4}, {"a": 3, "b": 3, "c": 3, "d": 3}, 1),
+        ({"a": 4, "b": 2, "c": 2, "d": 4, "e": 4}, {"a": 2}, 2),
+    ],
+    ids=["as its siblings", "one fewer", "all at once", "few siblings"],
+)
+def test_a_host_with_as_many_gpus_as_its_siblings_misses_none(
+    values: dict[str, int], now: dict[str, int], missed: int
+) -> None:
+    seen = picture({name: [1] * count for name, count in values.items()})
+    left: dict[str, list[object]] = {name: [1] * count for name, count in {**values, **now}.items()}
+    seen.take_main(rows(UTIL, left), T + 60, is_partial=False)
+    assert states(seen).count("lost") == missed
 
 
 def test_what_partial_answers_leave_out_ages_and_is_unknown_in_the_end() -> None:
@@ -180,23 +201,56 @@ def test_a_host_that_never_answered_is_in_its_cluster(label: str) -> None:
 def test_an_xid_error_is_new_only_if_it_was_seen_to_come(watched: bool, xid: int | None) -> None:
     seen = picture({"a": [1]})
     if watched:
-        seen.take_xids([], T)
-    seen.take_xids(rows(XID, {"a": [79]}), T + 60)
+        seen.memory.take_xids([], T)
+    seen.memory.take_xids(rows(XID, {"a": [79]}), T + 60)
     assert first(seen).xid == xid
-    seen.take_xids(rows(XID, {"a": [79]}), T + 120)
+    seen.memory.take_xids(rows(XID, {"a": [79]}), T + 120)
     assert first(seen).xid == xid
-    seen.take_xids(rows(XID, {"a": [31]}), T + 180)
+    seen.memory.take_xids(rows(XID, {"a": [31]}), T + 180)
     assert first(seen).xid == 31
     seen.take_main(rows(UTIL, {"a": [1]}), T + 8000, is_partial=False)
     assert first(seen).xid is None
 
 
-def test_an_xid_error_of_before_the_last_hour_is_old() -> None:
-    seen = picture({"a": [1, 1]})
-    seen.inventory.learn_past(rows(UTIL, {"a": [1, 1]}), T - 3600)
-    seen.take_old_xids(rows(XID, {"a": [31]}), T)
-    seen.take_xids(rows(XID, {"a": [31, 79]}), T)
-    assert [each.xid for each in host(seen).devices] == [None, 79]
+def test_an_xid_error_is_as_old_as_the_last_time_that_there_was_another() -> None:
+    seen = picture({"a": [1, 1], "b": [1]})
+    seen.memory.take_xids(rows(XID, {"a": [79, 79], "b": [31]}), T)
+    assert seen.memory.names_of_undated() == {
+        79: {("Hostname", None): ["a"]},
+        31: {("Hostname", None): ["b"]},
+    }
+    times = [row("", "a", 0, T - 4800, xid="79"), row("", "a", 1, T - 60, xid="31")]
+    seen.memory.take_xid_times(times, T)
+    assert [(each.xid, each.xid_seconds) for each in host(seen).devices] == [
+        (79, 4800),
+        (None, None),
+    ]
+    assert host(seen, "b").devices[0].xid is None
+    assert not seen.memory.names_of_undated()
+
+
+def test_an_xid_error_is_no_newer_because_its_host_was_away() -> None:
+    seen = picture({"a": [1], "b": [1]})
+    seen.memory.take_xids([], T)
+    seen.take_main(rows(UTIL, {"b": [1]}), T + 60, is_partial=False)
+    seen.memory.take_xids([], T + 60)
+    seen.take_main(rows(UTIL, {"a": [1], "b": [1]}), T + 120, is_partial=False)
+    seen.memory.take_xids(rows(XID, {"a": [79]}), T + 120)
+    assert first(seen).xid is None
+    assert seen.memory.names_of_undated() == {79: {("Hostname", None): ["a"]}}
+
+
+def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
+    seen = picture({"a": [1]})
+    seen.memory.take_gone([row(UTIL, "a", 1, T - 7200), row(UTIL, "b", 0, T - 3600)], T)
+    assert states(seen) == ["ok", "ok", "lost"]
+    assert states(seen, "b")[0] == "down"
+    assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (None, None)
+    (names,) = seen.memory.names_of_lost().values()
+    assert sorted(names) == ["a", "b"]
+    assert not seen.memory.names_of_lost()
+    seen.memory.take_last_seen([row("", "a", 1, T - 5000), row("", "b", 0, T - 900)], T)
+    assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (5000, 900)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +327,7 @@ def test_any_series_are_understood_somehow(series: list[tuple[dict[str, str], st
     seen.inventory.learn(some)
     seen.take_main(some, T, is_partial=False)
     seen.take_field("power_usage_mw", some, T)
-    seen.take_xids(some, T)
+    seen.memory.take_xids(some, T)
     seen.take_ages(some, T)
     seen.take_users(some, T)
     seen.take_down((each.labels, None) for each in some)

@@ -31,6 +31,8 @@ class Gpu(NamedTuple):
     """GPU instance ids; the first of them computes."""
     pods: int = 1
     """How many share it by time."""
+    lost_seconds: float = DOWN_SECONDS
+    """How long it is gone, if it is lost."""
 
 
 class Host(NamedTuple):
@@ -44,6 +46,16 @@ class Host(NamedTuple):
     is_frozen: bool = False
     address: str = ""
     """What the exporter calls its host, if that is not the name."""
+    down_seconds: float = DOWN_SECONDS
+    """How long it is down, if it is."""
+    began_seconds: float = 1e9
+    """How long its exporter has had this name."""
+    ended_seconds: float = 0.0
+    """How long ago it was given another one, and was no target any more."""
+    board: str = ""
+    """What the UUIDs of its GPUs are of, if that is not the name."""
+    extra: tuple[tuple[str, str], ...] = ()
+    """More labels of its target."""
 
     @property
     def shown(self) -> str:
@@ -58,7 +70,12 @@ class Host(NamedTuple):
             "nvitop": (8000, "nvitop-exporter"),
         }.get(self.dialect, (9400, "dcgm-exporter"))
         labels = {"job": job, "instance": f"{self.shown}:{port}", "rack": f"r{len(self.name)}"}
+        labels.update(self.extra)
         return {**labels, "cluster": self.cluster} if self.cluster else labels
+
+    def is_target(self, at: float, now: float) -> bool:
+        """Whether it is scraped at an instant."""
+        return now - self.began_seconds < at <= now - self.ended_seconds
 
 
 FLEET = (
@@ -80,17 +97,17 @@ FLEET = (
 
 def uuid(host: Host, gpu: Gpu) -> str:
     """Return the UUID of a GPU, without the prefix."""
-    return f"{host.cluster}{host.name}-{gpu.index}"
+    return f"{host.cluster}{host.board or host.name}-{gpu.index}"
 
 
 def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
     """Yield what the exporter of a host shows at `at`, seen from `now`."""
-    if host.is_down and at > now - DOWN_SECONDS:
+    if host.is_down and at > now - host.down_seconds:
         return
     if host.is_frozen:
         at = min(at, now - DOWN_SECONDS)
     for gpu in host.gpus:
-        if gpu.does != "lost" or at <= now - DOWN_SECONDS:
+        if gpu.does != "lost" or at <= now - gpu.lost_seconds:
             yield from _EXPORTERS[host.dialect](host, gpu, at, now)
 
 
@@ -106,7 +123,9 @@ def history(hosts: tuple[Host, ...], now: float, seconds: float, step: float) ->
     for host in hosts:
         for number in range(int(seconds // step), -1, -1):
             at = now - number * step
-            is_up = not (host.is_down and at > now - DOWN_SECONDS)
+            if not host.is_target(at, now):
+                continue
+            is_up = not (host.is_down and at > now - host.down_seconds)
             yield f"up{_braces(host.target)} {int(is_up)} {at:.3f}\n"
             for name, labels, value in samples(host, at, now):
                 yield f"{name}{_braces(_stored(labels, host.target))} {value!r} {at:.3f}\n"

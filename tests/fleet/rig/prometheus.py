@@ -38,13 +38,15 @@ def require() -> None:
 
 
 @contextmanager
-def past(folder: Path, hosts: tuple[Host, ...]) -> Iterator[Server]:
-    """Run one that knows an hour of these hosts up to now, and scrapes nothing."""
+def past(
+    folder: Path, hosts: tuple[Host, ...], seconds: float = _PAST_SECONDS, step: float = _STEP
+) -> Iterator[Server]:
+    """Run one that knows this much of these hosts up to now, and scrapes nothing."""
     require()
     now = float(int(time.time()))
     text = folder / "history.om"
     with text.open("w") as file:
-        file.writelines(history(hosts, now, _PAST_SECONDS, _STEP))
+        file.writelines(history(hosts, now, seconds, step))
     import_command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
     subprocess.run([*import_command, str(text), str(folder / "data")], check=True)
     with serving(folder, "{}") as url:

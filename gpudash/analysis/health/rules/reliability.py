@@ -181,12 +181,21 @@ _UNKNOWN = Meaning(
     "warn",
     "sudo dmesg | grep -i xid shows what the kernel logged.",
 )
+DAY_SECONDS, _USER_SECONDS = 24 * 3600.0, 3600.0
 _WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
 
 
 def meaning(code: int | None) -> Meaning:
     """Return what a number means; one that is not known is a warning."""
     return _WITHOUT_NUMBER if code is None else _MEANINGS.get(code, _UNKNOWN)
+
+
+def is_recent(code: int, seconds: float, critical_seconds: float = DAY_SECONDS) -> bool:
+    """Whether an error of so long ago is of now: programs of users cause most, for an hour each.
+
+    One that needs a person is so until it has had one, or for `critical_seconds`.
+    """
+    return seconds <= (critical_seconds if meaning(code).level == "critical" else _USER_SECONDS)
 
 
 @check

@@ -1,0 +1,174 @@
+"""What was there: devices that are gone since then, and since when errors are what they are.
+
+Fed by the answers of now, as they arrive, and by those of the past: a look back at all devices,
+which is coarse, and one at the few hosts of which more must be known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from gpudash.analysis.health.rules.reliability import is_recent
+from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
+from gpudash.fleet.prometheus.inventory import (
+    Inventory,
+    KnownDevice,
+    KnownHost,
+    Row,
+    names_of,
+    number_of,
+)
+from gpudash.fleet.prometheus.queries import Names
+
+_MAX_LOOKED_UP = 50
+"""Hosts at once, of which all samples of a day are read."""
+_MIN_SIBLINGS = 3
+_MAX_XID = 1 << 16
+_NO_XID: tuple[int | None, float | None] = None, None
+
+
+class Memory:
+    """Remembers the devices of an inventory; what has been away for `look_back_seconds` is gone."""
+
+    def __init__(self, inventory: Inventory, look_back_seconds: float) -> None:
+        self.look_back_seconds = look_back_seconds
+        self.complete_at = 0.0
+        """The instant of the last answer that was not partial."""
+        self._inventory = inventory
+        self._began_at = 0.0
+        self._looked_up: set[KnownHost] = set()
+        self._undated: list[KnownDevice] = []
+
+    def is_missing(self, device: KnownDevice) -> bool:
+        """Whether a whole answer left a device out: of a partial one that says nothing."""
+        return device.seen_at < self.complete_at
+
+    def forget(self, now: float) -> None:
+        """Drop what has been missing for long."""
+        self._began_at = self._began_at or now
+        oldest = now - self.look_back_seconds
+        for device in list(self._inventory.devices()):
+            # One that was never seen is known by its labels alone.
+            if (device.seen_at or self._began_at) < oldest:
+                self._inventory.drop(device)
+        self._forget_removed()
+
+    def _forget_removed(self) -> None:
+        """Drop what a host has no more that has as many GPUs now as others of its model.
+
+        Those that miss some themselves do not count.
+        """
+        gone: dict[KnownHost, list[KnownDevice]] = {}
+        for device in filter(self.is_missing, self._inventory.devices()):
+            gone.setdefault(device.host, []).append(device)
+        if not gone:
+            return
+        sizes: dict[object, Counter[int]] = {}
+        for host in self._inventory.hosts.values():
+            if host not in gone:
+                sizes.setdefault(_kind(host.devices.values()), Counter())[
+                    _gpus(host.devices.values())
+                ] += 1
+        for host, missed in gone.items():
+            there = [each for each in host.devices.values() if not self.is_missing(each)]
+            usual = sizes.get(_kind(there))
+            if not there or usual is None:
+                continue
+            size, count = usual.most_common(1)[0]
+            if count >= _MIN_SIBLINGS and 2 * count > usual.total() and size == _gpus(there):
+                for device in missed:
+                    self._inventory.drop(device)
+
+    def take_gone(self, rows: list[Row], _at: float) -> None:
+        """Take devices that there were and are not now, with about when they were last."""
+        self._inventory.learn_gone(rows)
+        self._looked_up.clear()
+
+    def names_of_lost(self) -> Names:
+        """Return some hosts of which it is not known exactly when they were seen last."""
+        rough = {each.host for each in self._inventory.devices() if each.is_rough}
+        sought = list(rough - self._looked_up)[:_MAX_LOOKED_UP]
+        self._looked_up.update(sought)
+        return names_of(sought)
+
+    def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
+        """Take the time of the newest sample of devices, which may have gone since then."""
+        for device, value in self._devices_of(rows):
+            device.seen_at, device.is_rough = max(device.seen_at, value or 0.0), False
+
+    def take_xids(self, rows: Iterable[Row], at: float) -> None:
+        """Take last XID errors, and the times of errors where there are some."""
+        codes: dict[KnownDevice, tuple[int | None, float | None]] = {}
+        for device, last, moment in self._xids(rows):
+            if device not in codes or (moment or 0.0) > (codes[device][1] or 0.0):
+                codes[device] = last, moment
+        for device in self._inventory.devices():
+            if self.is_missing(device):
+                device.is_watched = False
+                continue
+            code, time = codes.get(device, _NO_XID)
+            if time is not None:
+                device.xid_at = time
+            elif code != device.xid:
+                device.xid_at = at if device.is_watched else None
+            device.xid, device.is_watched = code, True
+
+    def names_of_undated(self) -> dict[int, Names]:
+        """Return some hosts with errors of which it is not known when they came, by their code."""
+        found: dict[int, set[KnownHost]] = {}
+        self._undated = []
+        for device in self._inventory.devices():
+            if device.xid is not None and device.xid_at is None:
+                hosts = found.setdefault(device.xid, set())
+                if len(hosts) < _MAX_LOOKED_UP or device.host in hosts:
+                    hosts.add(device.host)
+                    self._undated.append(device)
+        return {code: names_of(hosts) for code, hosts in found.items()}
+
+    def take_xid_times(self, rows: Iterable[Row], _at: float) -> None:
+        """Take when devices last had another error than they have, or none.
+
+        Those that had it all the time may have had it for ever.
+        """
+        times: dict[tuple[KnownDevice, int | None], float] = {}
+        for row in rows:
+            found, value = self._inventory.find(row), row.number
+            if found is not None and value is not None:
+                times[found[0], number_of(row.labels.get(XID_LABEL, ""))] = value
+        for device in self._undated:
+            if device.xid_at is None:
+                device.xid_at = times.get((device, device.xid), 0.0)
+
+    def recent_xid(self, device: KnownDevice, now: float) -> tuple[int | None, float | None]:
+        """Return the last error of a device and how long ago it was, if that is recent."""
+        if device.xid is None or device.xid_at is None:
+            return _NO_XID
+        seconds = max(0.0, now - device.xid_at)
+        is_of_now = is_recent(device.xid, seconds, self.look_back_seconds)
+        return (device.xid, seconds) if is_of_now else _NO_XID
+
+    def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, int, float | None]]:
+        """Yield devices with error codes and, from series that have them, their times."""
+        for row in rows:
+            found, value = self._inventory.find(row), row.number
+            if found is None or value is None:
+                continue
+            device, series = found
+            is_dated = series is not None and series.field == DATED_XIDS
+            code = number_of(row.labels.get(XID_LABEL, "")) if is_dated else int(value)
+            if code is not None and 0 < code < _MAX_XID:
+                yield device, code, value if is_dated else None
+
+    def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
+        found = ((self._inventory.find(row), row.number) for row in rows)
+        return ((each[0], value) for each, value in found if each is not None)
+
+
+def _kind(devices: Iterable[KnownDevice]) -> object:
+    """Return what hosts of one kind have in common: cluster and model."""
+    return next(((each.host.cluster, each.name) for each in devices), None)
+
+
+def _gpus(devices: Iterable[KnownDevice]) -> int:
+    return len({each.index for each in devices})

@@ -1,0 +1,113 @@
+"""What was there yesterday is missed today, by a gpudash that has just been started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpudash.fleet.collector import merge
+from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.source import PrometheusSource
+from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.source import Reading
+from gpudash.model.fleet import FleetHost, FleetSnapshot
+from gpudash.model.snapshot import Finding
+from tests.fleet.rig.exporters import Gpu, Host
+from tests.fleet.rig.prometheus import Server, past
+from tests.fleet.rig.reading import read_until
+
+MINUTE, HOUR = 60.0, 3600.0
+STEP = 60.0
+LATE = 2 * STEP + 10
+"""How far a time may be off: samples, and the answers of the test itself."""
+LONG_AGO = 13 * HOUR
+
+HOSTS = (
+    Host("lost80", gpus=(Gpu(0), Gpu(1, "free"), Gpu(2, "lost", lost_seconds=80 * MINUTE))),
+    Host("lost13", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=LONG_AGO))),
+    Host("xid80", gpus=(Gpu(0, xid=79, xid_seconds=80 * MINUTE), Gpu(1, xid=79), Gpu(2))),
+    Host("user80", gpus=(Gpu(0, xid=31, xid_seconds=80 * MINUTE), Gpu(1))),
+    Host("down3", is_down=True, down_seconds=3 * HOUR),
+    Host("fine1"),
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 15 * HOUR, STEP) as running:
+        yield running
+
+
+def read(server: Server, **settings: float) -> Reading:
+    """Return all that is known a moment after the start."""
+    source = PrometheusSource(Endpoint(url=server.url, **settings))
+    reading = read_until(source, lambda reading: reading.is_whole)
+    source.close(10)
+    assert not reading.report.warnings
+    return reading
+
+
+@pytest.fixture(scope="module")
+def whole(server: Server) -> Reading:
+    return read(server)
+
+
+@pytest.fixture(scope="module")
+def judged(whole: Reading) -> FleetSnapshot:
+    return Reducer().reduce(merge([whole]))
+
+
+def host_of(reading: Reading, name: str) -> FleetHost:
+    (found,) = (each for each in reading.hosts if each.name == name)
+    return found
+
+
+def finding(snapshot: FleetSnapshot, rule: str) -> Finding:
+    (found,) = (each for each in snapshot.findings if each.rule == rule)
+    return found
+
+
+@pytest.mark.parametrize(("name", "index", "seconds"), [
+    ("lost80", 2, 80 * MINUTE),
+    ("lost13", 1, LONG_AGO),
+])  # fmt: skip
+def test_a_gpu_is_missed_since_its_last_sample(
+    whole: Reading, name: str, index: int, seconds: float
+) -> None:
+    host = host_of(whole, name)
+    assert (host.state, host.expected_devices) == ("ok", index + 1)
+    lost = host.devices[index]
+    assert (lost.state, lost.index) == ("lost", index)
+    assert lost.uuid == f"GPU-{name}-{index}"
+    assert lost.age_seconds == pytest.approx(seconds, abs=LATE)
+
+
+def test_a_host_is_missed_since_its_last_sample(whole: Reading) -> None:
+    host = host_of(whole, "down3")
+    assert (host.state, host.expected_devices) == ("down", 2)
+    assert host.age_seconds == pytest.approx(3 * HOUR, abs=LATE)
+
+
+def test_an_xid_error_that_needs_a_person_is_recent_for_a_day(whole: Reading) -> None:
+    """What came before the first sample may have been there for ever; a user's is his own."""
+    devices = host_of(whole, "xid80").devices
+    assert [each.xid for each in devices] == [79, None, None]
+    assert devices[0].xid_seconds == pytest.approx(80 * MINUTE, abs=LATE)
+    assert {each.xid for each in host_of(whole, "user80").devices} == {None}
+
+
+@pytest.mark.parametrize(
+    ("rule", "seconds"),
+    [("gpus-lost", LONG_AGO), ("xid-critical", 80 * MINUTE), ("host-down", 3 * HOUR)],
+)
+def test_a_finding_has_lasted_since_it_happened(
+    judged: FleetSnapshot, rule: str, seconds: float
+) -> None:
+    assert finding(judged, rule).held_seconds == pytest.approx(seconds, abs=LATE)
+
+
+def test_what_is_older_than_the_look_back_is_forgotten(server: Server) -> None:
+    reading = read(server, look_back_days=0.25)
+    assert host_of(reading, "lost13").expected_devices == 1
+    assert host_of(reading, "lost80").devices[2].state == "lost"
