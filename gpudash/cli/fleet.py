@@ -168,9 +168,9 @@ class Printed:
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
-        from gpudash.fleet.collector import merge
+        from gpudash.fleet.collector import is_settled, merge
 
-        return self._reducer.reduce(merge(readings))
+        return self._reducer.reduce(merge(readings), is_settled=is_settled(readings))
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return what fits of the snapshot of what sources know now."""

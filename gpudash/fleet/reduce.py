@@ -51,20 +51,32 @@ class Reducer:
         self._tracker = SymptomTracker()
         self._taken_at = 0.0
         self._rests = RestClock()
+        self._answering: frozenset[str] = frozenset()
+        """Hosts of which all was known before, so that what is found there now is new."""
 
-    def reduce(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """Return a snapshot with status, users, jobs and findings."""
+    def reduce(self, snapshot: FleetSnapshot, *, is_settled: bool = True) -> FleetSnapshot:
+        """Return a snapshot with status, users, jobs and findings.
+
+        Before it is settled it shows what has arrived, and nothing new.
+        """
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
             self._rests = RestClock()
             self._tracker = SymptomTracker()
+            self._answering = frozenset()
         self._taken_at = now
         self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
         named = self._uniquely_named(survey)
         symptoms = chain.from_iterable(check(named) for check in self._checks)
-        findings = self._tracker.findings(symptoms, now)
+        before = self._answering
+        self._answering = frozenset([host.name for host in named.hosts] if is_settled else ())
+        findings = self._tracker.findings(
+            symptoms,
+            now,
+            begins=lambda symptom: bool(before) and before.issuperset(symptom.hosts),
+        )
         worst = worst_by_host(findings)
         return replace(
             snapshot,

@@ -54,7 +54,7 @@ def render(
         _head(snapshot, totals(rows), room),
         _sources(snapshot.sources, width, ascii),
         hosts,
-        finding_lines(shown, width, ascii=ascii),
+        finding_lines(shown, width, ascii=ascii, now=snapshot.taken_at),
     )
     return painted(sections, width, color=color)
 

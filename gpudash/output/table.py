@@ -12,6 +12,7 @@ from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.forest import in_ascii
 from gpudash.analysis.health.findings import findings
+from gpudash.analysis.health.rule import since
 from gpudash.analysis.table import (
     GAP,
     BarGlyphs,
@@ -178,11 +179,18 @@ def _processes(
     return [heading(columns), *body(columns, rows, ascii=ascii)]
 
 
-def finding_lines(found: Iterable[Finding], room: int, *, ascii: bool) -> list[Line]:
-    """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
+def finding_lines(
+    found: Iterable[Finding], room: int, *, ascii: bool, now: datetime | None = None
+) -> list[Line]:
+    """Return what is wrong or wasteful, and what to do about all that is worse than a remark.
+
+    With the time `now` also since when it is.
+    """
     lines: list[Line] = []
     for finding in found:
-        text, style = f"{finding.level}: {finding.sentence}", _LEVELS[finding.level]
+        began = "" if now is None else since(finding, now)
+        text = f"{finding.level}: {finding.sentence}" + (f", {began}" if began else "")
+        style = _LEVELS[finding.level]
         lines += paragraph(text, style, room, ascii=ascii, indent=2)
         if finding.level != "info" and finding.advice:
             words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
@@ -81,6 +82,17 @@ def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     assert "1 LOST" in lines[1]
     named = [line.split()[0] for line in lines if line.startswith("gpu0") and ":" not in line]
     assert named == ["gpu02", "gpu03", "gpu01"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(60.0, ", since %H:%M"), (86_400.0, ", since %m-%d %H:%M"), (None, "")],
+)
+def test_a_finding_has_the_time_since_when_it_is(seconds: float | None, shown: str) -> None:
+    [known] = SNAPSHOT.findings
+    text = render(replace(SNAPSHOT, findings=(replace(known, held_seconds=seconds),)))
+    began = SNAPSHOT.taken_at.astimezone() - timedelta(seconds=seconds or 0)
+    assert f"fell off the bus{began.strftime(shown)}\n" in text
 
 
 def test_one_host_answers() -> None:

@@ -28,10 +28,13 @@ _MAX_UPTIME_SECONDS = 1e12
 class _ActiveSymptom:
     """A symptom that was seen: since when, when last, and its worst recent level."""
 
-    __slots__ = ("is_reported", "level", "level_at", "sample", "seen_at", "since", "symptom")
+    __slots__ = (
+        *("began", "is_reported", "level", "level_at", "sample", "seen_at", "since", "symptom"),
+    )
 
-    def __init__(self, symptom: Symptom, now: float) -> None:
+    def __init__(self, symptom: Symptom, now: float, *, began: bool) -> None:
         self.symptom = symptom
+        self.began = began
         self.sample = 0
         self.since = self.seen_at = self.level_at = now
         self.level = symptom.level
@@ -57,22 +60,29 @@ class SymptomTracker:
         self._active: dict[object, _ActiveSymptom] = {}
 
     def findings(
-        self, symptoms: Iterable[Symptom], now: float, host: Snapshot | None = None
+        self,
+        symptoms: Iterable[Symptom],
+        now: float,
+        host: Snapshot | None = None,
+        begins: Callable[[Symptom], bool] = lambda _symptom: True,
     ) -> tuple[Finding, ...]:
-        """Return the findings of a sample, the worst first; `host` is None for many hosts."""
+        """Return the findings of a sample, the worst first; `host` is None for many hosts.
+
+        `begins` returns whether a symptom that is new has begun with it, and was not only seen.
+        """
         self._sample += 1
         for symptom in symptoms:
-            self._take(symptom, now)
+            self._take(symptom, now, begins)
         self._forget(host, now)
         reported = [each for each in self._active.values() if each.is_reported]
         devices = () if host is None else host.devices
         return _findings(reported, devices, None if self._sample == 1 else now)
 
-    def _take(self, symptom: Symptom, now: float) -> None:
+    def _take(self, symptom: Symptom, now: float, begins: Callable[[Symptom], bool]) -> None:
         key = symptom.rule.id, symptom.subject
         known = self._active.pop(key, None)
         if known is None:
-            known = _ActiveSymptom(symptom, now)
+            known = _ActiveSymptom(symptom, now, began=begins(symptom))
         else:
             known.update(symptom, now)
         # Behind the others: in the order of the last sample.
@@ -229,7 +239,7 @@ def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
 
 def _held(each: _ActiveSymptom, now: float | None) -> float | None:
     known = each.symptom.held_seconds
-    if known is None and now is not None:
+    if known is None and now is not None and each.began:
         known = now - each.since
     return None if known is None else floor_tenths(min(known, _MAX_UPTIME_SECONDS))
 

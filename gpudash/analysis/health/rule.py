@@ -7,6 +7,7 @@ that yields its symptoms.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from math import isfinite
 from typing import Generic, TypeVar, cast
@@ -18,7 +19,7 @@ from gpudash.analysis.labels import whose
 from gpudash.model.device import AnyDevice
 from gpudash.model.fields import declared_fields, label
 from gpudash.model.process import Holder, Process, ProcessDevice
-from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
 
@@ -188,6 +189,16 @@ def rough_duration(seconds: float) -> str:
         return f"{int(seconds) // 60} min"
     hours = int(seconds) // 3600
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+def since(finding: Finding, now: datetime) -> str:
+    """Return `since 02:54`, by the local clock, of another day with its date; empty if unknown."""
+    if finding.held_seconds is None:
+        return ""
+    today = now.astimezone()
+    began = today - timedelta(seconds=finding.held_seconds)
+    day = "" if began.date() == today.date() else "%m-%d "
+    return began.strftime(f"since {day}%H:%M")
 
 
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}

@@ -102,6 +102,8 @@ class KnownHost(Struct, eq=False):
     is_frozen: bool = False
     power: tuple[float | None, ...] = ()
     power_at: float = 0.0
+    changed_at: float | None = None
+    """When its values last changed, None where that is not known."""
     is_percent: bool | None = None
     """Whether its ratios are percentages; None while that cannot be seen."""
 

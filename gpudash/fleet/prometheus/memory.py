@@ -87,8 +87,23 @@ class Memory:
 
     def names_of_lost(self) -> Names:
         """Return some hosts of which it is not known exactly when they were seen last."""
-        rough = {each.host for each in self._inventory.devices() if each.is_rough}
-        sought = list(rough - self._looked_up)[:_MAX_LOOKED_UP]
+        return self._sought(each.host for each in self._inventory.devices() if each.is_rough)
+
+    def names_of_frozen(self) -> Names:
+        """Return some hosts that repeat values of which it is not known when they changed."""
+        hosts = self._inventory.hosts.values()
+        return self._sought(each for each in hosts if each.is_frozen and each.changed_at is None)
+
+    def take_changes(self, rows: Iterable[Row], _at: float) -> None:
+        """Take when the values of hosts changed last."""
+        for row in rows:
+            host, value = self._inventory.host_of(row.labels), row.number
+            if host is not None and host.changed_at is None:
+                host.changed_at = value
+
+    def _sought(self, hosts: Iterable[KnownHost]) -> Names:
+        """Return some hosts to be looked up, each once."""
+        sought = list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]
         self._looked_up.update(sought)
         return names_of(sought)
 

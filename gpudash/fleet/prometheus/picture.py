@@ -206,10 +206,12 @@ class Picture:
         there = self._present(devices)
         seen_at = max(each.seen_at for each in devices)
         # What the server had for an answer is older than the answer.
-        age = max(0.0, now - seen_at + (host.lag or 0.0))
-        state, message = self._state(host, age, is_there=bool(there))
+        age: float | None = max(0.0, now - seen_at + (host.lag or 0.0))
+        state, message = self._state(host, age or 0.0, is_there=bool(there))
         is_rough = any(each.is_rough and each.seen_at == seen_at for each in devices)
         is_age_known = seen_at > 0 and not is_rough and (host.lag is not None or not there)
+        if host.is_frozen and there:
+            age = None if host.changed_at is None else now - host.changed_at
         if len(there) == len(devices) and not any(each.instance for each in there):
             built = [self._built(each, now) for each in sorted(there, key=_index)]
         else:
@@ -312,7 +314,8 @@ class Picture:
         for host in self.inventory.hosts.values():
             power = tuple(each.values.get(POWER) for each in host.devices.values())
             if power != host.power:
-                host.is_frozen = host.is_frozen and not host.power
+                if host.power:
+                    host.is_frozen, host.changed_at = False, at
                 host.power, host.power_at = power, at
             elif any(power):
                 host.is_frozen = host.is_frozen or at - host.power_at >= _FROZEN_SECONDS

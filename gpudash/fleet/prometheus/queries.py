@@ -36,6 +36,7 @@ NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
 _NO_CHOICE = LabelChoice((), None, None, ("", ""))
+_STILL_SECONDS = 600
 _GLANCES, _STEPS = 24, 1440
 """Instants of a look back at all devices, and at those of few hosts: of a day hours and minutes."""
 
@@ -142,8 +143,23 @@ def ages(term: Metric) -> str:
 
 def frozen(term: Metric) -> str:
     """Ask for hosts of which a value has not changed at all in ten minutes."""
-    changes = _max(term.host_by, f"changes({term.selector}[10m])")
-    return f"({changes} == 0 and {_max(term.host_by, f'{term.selector} offset 10m')} > 0)"
+    past = _max(term.host_by, f"{term.selector} offset {_STILL_SECONDS}s")
+    return f"({_changes(term)} == 0 and {past} > 0)"
+
+
+def last_change(seconds: float) -> Form:
+    """Ask for the last time in a span at which a value of each host changed."""
+    span, step = _span(seconds, _STEPS)
+
+    def form(term: Metric) -> str:
+        moving = f"time() - {_STILL_SECONDS} + 0 * ({_changes(term)} > 0)"
+        return f"max_over_time(({moving})[{span}:{step}])"
+
+    return form
+
+
+def _changes(term: Metric) -> str:
+    return _max(term.host_by, f"changes({term.selector}[{_STILL_SECONDS}s])")
 
 
 class Catalog(NamedTuple):

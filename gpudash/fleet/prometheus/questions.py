@@ -106,6 +106,11 @@ def _lost(picture: Picture) -> Iterable[Metric]:
     return catalog.of_hosts(catalog.main(), picture.memory.names_of_lost())
 
 
+def _frozen(picture: Picture) -> Iterable[Metric]:
+    catalog = picture.inventory.catalog
+    return catalog.of_hosts(catalog.field(POWER), picture.memory.names_of_frozen())
+
+
 def _xids(picture: Picture) -> Iterable[Metric]:
     return picture.inventory.catalog.xids(picture.memory.look_back_seconds)
 
@@ -132,6 +137,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     """
     gone = queries.gone(look_back_seconds)
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
+    change = queries.last_change(look_back_seconds)
     others = (name for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
     power = _all(lambda catalog: catalog.field(POWER))
@@ -151,6 +157,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         *map(_field, others),
         Query("users", 60, _all(Catalog.users), Picture.take_users),
         Query("frozen", inf, power, Picture.take_frozen, queries.frozen),
+        Query("changes", 60, _frozen, _remember(Memory.take_changes), change, "frozen"),
         _since("idle", _HOUR, "5m"),
         _since("held", _HOUR, "5m"),
     )

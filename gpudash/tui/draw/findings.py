@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import groupby, islice
 
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration
+from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration, since
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import cut, fold
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread, with_signs
@@ -22,19 +23,28 @@ _MAX_SUBJECTS = _MAX_VALUES = 3
 
 
 def worst(
-    findings: Sequence[Finding], theme: Theme, cells: int, limit: int, key: str
+    findings: Sequence[Finding],
+    theme: Theme,
+    cells: int,
+    limit: int,
+    key: str,
+    *,
+    now: datetime | None = None,
 ) -> list[Line]:
     """Return the first `limit` findings in a line each; the last counts those left out.
 
-    `key` is the one that shows all.
+    `key` is the one that shows all; with the time `now` each has since when it is.
     """
     shown = findings[:limit]
-    lines = [_headline(finding, theme, cells) for finding in shown]
     left = len(findings) - len(shown)
-    if left and lines:
-        more = [Segment(f"  +{left} more: {key} ", theme.dim)]
-        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
-        lines[-1] = spread(lines[-1], more, cells, theme.base)
+    lines = []
+    for number, finding in enumerate(shown, 1):
+        began = "" if now is None else since(finding, now)
+        ends = [f"  {began} "] * bool(began)
+        ends += [f"  +{left} more: {key} "] * (number == len(shown) and left > 0)
+        right = [Segment(end, theme.dim) for end in ends]
+        line = _headline(finding, theme, cells - cells_of(right))
+        lines.append(spread(line, right, cells, theme.base) if right else line)
     return lines
 
 
@@ -58,14 +68,20 @@ def whole(
     *,
     under_cursor: bool,
     where: str = "",
+    now: datetime | None = None,
 ) -> list[Line]:
-    """Return a finding in full: its sentence, since when, the proof, where, and what to do."""
+    """Return a finding in full: its sentence, since when, the proof, where, and what to do.
+
+    Without the time `now` it is said how long.
+    """
     room = max(8, cells - _INDENT - 1)
     lines: list[Line] = []
     for number, text in enumerate(fold(finding.sentence, room)):
         mark = _MARKS[finding.level] if not number else "  "
         lines.append([Segment(f" {mark} {text}", _level_style(finding, theme))])
     held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
+    if now is not None:
+        held = since(finding, now)
     if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
         lines.append(_indented(held, theme.dim))
     for text in (*_proofs(finding.evidence), *filter(None, [where])):

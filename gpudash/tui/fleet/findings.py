@@ -42,7 +42,9 @@ class FindingsPage(FleetPage):
             where = f"on {brief(finding.hosts, 6)}" if len(finding.hosts) > _IN_SENTENCE else ""
             under_cursor = number == model.finding
             self._starts.append(len(lines))
-            lines += [*whole(finding, theme, cells, under_cursor=under_cursor, where=where), []]
+            now = model.snapshot.taken_at
+            lines += whole(finding, theme, cells, under_cursor=under_cursor, where=where, now=now)
+            lines.append([])
         start = self._starts[model.finding]
         end = (
             self._starts[model.finding + 1] if model.finding + 1 < len(self._starts) else len(lines)

@@ -89,7 +89,8 @@ class MapPage(FleetPage):
         model, plan = self.model, self._plan(cells, height)
         top = _who_and_where(model, theme, cells)
         key = shown_key(model.keys, "fleet.findings")
-        findings = worst(model.findings, theme, cells, _MAX_FINDINGS, key)
+        now = model.snapshot.taken_at
+        findings = worst(model.findings, theme, cells, _MAX_FINDINGS, key, now=now)
         if not plan.has_findings:
             findings = []
         selected = model.selected_host
@@ -105,7 +106,8 @@ class MapPage(FleetPage):
         # Lines that would be empty show more findings; one below the map and one below the chart.
         spare = rest - (len(chart) + 2 if chart else 1)
         if findings and spare > 0:
-            findings = worst(model.findings, theme, cells, _MAX_FINDINGS + spare, key)
+            shown = _MAX_FINDINGS + spare
+            findings = worst(model.findings, theme, cells, shown, key, now=now)
             del below[rest - max(0, len(findings) - _MAX_FINDINGS) :]
         lines = [*top, *[[]] * plan.above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)

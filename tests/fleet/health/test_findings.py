@@ -232,11 +232,40 @@ def test_source_whose_hosts_have_states_is_no_finding_of_its_own() -> None:
     assert set(rules_of(fleet(host("a", state="down"), sources=(ssh,)))) == {"host-down"}
 
 
-def test_knows_how_long_a_finding_has_held() -> None:
+def test_what_was_there_at_the_start_may_be_older() -> None:
     reducer = Reducer()
     lost = host("a", gpu(0, state="lost"))
     found = [reducer.reduce(fleet(lost, seconds=at)).findings[0] for at in (0, 60, 120)]
-    assert [each.held_seconds for each in found] == [None, 60.0, 120.0]
+    assert [each.held_seconds for each in found] == [None, None, None]
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_what_comes_while_a_host_is_watched_began_then(is_settled: bool) -> None:
+    reducer = Reducer()
+    fine, lost = host("a", gpu(0)), host("a", gpu(0, state="lost"))
+    reducer.reduce(fleet(fine), is_settled=is_settled)
+    reducer.reduce(fleet(lost, seconds=60))
+    (found,) = reducer.reduce(fleet(lost, seconds=120)).findings
+    assert found.held_seconds == (60.0 if is_settled else None)
+
+
+def test_what_a_host_has_that_was_away_may_be_older() -> None:
+    reducer = Reducer()
+    lost = host("a", gpu(0, state="lost"))
+    for at, each in enumerate((host("a", gpu(0)), host("a", state="connecting"), lost, lost)):
+        found = reducer.reduce(fleet(each, seconds=60.0 * at)).findings
+    assert [each.held_seconds for each in found] == [None]
+
+
+def test_data_that_has_a_time_is_believed() -> None:
+    devices = (
+        gpu(0, state="lost", age_seconds=4800.0),
+        gpu(1, state="lost"),
+        gpu(2, xid=79, xid_seconds=5.0),
+    )
+    found = Reducer().reduce(fleet(host("a", *devices))).findings
+    held = {each.rule: each.held_seconds for each in found}
+    assert held == {"gpus-lost": 4800.0, "xid-critical": 5.0}
 
 
 def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None:
@@ -246,7 +275,7 @@ def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None
     reducer.reduce(fleet(host("a", first, second), seconds=60))
     found = reducer.reduce(fleet(host("a", first, second), seconds=120)).findings
     assert {each.rule for each in found} == {"xid-critical"}
-    assert sorted(each.held_seconds or 0 for each in found) == [60.0, 120.0]
+    assert {each.held_seconds for each in found} == {None, 60.0}
 
 
 def test_what_is_worst_about_a_host_that_answers_has_a_word_and_a_letter_of_its_own() -> None:

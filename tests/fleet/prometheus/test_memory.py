@@ -29,6 +29,7 @@ HOSTS = (
     Host("xid80", gpus=(Gpu(0, xid=79, xid_seconds=80 * MINUTE), Gpu(1, xid=79), Gpu(2))),
     Host("user80", gpus=(Gpu(0, xid=31, xid_seconds=80 * MINUTE), Gpu(1))),
     Host("down3", is_down=True, down_seconds=3 * HOUR),
+    Host("frozen2", is_frozen=True, down_seconds=2 * HOUR),
     Host("fine1"),
 )
 
@@ -99,7 +100,12 @@ def test_an_xid_error_that_needs_a_person_is_recent_for_a_day(whole: Reading) ->
 
 @pytest.mark.parametrize(
     ("rule", "seconds"),
-    [("gpus-lost", LONG_AGO), ("xid-critical", 80 * MINUTE), ("host-down", 3 * HOUR)],
+    [
+        ("gpus-lost", LONG_AGO),
+        ("xid-critical", 80 * MINUTE),
+        ("host-down", 3 * HOUR),
+        ("host-stale", 2 * HOUR),
+    ],
 )
 def test_a_finding_has_lasted_since_it_happened(
     judged: FleetSnapshot, rule: str, seconds: float

@@ -47,7 +47,7 @@ class Host(NamedTuple):
     address: str = ""
     """What the exporter calls its host, if that is not the name."""
     down_seconds: float = DOWN_SECONDS
-    """How long it is down, if it is."""
+    """How long it is down, or frozen, if it is."""
     began_seconds: float = 1e9
     """How long its exporter has had this name."""
     ended_seconds: float = 0.0
@@ -105,7 +105,7 @@ def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
     if host.is_down and at > now - host.down_seconds:
         return
     if host.is_frozen:
-        at = min(at, now - DOWN_SECONDS)
+        at = min(at, now - host.down_seconds)
     for gpu in host.gpus:
         if gpu.does != "lost" or at <= now - gpu.lost_seconds:
             yield from _EXPORTERS[host.dialect](host, gpu, at, now)

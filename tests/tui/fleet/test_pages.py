@@ -541,6 +541,14 @@ def finding_about(number: int) -> Finding:
     return Finding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
 
 
+@pytest.mark.parametrize("key", ["1", "6"])
+async def test_findings_have_the_time_since_when_they_are(key: str) -> None:
+    found = Finding(rule="a", level="critical", sentence="a GPU is gone", held_seconds=60.0)
+    since = (INSTANT - timedelta(seconds=60)).astimezone().strftime("since %H:%M")
+    async with on_screen(fleet(some_hosts(8), findings=(found,)), key) as on:
+        assert since in on.text
+
+
 async def test_a_click_beside_the_findings_is_on_none() -> None:
     found = (finding_about(0), finding_about(1))
     async with on_screen(fleet(some_hosts(3), findings=found), "6") as on:
