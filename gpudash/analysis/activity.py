@@ -103,6 +103,10 @@ class Rest:
         if held_at is not None:
             self._held_at = held_at if self._held_at is None else min(self._held_at, held_at)
 
+    def follow(self, before: Rest) -> None:
+        """Take since when it has rested and been held under another name."""
+        self.extend(idle_at=before._idle_at, held_at=before._held_at)
+
     def seconds(self, now: float) -> float | None:
         """Return how long it has not computed, at least; None if it does or is not known.
 

@@ -194,7 +194,10 @@ class ScrapeSource(Source):
         for query in self._questions:
             query.take(picture, _rows(query.terms(picture), samples), at)
         failing = [page for page in self._pages if page.error is not None]
-        picture.take_down((page.target, str(page.error)) for page in failing)
+        picture.take_targets(
+            ((page.target, str(page.error)) for page in failing),
+            (page.target for page in self._pages if page.error is None and not page.samples),
+        )
         read = [(page.target, page.read_at) for page in self._pages if page.samples]
         picture.take_ages(map(_row, read), at)
 

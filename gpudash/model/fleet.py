@@ -77,6 +77,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     name: Annotated[SafeText, _host(Unit.NONE, "Name, as the source has it.")]
+    former_name: Annotated[SafeText | None, _host(Unit.NONE,
+        "What it was called until a short time ago, null for the same.")] = None
     cluster: Annotated[SafeText | None, _host(Unit.NONE,
         "Distinguishes hosts of one name: the cluster label, null for none.")] = None
     group: Annotated[SafeText | None, _host(Unit.NONE,
@@ -285,7 +287,7 @@ HOST_STATES: dict[HostState, HostWords] = {
     "host-key": HostWords("HOST KEY", "has an unknown or changed host key", "critical", "K"),
     "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn", "P"),
     "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn", "G"),
-    "no-gpus": HostWords("NO GPUS", "has no GPUs, or none that can be read", "warn", "E"),
+    "no-gpus": HostWords("NO GPUS", "answers and sees no GPU", "critical", "E"),
     "garbled": HostWords("GARBLED", "answers with something else", "critical", "B"),
 }
 # fmt: on

@@ -30,6 +30,7 @@ SOURCE_FAILED = rule(80, "source-failed", "a Prometheus, exporters or Slurm do n
 SOURCE_PARTIAL = rule(81, "source-partial", "a Prometheus answers in part")
 VALUES_OLD = rule(130, "values-old", "hosts that answer with values older than 5 minutes")
 FRAGMENTED = rule(160, "fragmented", "many free GPUs, but few hosts on which all are free")
+RENAMED = rule(165, "host-renamed", "a host that has had another name until a short time ago")
 DRIVER_SKEW = rule(170, "driver-skew", "hosts with another driver than most")
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
@@ -76,6 +77,22 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             ],
             held_seconds=max(ages, default=None),
         )
+
+
+@check
+def renamed_hosts(survey: Survey) -> Iterator[Symptom]:
+    """Hosts whose GPUs had another host's name, which no host has any more."""
+    hosts = [host for host in survey.snapshot.hosts if host.former_name is not None]
+    if not hosts:
+        return
+    names = listed([f"{host.former_name} is now {host.name}" for host in hosts], "host")
+    yield symptom(
+        RENAMED,
+        "info",
+        f"{counted(len(hosts), 'host')} with another name than before: {names}",
+        "Their GPUs are those of before. Use the new names, in lists of hosts too.",
+        hosts=hosts,
+    )
 
 
 def _is_by_ssh(host: FleetHost, survey: Survey) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from math import inf
+
+from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
 from gpudash.fleet.prometheus.inventory import finite, names_of
@@ -65,7 +68,7 @@ class OpenChart:
             self._finish(self.answer.lines if self.answer else (), str(result))
             self.due_at = time.monotonic() + _RETRY_SECONDS
             return
-        lines = [self._line(row, picture) for row in result.data.result[:_MAX_LINES]]
+        lines = _joined(self._line(row, picture) for row in result.data.result[:_MAX_LINES])
         lines.sort(key=lambda line: (line.host or "", line.index or 0, line.uuid or ""))
         self._finish(tuple(lines), None)
 
@@ -104,6 +107,19 @@ class OpenChart:
             index=None if device is None else device.index,
             values=tuple(values),
         )
+
+
+def _joined(lines: Iterable[FleetLine]) -> list[FleetLine]:
+    """Return lines of which those of one host, or device, are one: it had another name before."""
+    found: dict[object, FleetLine] = {}
+    for line in lines:
+        key = line.host, line.index, line.uuid
+        known = found.get(key)
+        if known is not None:
+            pairs = zip(known.values, line.values, strict=True)
+            known = replace(known, values=tuple([b if a is None else a for a, b in pairs]))
+        found[key] = known or line
+    return list(found.values())
 
 
 def _names(picture: Picture, request: ChartRequest) -> Names:

@@ -76,6 +76,11 @@ class KnownDevice(Struct, eq=False):
     """Fields of a device of the document by name, None for what is not known any more."""
 
     @property
+    def identity(self) -> tuple[str | int, str]:
+        """What it has under any name of its host: its UUID, or its index where it has none."""
+        return self.uuid or self.index, self.instance
+
+    @property
     def full_uuid(self) -> SafeText | None:
         """Its own UUID; of a MIG instance after that of its GPU, as CUDA can name it."""
         if not self.instance or self.uuid is None:
@@ -97,8 +102,14 @@ class KnownHost(Struct, eq=False):
     devices: dict[tuple[int, str], KnownDevice] = {}
     """By index, and by GPU instance id of a MIG instance."""
     by_uuid: dict[str, int] = {}
+    replaced: set[SafeText] = field(default_factory=set)
+    """UUIDs in whose place it has others."""
     lag: float | None = None
     """Age of its newest sample when that was last asked for, None before."""
+    target: tuple[str, str, str] = "", "", ""
+    """Cluster, job and instance of its exporter."""
+    before: tuple[KnownHost, ...] = ()
+    """What it was called before, the newest name last."""
     is_frozen: bool = False
     power: tuple[float | None, ...] = ()
     power_at: float = 0.0
@@ -120,6 +131,8 @@ class Inventory:
     def __init__(self, host_label: str | None = None) -> None:
         self.catalog = Catalog(frozenset())
         self.hosts: dict[tuple[str | None, str], KnownHost] = {}
+        self.renamed: dict[tuple[str | None, str], KnownHost] = {}
+        """Hosts by the names that they had before."""
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
         self._host_label = host_label
@@ -185,9 +198,11 @@ class Inventory:
         """Return the host of a series, or of the target that it is of."""
         for label in self._ranked:
             name = named_by(label, labels)
-            host = None if name is None else self.hosts.get((cluster_of(labels), name))
-            if host is not None:
-                return host
+            if name is not None:
+                key = cluster_of(labels), name
+                host = self.hosts.get(key) or self.renamed.get(key)
+                if host is not None:
+                    return host
         return self._targets.get(_target(labels)) if labels.get("instance") else None
 
     def device_of(self, labels: Labels) -> KnownDevice | None:
@@ -201,6 +216,27 @@ class Inventory:
                 return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
         return None
 
+    def at_target(self, host: KnownHost) -> KnownHost | None:
+        """Return the host that the exporter of a host is of now, None where it has no address."""
+        return self._targets.get(host.target) if host.target[2] else None
+
+    def rename(self, old: KnownHost, new: KnownHost) -> None:
+        """Take two hosts for one: what is only known under the old name is the new one's."""
+        there = {each.identity: each for each in new.devices.values()}
+        for key, device in old.devices.items():
+            twin = there.get(device.identity)
+            if twin is not None:
+                twin.idle.follow(device.idle)
+                if device.xid is not None:
+                    twin.xid, twin.xid_at = device.xid, device.xid_at
+            elif key not in new.devices:
+                device.host = new
+                new.devices[key] = device
+        for each in (*old.before, old):
+            self.renamed[each.key] = new
+        new.before = (*old.before, old, *new.before)
+        self._forget_host(old)
+
     def drop(self, device: KnownDevice) -> None:
         """Forget a device, and its host if that was the last one."""
         devices = device.host.devices
@@ -208,9 +244,15 @@ class Inventory:
         self._found.clear()
         self._learned = frozenset()
         if not devices:
-            del self.hosts[device.host.key]
-            targets = self._targets.items()
-            self._targets = {target: host for target, host in targets if host is not device.host}
+            self._forget_host(device.host)
+            for each in device.host.before:
+                self.renamed.pop(each.key, None)
+
+    def _forget_host(self, host: KnownHost) -> None:
+        del self.hosts[host.key]
+        self._targets = {target: each for target, each in self._targets.items() if each is not host}
+        self._found.clear()
+        self._learned = frozenset()
 
     def _known(
         self, rows: list[Row], *, is_past: bool
@@ -271,9 +313,12 @@ class Inventory:
         if index is None:
             return None
         target = _target(labels)
-        self.hosts[host.key] = host
+        if host.key not in self.hosts:
+            self.hosts[host.key] = host
+            self.renamed.pop(host.key, None)
         if not is_past or target not in self._targets:
             self._targets[target] = host
+        host.target = target
         if target[1] and target[1] not in self.catalog.jobs:
             self.catalog = self.catalog._replace(jobs=self.catalog.jobs | {target[1]})
         instance = labels.get(INSTANCE_LABEL, "")
@@ -285,7 +330,9 @@ class Inventory:
         uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
         if uuid and not uuid.startswith(dialect.uuid_prefix):
             uuid = dialect.uuid_prefix + uuid
-        device.uuid = clean(uuid, NAME_BYTES) if uuid else device.uuid
+        old, device.uuid = device.uuid, clean(uuid, NAME_BYTES) if uuid else device.uuid
+        if old != device.uuid:
+            host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
         device.name = clean(model, NAME_BYTES) if model else device.name
         device.profile = labels.get("GPU_I_PROFILE", "")
         group = labels.get(choice.group) if choice.group else None
@@ -322,10 +369,11 @@ def cluster_of(labels: Labels) -> str | None:
 
 
 def names_of(hosts: Iterable[KnownHost]) -> Names:
-    """Return hosts by the label that names them, to ask for them."""
+    """Return hosts by the label that names them, or did before, to ask for them."""
     names: Names = {}
     for host in hosts:
-        names.setdefault((host.label[0], host.key[0]), []).append(host.label[1])
+        for each in (host, *host.before):
+            names.setdefault((each.label[0], each.key[0]), []).append(each.label[1])
     return names
 
 

@@ -52,18 +52,49 @@ class Memory:
             # One that was never seen is known by its labels alone.
             if (device.seen_at or self._began_at) < oldest:
                 self._inventory.drop(device)
-        self._forget_removed()
+        if self._gone():
+            self._follow()
+            self._forget_removed()
+
+    def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
+        """Return what is missing, by its host."""
+        gone: dict[KnownHost, list[KnownDevice]] = {}
+        for device in filter(self.is_missing, self._inventory.devices()):
+            gone.setdefault(device.host, []).append(device)
+        return gone
+
+    def _follow(self) -> None:
+        """Forget what is gone here and lives on elsewhere; a host that does was renamed."""
+        gone = self._gone()
+        uuids = {each.uuid for devices in gone.values() for each in devices if each.uuid}
+        there = {
+            each.identity: each.host
+            for each in self._inventory.devices()
+            if each.uuid in uuids and not self.is_missing(each)
+        }
+        for host, devices in gone.items():
+            homes = [(each, there[each.identity]) for each in devices if each.identity in there]
+            if any(each.uuid for each in devices):
+                new, count = (homes[0][1] if homes else None), len(homes)
+            else:
+                new, count = self._inventory.at_target(host), len(devices)
+            is_whole = len(devices) == len(host.devices) and 2 * count >= len(devices)
+            if is_whole and new is not None and new is not host:
+                self._inventory.rename(host, new)
+                continue
+            for device, home in homes:
+                if home is not host:
+                    self._inventory.drop(device)
+                else:
+                    # The driver has numbered them anew: which one is gone is another question.
+                    device.uuid = host.replaced.pop() if host.replaced else None
 
     def _forget_removed(self) -> None:
         """Drop what a host has no more that has as many GPUs now as others of its model.
 
         Those that miss some themselves do not count.
         """
-        gone: dict[KnownHost, list[KnownDevice]] = {}
-        for device in filter(self.is_missing, self._inventory.devices()):
-            gone.setdefault(device.host, []).append(device)
-        if not gone:
-            return
+        gone = self._gone()
         sizes: dict[object, Counter[int]] = {}
         for host in self._inventory.hosts.values():
             if host not in gone:
@@ -83,6 +114,7 @@ class Memory:
     def take_gone(self, rows: list[Row], _at: float) -> None:
         """Take devices that there were and are not now, with about when they were last."""
         self._inventory.learn_gone(rows)
+        self._follow()
         self._looked_up.clear()
 
     def names_of_lost(self) -> Names:
@@ -150,7 +182,8 @@ class Memory:
         for row in rows:
             found, value = self._inventory.find(row), row.number
             if found is not None and value is not None:
-                times[found[0], number_of(row.labels.get(XID_LABEL, ""))] = value
+                key = found[0], number_of(row.labels.get(XID_LABEL, ""))
+                times[key] = max(value, times.get(key, 0.0))
         for device in self._undated:
             if device.xid_at is None:
                 device.xid_at = times.get((device, device.xid), 0.0)

@@ -39,6 +39,7 @@ from gpudash.fleet.prometheus.memory import Memory
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
+from gpudash.model.units import counted
 
 STALE_SECONDS = 120.0
 """Age from which a host has sent nothing for some time: exporters are scraped every minute."""
@@ -72,6 +73,8 @@ class Picture:
         self.wrong_values = 0
         """Numbers of the last main answer that are none, or impossible."""
         self._down: dict[tuple[str | None, str], str] = {}
+        self._without: set[KnownHost] = set()
+        """Hosts whose exporters answer, without a GPU."""
         self._field_at: dict[str, float] = {}
 
     def take_main(self, rows: list[Row], at: float, *, is_partial: bool) -> None:
@@ -142,14 +145,27 @@ class Picture:
             if host is not None:
                 host.is_frozen = True
 
-    def take_down(self, targets: Iterable[tuple[Labels, str | None]]) -> None:
-        """Take the labels of targets that do not answer the scrapes, and why not if it is known."""
+    def silent_instances(self) -> list[str]:
+        """Return the exporters of hosts without any series."""
+        hosts = self.inventory.hosts.values()
+        silent = (each for each in hosts if not self._present(each.devices.values()))
+        return sorted({each.target[2] for each in silent if each.target[2]})
+
+    def take_targets(
+        self, failing: Iterable[tuple[Labels, str | None]], answering: Iterable[Labels] = ()
+    ) -> None:
+        """Take the labels of targets that do not answer the scrapes, and why not if it is known.
+
+        `answering` are those that do, of which there may be no series.
+        """
         self._down = {}
-        for labels, why in targets:
+        for labels, why in failing:
             host, instance = self.inventory.host_of(labels), labels.get("instance", "")
             key = (cluster_of(labels), host_name(instance)) if host is None else host.key
             if key[1]:
                 self._down[key] = f"{instance} {why or 'does not answer the scrapes'}"
+        found = map(self.inventory.host_of, answering)
+        self._without = {each for each in found if each is not None}
 
     def has_percent(self, names: Iterable[str]) -> bool:
         """Whether ratios of these hosts, or of some host if there are none, are percentages."""
@@ -171,7 +187,7 @@ class Picture:
                 message=clean(message),
             )
             for (cluster, name), message in self._down.items()
-            if (cluster, name) not in self.inventory.hosts
+            if not {(cluster, name)} & (self.inventory.hosts.keys() | self.inventory.renamed.keys())
         ]
         return tuple(sorted(known, key=lambda host: (host.name, host.cluster or "")))
 
@@ -223,7 +239,8 @@ class Picture:
             state=state,
             message=None if message is None else clean(message),
             age_seconds=age if is_age_known else None,
-            expected_devices=len({each.index for each in devices}),
+            expected_devices=_gpus(host),
+            former_name=host.before[-1].name if host.before else None,
             driver_version=host.driver,
             devices=tuple(built),
         )
@@ -233,6 +250,8 @@ class Picture:
     ) -> tuple[HostState, str | None]:
         if not is_there:
             why = self._down.get(host.key)
+            if why is None and host in self._without:
+                return "no-gpus", f"it had {counted(_gpus(host), 'GPU')}"
             if why is None and not any(map(self.memory.is_missing, host.devices.values())):
                 return "stale", "the answers of the server are partial and leave it out"
             return "down", why or "its series have ended"
@@ -254,7 +273,8 @@ class Picture:
             instances = sorted((each for each in there if each.instance), key=_instance)
             if not there:
                 first = group[0]
-                is_lost = bool(present) and any(map(self.memory.is_missing, group))
+                is_host_there = bool(present) or host in self._without
+                is_lost = is_host_there and any(map(self.memory.is_missing, group))
                 state: DeviceState = "lost" if is_lost else "ok"
                 last = max(group, key=lambda each: each.seen_at)
                 is_known = is_lost and last.seen_at and not last.is_rough
@@ -384,6 +404,10 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     if series.field.endswith("celsius") and value > _MAX_CELSIUS:
         return None
     return value if series.field in FRACTIONS else round(value)
+
+
+def _gpus(host: KnownHost) -> int:
+    return len({device.index for device in host.devices.values()})
 
 
 def _index(device: KnownDevice) -> int:

@@ -5,7 +5,7 @@ What an exporter is asked for itself is the same terms, without PromQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
@@ -242,10 +242,14 @@ class Catalog(NamedTuple):
             for term in self._terms(dialect, USERS):
                 yield term._replace(by=f"{term.by}, {dialect.user_label}")
 
-    def down(self) -> Iterator[Metric]:
-        """Yield exporters that cannot be scraped."""
-        if self.jobs:
-            yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)), condition=" == 0")
+    def targets(self, instances: Collection[str]) -> Iterator[Metric]:
+        """Yield exporters that cannot be scraped, and of these instances those that can."""
+        jobs = [matcher("job", sorted(self.jobs))] if self.jobs else []
+        for each in jobs:
+            yield Metric(("up",), matcher=each, condition=" == 0")
+            if instances:
+                own = f"{each}, {matcher('instance', instances)}"
+                yield Metric(("up",), matcher=own, condition=" == 1")
 
     @staticmethod
     def of_hosts(terms: Iterable[Metric], hosts: Names) -> Iterator[Metric]:

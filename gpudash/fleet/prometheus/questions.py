@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     UTILIZATION,
     XIDS,
 )
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.inventory import Row, names_of
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
@@ -79,7 +79,12 @@ def _field(name: str) -> Query:
     )
 
 
-def _since(name: str, seconds: float, step: str = "") -> Query:
+def _since(
+    name: str,
+    seconds: float,
+    step: str = "",
+    terms: Callable[[Picture], Iterable[Metric]] | None = None,
+) -> Query:
     """Return what asks for devices that have been idle, or held, for a span."""
     is_idle = name == "idle"
     take = Picture.take_idle if is_idle else Picture.take_held
@@ -87,9 +92,11 @@ def _since(name: str, seconds: float, step: str = "") -> Query:
     return Query(
         f"{name} {span}",
         inf,
-        _all(Catalog.main if is_idle else Catalog.held),
+        terms or _all(Catalog.main if is_idle else Catalog.held),
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
+        # Hosts that were renamed meanwhile are known then.
+        "past" if step else "main",
     )
 
 
@@ -104,6 +111,14 @@ def _remember(take: Callable[[Memory, list[Row], float], None]) -> _Take:
 def _lost(picture: Picture) -> Iterable[Metric]:
     catalog = picture.inventory.catalog
     return catalog.of_hosts(catalog.main(), picture.memory.names_of_lost())
+
+
+def _held_before(picture: Picture) -> Iterable[Metric]:
+    inventory = picture.inventory
+    old = (each for host in inventory.hosts.values() for each in host.before)
+    for term in inventory.catalog.of_hosts(inventory.catalog.held(), names_of(old)):
+        # Under that name nothing idles now.
+        yield term._replace(condition="")
 
 
 def _frozen(picture: Picture) -> Iterable[Metric]:
@@ -126,8 +141,13 @@ def _take_main(picture: Picture, rows: list[Row], at: float) -> None:
     picture.take_main(rows, at, is_partial=False)
 
 
-def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
-    picture.take_down((row.labels, None) for row in rows)
+def _targets(picture: Picture) -> Iterable[Metric]:
+    return picture.inventory.catalog.targets(picture.silent_instances())
+
+
+def _take_targets(picture: Picture, rows: list[Row], _at: float) -> None:
+    failing = ((row.labels, None) for row in rows if not row.number)
+    picture.take_targets(failing, (row.labels for row in rows if row.number))
 
 
 def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
@@ -146,9 +166,9 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
         Query("main", INTERVAL_SECONDS, main, _take_main, after="identity", is_core=True),
         Query("past", inf, _all(Catalog.past), _remember(Memory.take_gone), gone),
-        Query("down", 30, _all(Catalog.down), _take_down, queries.series, "past"),
+        Query("down", 30, _targets, _take_targets, queries.series, "past"),
         _field(MEMORY),
-        Query("xids", 60, _xids, _remember(Memory.take_xids)),
+        Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),
@@ -160,4 +180,5 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("changes", 60, _frozen, _remember(Memory.take_changes), change, "frozen"),
         _since("idle", _HOUR, "5m"),
         _since("held", _HOUR, "5m"),
+        _since("held before", _HOUR, "5m", _held_before),
     )

@@ -11,7 +11,7 @@ from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
-from gpudash.model.fleet import FleetHost, FleetSnapshot
+from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSnapshot
 from gpudash.model.snapshot import Finding
 from tests.fleet.rig.exporters import Gpu, Host
 from tests.fleet.rig.prometheus import Server, past
@@ -19,24 +19,29 @@ from tests.fleet.rig.reading import read_until
 
 MINUTE, HOUR = 60.0, 3600.0
 STEP = 60.0
-LATE = 2 * STEP + 10
+LATE = 3 * STEP
 """How far a time may be off: samples, and the answers of the test itself."""
-LONG_AGO = 13 * HOUR
+LONG_AGO = 5 * HOUR
+
+HELD = (Gpu(0, "held-idle"), Gpu(1, xid=79, xid_seconds=80 * MINUTE))
 
 HOSTS = (
     Host("lost80", gpus=(Gpu(0), Gpu(1, "free"), Gpu(2, "lost", lost_seconds=80 * MINUTE))),
-    Host("lost13", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=LONG_AGO))),
+    Host("lost5", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=LONG_AGO))),
     Host("xid80", gpus=(Gpu(0, xid=79, xid_seconds=80 * MINUTE), Gpu(1, xid=79), Gpu(2))),
     Host("user80", gpus=(Gpu(0, xid=31, xid_seconds=80 * MINUTE), Gpu(1))),
     Host("down3", is_down=True, down_seconds=3 * HOUR),
     Host("frozen2", is_frozen=True, down_seconds=2 * HOUR),
+    Host("na", gpus=HELD, ended_seconds=20 * MINUTE),
+    Host("nb", gpus=HELD, began_seconds=20 * MINUTE, board="na"),
+    Host("blind2", gpus=(Gpu(0, "lost"), Gpu(1, "lost"))),
     Host("fine1"),
 )
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 15 * HOUR, STEP) as running:
+    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 6 * HOUR, STEP) as running:
         yield running
 
 
@@ -71,7 +76,7 @@ def finding(snapshot: FleetSnapshot, rule: str) -> Finding:
 
 @pytest.mark.parametrize(("name", "index", "seconds"), [
     ("lost80", 2, 80 * MINUTE),
-    ("lost13", 1, LONG_AGO),
+    ("lost5", 1, LONG_AGO),
 ])  # fmt: skip
 def test_a_gpu_is_missed_since_its_last_sample(
     whole: Reading, name: str, index: int, seconds: float
@@ -114,6 +119,46 @@ def test_a_finding_has_lasted_since_it_happened(
 
 
 def test_what_is_older_than_the_look_back_is_forgotten(server: Server) -> None:
-    reading = read(server, look_back_days=0.25)
-    assert host_of(reading, "lost13").expected_devices == 1
+    reading = read(server, look_back_days=0.1)
+    assert host_of(reading, "lost5").expected_devices == 1
     assert host_of(reading, "lost80").devices[2].state == "lost"
+
+
+def test_a_host_whose_gpus_live_on_under_another_name_is_one(
+    whole: Reading, judged: FleetSnapshot
+) -> None:
+    assert "na" not in [each.name for each in whole.hosts]
+    host = host_of(whole, "nb")
+    assert (host.state, host.expected_devices, host.former_name) == ("ok", 2, "na")
+    assert (host.devices[0].idle_seconds or 0) >= HOUR
+    assert (host.devices[1].xid, finding(judged, "host-renamed").hosts) == (79, ("nb",))
+    assert "na is now nb" in finding(judged, "host-renamed").sentence
+
+
+def test_the_past_of_a_host_is_that_of_all_of_its_names(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    request = ChartRequest(metric="memory_used_bytes", hosts=("nb",), by_device=True)
+    source.ask(FleetRequest(charts=(request,)))
+    read_until(source, lambda reading: reading.is_whole)
+    # What was asked for before it was known is asked for again.
+    source.ask(FleetRequest())
+    source.ask(FleetRequest(charts=(request,)))
+    reading = read_until(source, lambda reading: bool(reading.charts))
+    source.close(10)
+    [chart] = reading.charts
+    assert [line.index for line in chart.lines] == [0, 1]
+    assert all(sum(value is None for value in line.values) < 5 for line in chart.lines)
+
+
+def test_an_exporter_without_a_gpu_answers_and_misses_all(
+    whole: Reading, judged: FleetSnapshot
+) -> None:
+    host = host_of(whole, "blind2")
+    assert (host.state, host.expected_devices) == ("no-gpus", 2)
+    assert [each.state for each in host.devices] == ["lost", "lost"]
+    found = finding(judged, "host-no-gpus")
+    assert (found.level, found.sentence) == (
+        "critical",
+        "blind2 answers and sees no GPU: it had 2 GPUs",
+    )
+    assert found.held_seconds == pytest.approx(15 * MINUTE, abs=LATE)

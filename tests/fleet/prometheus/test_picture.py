@@ -81,6 +81,82 @@ def test_what_vanishes_is_missed_for_a_day() -> None:
     assert [each.name for each in seen.hosts(seen.now)] == ["a"]
 
 
+def boards(name: str, uuids: str, **labels: str) -> list[Row]:
+    """Return a series a GPU of a host, each by the letter of its UUID."""
+    return [row(UTIL, name, n, 0, UUID=f"GPU-{u}", **labels) for n, u in enumerate(uuids)]
+
+
+def watched(*moments: list[Row]) -> Picture:
+    """Return a picture of these series, a minute after one another."""
+    seen = Picture()
+    seen.inventory.set_names([UTIL, XID])
+    for number, series in enumerate(moments):
+        seen.inventory.learn(series)
+        seen.take_main(series, T + 60 * number, is_partial=False)
+        seen.hosts(seen.now)
+    return seen
+
+
+def known(picture: Picture) -> dict[str, list[str]]:
+    """Return the states of all hosts and of their devices."""
+    return {each.name: states(picture, each.name) for each in picture.hosts(picture.now)}
+
+
+def test_a_host_that_was_renamed_keeps_its_past() -> None:
+    old = boards("na", "ab")
+    seen = watched(old)
+    seen.memory.take_xids([], T)
+    seen.memory.take_xids([row(XID, "na", 0, 79)], T)
+    new = boards("nb", "ab")
+    for at in (T + 60, T + 600):
+        seen.inventory.learn(new)
+        seen.take_main(new, at, is_partial=False)
+    seen.memory.take_xids([row(XID, "nb", 0, 79)], T + 600)
+    assert known(seen) == {"nb": ["ok", "ok", "ok"]}
+    assert host(seen, "nb").former_name == "na"
+    (gpu, _) = host(seen, "nb").devices
+    assert (gpu.idle_seconds, gpu.xid, gpu.xid_seconds) == (600, 79, 600)
+    # Its old target may still be there, and answer to nobody.
+    seen.take_targets([({"instance": "na:9400", "Hostname": "na"}, None)])
+    assert list(known(seen)) == ["nb"]
+
+
+def test_what_was_lost_while_its_host_was_renamed_is_missed_there() -> None:
+    assert known(watched(boards("na", "abcd"), boards("nb", "abc"))) == {
+        "nb": ["ok", "ok", "ok", "ok", "lost"]
+    }
+
+
+def test_a_card_that_was_moved_is_missed_nowhere() -> None:
+    before, after = boards("a", "abc") + boards("b", "de"), boards("a", "ab") + boards("b", "dec")
+    assert known(watched(before, after)) == {"a": ["ok"] * 3, "b": ["ok"] * 4}
+
+
+def test_other_cards_at_the_address_of_a_host_are_those_of_another() -> None:
+    before, after = boards("a", "ab", instance="x:1"), boards("b", "cd", instance="x:1")
+    assert known(watched(before, after)) == {"a": ["down", "ok", "ok"], "b": ["ok"] * 3}
+
+
+def test_a_host_without_uuids_is_known_by_its_address() -> None:
+    before = [row(UTIL, "a", n, 0, instance="x:1") for n in (0, 1)]
+    after = [row(UTIL, "b", n, 0, instance="x:1") for n in (0, 1)]
+    assert known(watched(before, after)) == {"b": ["ok"] * 3}
+
+
+def test_a_card_that_is_gone_is_missed_whatever_the_numbers_of_the_rest() -> None:
+    seen = watched(boards("a", "abcd"), boards("a", "abd"))
+    assert states(seen) == ["ok"] * 4 + ["lost"]
+    assert host(seen).devices[3].uuid == "GPU-c"
+
+
+def test_a_name_that_is_used_again_is_another_host() -> None:
+    last = boards("nb", "ab") + boards("na", "xy")
+    assert known(watched(boards("na", "ab"), boards("nb", "ab"), last)) == {
+        "na": ["ok"] * 3,
+        "nb": ["ok"] * 3,
+    }
+
+
 @pytest.mark.parametrize(
     ("values", "now", "missed"),
     [
@@ -192,7 +268,7 @@ def test_a_host_that_never_answered_is_in_its_cluster(label: str) -> None:
     there = row(UTIL, "a", 0, 1, **{label: "east"})
     seen.inventory.learn([there])
     seen.take_main([there], T, is_partial=False)
-    seen.take_down([({label: "east", "instance": "b:9400"}, None)])
+    seen.take_targets([({label: "east", "instance": "b:9400"}, None)])
     found = [(each.name, each.cluster, each.state) for each in seen.hosts(T)]
     assert found == [("a", "east", "ok"), ("b", "east", "down")]
 
@@ -330,6 +406,6 @@ def test_any_series_are_understood_somehow(series: list[tuple[dict[str, str], st
     seen.memory.take_xids(some, T)
     seen.take_ages(some, T)
     seen.take_users(some, T)
-    seen.take_down((each.labels, None) for each in some)
+    seen.take_targets(((each.labels, None) for each in some), (each.labels for each in some))
     for found in seen.hosts(T):
         assert json.decode(json.encode(found), type=FleetHost) == found
