@@ -287,7 +287,7 @@ HOST_STATES: dict[HostState, HostWords] = {
     "host-key": HostWords("HOST KEY", "has an unknown or changed host key", "critical", "K"),
     "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn", "P"),
     "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn", "G"),
-    "no-gpus": HostWords("NO GPUS", "answers and sees no GPU", "critical", "E"),
+    "no-gpus": HostWords("NO GPUS", "answers and sees no GPU", "warn", "E"),
     "garbled": HostWords("GARBLED", "answers with something else", "critical", "B"),
 }
 # fmt: on

@@ -57,7 +57,9 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             sentence += f"; {first.name}" if len(reasons) > 1 else ""
             sentence += f": {first.message}"
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
-        level: FindingLevel = "critical" if words.level == "critical" else "warn"
+        has_lost = state == "no-gpus" and any(host.expected_devices for host in hosts)
+        is_critical = has_lost or words.level == "critical"
+        level: FindingLevel = "critical" if is_critical else "warn"
         advice = _ADVICE[state]
         if state == "stale" and _is_by_ssh(first, survey):
             advice = _SILENT_BY_SSH

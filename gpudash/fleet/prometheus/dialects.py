@@ -51,8 +51,13 @@ HOST_LABELS = (
 CLUSTER_LABELS = ("cluster", "exported_cluster", "cluster_name", "k8s_cluster")
 GROUP_LABELS = ("rack", "partition", "nodepool", "datacenter", "zone", "region")
 INSTANCE_LABEL = "GPU_I_ID"
-_POD_LABELS = (("exported_pod", "exported_namespace"), ("pod", "namespace"))
-_OLD_POD_LABELS = ("pod_name", "pod_namespace")
+_TARGET_POD_LABELS = ("pod", "namespace")
+"""Those of a GPU's pod where its exporter's labels are honoured, else of the exporter's."""
+_POD_LABELS = (
+    ("exported_pod", "exported_namespace"),
+    ("pod_name", "pod_namespace"),
+    _TARGET_POD_LABELS,
+)
 
 Labels = Mapping[str, str]
 
@@ -190,7 +195,8 @@ class LabelChoice(NamedTuple):
     hosts: tuple[str, ...]
     cluster: str | None
     group: str | None
-    pod: tuple[str, str]
+    exporters: frozenset[str] = frozenset()
+    """What the names of exporters' own pods begin with."""
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
@@ -202,10 +208,13 @@ class LabelChoice(NamedTuple):
         job = labels.get("hpc_job")
         if job:
             return Person(None, job, "slurm")
-        pod = labels.get(self.pod[0], "")
-        if not pod or _is_exporter(pod, labels):
+        named = next((each for each in _POD_LABELS if labels.get(each[0])), None)
+        if named is None:
             return None
-        space = labels.get(self.pod[1], "")
+        pod, space = labels[named[0]], labels.get(named[1], "")
+        is_own = named == _TARGET_POD_LABELS and _stem(pod) in self.exporters
+        if is_own or _is_exporter(pod, labels):
+            return None
         return Person(space or None, f"{space}/{pod}" if space else pod, "kubernetes")
 
 
@@ -218,12 +227,15 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         naming = (label for label in HOST_LABELS if _names_hosts(label, rows))
         ranked = tuple(sorted(naming, key=lambda label: _are_addresses(label, rows)))
     used = {next((each for each in ranked if named_by(each, row)), None) for row in rows}
-    pods = next((each for each in _POD_LABELS if each[0] in names), _OLD_POD_LABELS)
+    own, (theirs, older, _) = _TARGET_POD_LABELS[0], (label for label, _ in _POD_LABELS)
     return LabelChoice(
         tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",),
         next((label for label in CLUSTER_LABELS if label in names), None),
         next((label for label in GROUP_LABELS if label in names), None),
-        pods,
+        # Where a GPU's pod has a name of its own, the target's is the exporter's.
+        frozenset(
+            _stem(row[own]) for row in rows if row.get(own) and (row.get(theirs) or row.get(older))
+        ),
     )
 
 
@@ -253,6 +265,11 @@ def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:
     """Whether a label has nothing but addresses, as nvitop-exporter's `hostname` by default."""
     names = filter(None, (named_by(label, row) for row in rows))
     return all(map(_ADDRESS.fullmatch, names))
+
+
+def _stem(pod: str) -> str:
+    """Return the name of a pod without what distinguishes it from others of its kind."""
+    return pod.rpartition("-")[0] or pod
 
 
 def _is_exporter(pod: str, labels: Labels) -> bool:

@@ -35,7 +35,7 @@ NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
 """Selects everything that is understood."""
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
-_NO_CHOICE = LabelChoice((), None, None, ("", ""))
+_NO_CHOICE = LabelChoice((), None, None)
 _STILL_SECONDS = 600
 _GLANCES, _STEPS = 24, 1440
 """Instants of a look back at all devices, and at those of few hosts: of a day hours and minutes."""

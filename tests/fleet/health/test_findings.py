@@ -144,6 +144,14 @@ def test_finds_hosts_that_do_not_answer(state: HostState) -> None:
     assert found[f"host-{state}"].hosts == ("a", "b")
 
 
+@pytest.mark.parametrize(("expected", "level"), [(4, "critical"), (None, "warn")])
+def test_a_host_that_sees_no_gpu_is_critical_if_it_had_some(
+    expected: int | None, level: str
+) -> None:
+    found = rules_of(fleet(host("a", state="no-gpus", expected_devices=expected)))
+    assert found["host-no-gpus"].level == level
+
+
 def test_only_a_host_with_an_exporter_is_to_have_it_restarted() -> None:
     advice = {}
     for kind in ("ssh", "prometheus"):

@@ -110,9 +110,26 @@ def test_finds_who_has_a_gpu(labels: dict[str, str], person: tuple[str, ...] | N
 
 
 def test_the_exporters_own_pod_has_no_gpu_where_another_has() -> None:
-    rows = [row(pod="dcgm", exported_pod="train"), row(pod="dcgm")]
+    rows = [row(pod="dcgm-x1", exported_pod="train"), row(pod="dcgm-x2")]
     choice = choose_labels(rows)
-    assert [choice.person(each) is None for each in rows] == [False, True]
+    assert choice.person(rows[0]) == (None, "train", "kubernetes")
+    assert choice.person(rows[1]) is None
+
+
+def test_jobs_with_and_without_honoured_labels_have_each_their_pods() -> None:
+    exported = [row(job="a", pod="dcgm-x1", exported_pod="train"), row(job="a", pod="dcgm-x2")]
+    honoured = [row(job="b", pod="serve-0", namespace="web"), row(job="b")]
+    old = [row(job="c", pod="dcgm-x3", pod_name="tune-0", pod_namespace="ml")]
+    rows = [*exported, *honoured, *old]
+    choice = choose_labels(rows)
+    found = [choice.person(each) for each in rows]
+    assert [each and each.job for each in found] == [
+        "train",
+        None,
+        "web/serve-0",
+        None,
+        "ml/tune-0",
+    ]
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["hostname", "pod", "job", "rack"]), _TEXT)))
