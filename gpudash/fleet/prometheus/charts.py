@@ -10,9 +10,8 @@ from math import inf
 from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import finite, names_of
+from gpudash.fleet.prometheus.inventory import KnownHost, finite, names_of
 from gpudash.fleet.prometheus.picture import Picture
-from gpudash.fleet.prometheus.queries import Names
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import clean
@@ -44,16 +43,17 @@ class OpenChart:
             self.due_at = time.monotonic() + 1
             return None
         request = self._request
-        names = _names(picture, request)
+        hosts = _hosts(picture, request)
         # Aligned, so that the server finds the same points in its cache.
         self._end = now - now % self._step if self._at is None else self._at
         expression = None
-        if bool(names) == bool(request.hosts):
+        if bool(hosts) == bool(request.hosts):
+            percent = set(picture.percent_hosts())
             expression = catalog.chart(
                 request.metric,
-                names,
+                names_of(hosts),
                 by_device=request.by_device,
-                has_percent=picture.has_percent(request.hosts),
+                percent=names_of(percent.intersection(hosts) if hosts else percent),
             )
         if expression is None:
             self._finish((), "the exporters of these hosts have no such metric")
@@ -122,9 +122,9 @@ def _joined(lines: Iterable[FleetLine]) -> list[FleetLine]:
     return list(found.values())
 
 
-def _names(picture: Picture, request: ChartRequest) -> Names:
-    return names_of(
+def _hosts(picture: Picture, request: ChartRequest) -> list[KnownHost]:
+    return [
         host
         for host in picture.inventory.hosts.values()
         if host.name in request.hosts and request.cluster in (None, host.cluster)
-    )
+    ]

@@ -167,11 +167,11 @@ class Picture:
         found = map(self.inventory.host_of, answering)
         self._without = {each for each in found if each is not None}
 
-    def has_percent(self, names: Iterable[str]) -> bool:
-        """Whether ratios of these hosts, or of some host if there are none, are percentages."""
-        some = set(names)
+    def percent_hosts(self) -> list[KnownHost]:
+        """Return hosts whose ratios are percentages."""
         hosts = self.inventory.hosts.values()
-        return any(host.is_percent for host in hosts if not some or host.name in some)
+        is_percent = _are_percent(host.is_percent for host in hosts)
+        return [host for host in hosts if is_percent[host.is_percent]]
 
     def hosts(self, now: float) -> tuple[FleetHost, ...]:
         """Return all hosts by name as known at the server's time `now`, none without values yet."""
@@ -385,13 +385,16 @@ def _as_percent(
             device.host.is_percent = True
         elif value != int(value) and device.host.is_percent is None:
             device.host.is_percent = False
-    kinds = {device.host.is_percent for device, _, _ in ratios}
-    # A host whose values are all 0 or 1 is like the others.
-    rest_is_percent = True in kinds and False not in kinds
+    is_percent = _are_percent(device.host.is_percent for device, _, _ in ratios)
     for device, series, value in ratios:
-        is_percent = device.host.is_percent
-        is_percent = rest_is_percent if is_percent is None else is_percent
-        yield device, series, _checked(value, 1 if is_percent else series.factor, series)
+        factor = 1 if is_percent[device.host.is_percent] else series.factor
+        yield device, series, _checked(value, factor, series)
+
+
+def _are_percent(known: Iterable[bool | None]) -> dict[bool | None, bool]:
+    """Return what hosts have: one whose values are all 0 or 1 has what the others have."""
+    kinds = set(known)
+    return {True: True, False: False, None: True in kinds and False not in kinds}
 
 
 def _checked(value: float | None, factor: float, series: Series) -> float | None:

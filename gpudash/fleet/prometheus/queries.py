@@ -265,18 +265,21 @@ class Catalog(NamedTuple):
                     matchers.append(matcher(own, [cluster]))
                 yield term._replace(matcher=", ".join(matchers))
 
-    def chart(self, field: str, hosts: Names, *, by_device: bool, has_percent: bool) -> str | None:
+    def chart(self, field: str, hosts: Names, *, by_device: bool, percent: Names) -> str | None:
         """Ask for a field of each device, or of each host on average; without hosts, of all.
 
-        `has_percent` is for series of ratios that are none.
+        `percent` are hosts whose ratios are percentages.
         """
         texts = []
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
         for dialect in self._chosen():
             for each in (each for name in fields for each in self._present(dialect, name)):
-                factor = 1 if has_percent and each.is_ratio else each.factor
                 whole = [self._term(dialect, each.name)]
-                for term in self.of_hosts(whole, hosts) if hosts else whole:
+                terms = [(each.factor, self.of_hosts(whole, hosts) if hosts else whole)]
+                if each.is_ratio:
+                    # Before the others, which have these hosts too.
+                    terms.insert(0, (1.0, self.of_hosts(whole, percent)))
+                for factor, term in ((factor, term) for factor, some in terms for term in some):
                     text = f"{_max(term.by, term.selector)} * {factor:.17g}"
                     is_mean = hosts and not by_device
                     texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)

@@ -406,3 +406,25 @@ def test_charts_of_the_fleet_a_host_and_its_devices(server: Server) -> None:
     assert {round(value or 0) // 1000 for value in twin.lines[0].values} <= {60, 61, 0}
     assert nothing.message
     source.close(10)
+
+
+def test_the_unit_of_a_ratio_is_that_of_each_host_in_its_past_too(server: Server) -> None:
+    """One has 0.8, one has 80 of the same name, and both are 80 %."""
+    source = PrometheusSource(Endpoint(url=server.url))
+    read_until(source, lambda reading: reading.is_whole)
+    metric, names = "gpu_utilization_percent", tuple({host.shown for host in FLEET})
+    requests = (
+        ChartRequest(metric=metric, hosts=("new1", "trap1"), by_device=True),
+        ChartRequest(metric=metric, hosts=names, by_device=True),
+        ChartRequest(metric=metric),
+    )
+    source.ask(FleetRequest(charts=requests))
+    reading = read_until(source, lambda reading: len(reading.charts) == len(requests))
+    source.close(10)
+    both, every, fleet = (chart.lines for chart in reading.charts)
+    busy = [line.values for line in both if line.index == 0]
+    assert len(busy) == 2
+    assert all(70 <= value <= 90 for values in busy for value in values if value is not None)
+    for mean, *values in zip(fleet[0].values, *(line.values for line in every), strict=True):
+        known = [value for value in values if value is not None]
+        assert mean is None or mean == pytest.approx(sum(known) / len(known), abs=0.1)
