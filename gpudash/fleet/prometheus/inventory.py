@@ -106,6 +106,8 @@ class KnownHost(Struct, eq=False):
     """UUIDs in whose place it has others."""
     lag: float | None = None
     """Age of its newest sample when that was last asked for, None before."""
+    interval: float = 0.0
+    """Seconds between two scrapes of it, 0 where that is not known."""
     target: tuple[str, str, str] = "", "", ""
     """Cluster, job and instance of its exporter."""
     before: tuple[KnownHost, ...] = ()

@@ -36,13 +36,17 @@ from gpudash.fleet.prometheus.inventory import (
     number_of,
 )
 from gpudash.fleet.prometheus.memory import Memory
+from gpudash.fleet.prometheus.queries import SCRAPED_SECONDS
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import NAME_BYTES, clean
 from gpudash.model.units import counted
 
 STALE_SECONDS = 120.0
-"""Age from which a host has sent nothing for some time: exporters are scraped every minute."""
+"""Age from which a host has sent nothing for some time, if it is scraped once a minute or so."""
+_PATIENCE = 2.5
+"""Scrapes that may be late of a host that is scraped more rarely."""
+_MIN_SCRAPES = 2
 
 _PARTIAL_SECONDS = 300.0
 """How long a device stays that partial answers leave out."""
@@ -137,6 +141,16 @@ class Picture:
                 newest[host] = max(value, newest.get(host, 0.0))
         for host, value in newest.items():
             host.lag = max(0.0, at - value)
+
+    def take_scrapes(self, rows: Iterable[Row], _at: float) -> None:
+        """Take how often the targets of each job were scraped in a span."""
+        counts = {}
+        for row in rows:
+            labels = row.labels
+            counts[cluster_of(labels) or "", labels.get("job", "")] = row.number or 0.0
+        for host in self.inventory.hosts.values():
+            count = counts.get(host.target[:2], 0.0)
+            host.interval = SCRAPED_SECONDS / count if count >= _MIN_SCRAPES else 0.0
 
     def take_frozen(self, rows: Iterable[Row], _at: float) -> None:
         """Take hosts whose exporters repeat themselves."""
@@ -255,7 +269,7 @@ class Picture:
             if why is None and not any(map(self.memory.is_missing, host.devices.values())):
                 return "stale", "the answers of the server are partial and leave it out"
             return "down", why or "its series have ended"
-        if age > STALE_SECONDS:
+        if age > max(STALE_SECONDS, _PATIENCE * host.interval):
             return "stale", "its samples are old"
         if host.is_frozen:
             return "stale", "its exporter repeats the same values: even the power never changes"
@@ -338,7 +352,8 @@ class Picture:
                     host.is_frozen, host.changed_at = False, at
                 host.power, host.power_at = power, at
             elif any(power):
-                host.is_frozen = host.is_frozen or at - host.power_at >= _FROZEN_SECONDS
+                patience = max(_FROZEN_SECONDS, _PATIENCE * host.interval)
+                host.is_frozen = host.is_frozen or at - host.power_at >= patience
 
     def _clear(self, field: str) -> None:
         for device in self.inventory.devices():

@@ -36,6 +36,7 @@ NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
 _NO_CHOICE = LabelChoice((), None, None)
+SCRAPED_SECONDS = 1200.0
 _STILL_SECONDS = 600
 _GLANCES, _STEPS = 24, 1440
 """Instants of a look back at all devices, and at those of few hosts: of a day hours and minutes."""
@@ -141,6 +142,12 @@ def ages(term: Metric) -> str:
     return _max(term.host_by, f"timestamp({term.selector})")
 
 
+def scrapes(term: Metric) -> str:
+    """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`."""
+    by = ", ".join(("job", *CLUSTER_LABELS))
+    return _max(by, f"count_over_time({term.selector}[{SCRAPED_SECONDS:.0f}s])")
+
+
 def frozen(term: Metric) -> str:
     """Ask for hosts of which a value has not changed at all in ten minutes."""
     past = _max(term.host_by, f"{term.selector} offset {_STILL_SECONDS}s")
@@ -244,12 +251,16 @@ class Catalog(NamedTuple):
 
     def targets(self, instances: Collection[str]) -> Iterator[Metric]:
         """Yield exporters that cannot be scraped, and of these instances those that can."""
-        jobs = [matcher("job", sorted(self.jobs))] if self.jobs else []
-        for each in jobs:
-            yield Metric(("up",), matcher=each, condition=" == 0")
+        for term in self.exporters():
+            yield term._replace(condition=" == 0")
             if instances:
-                own = f"{each}, {matcher('instance', instances)}"
-                yield Metric(("up",), matcher=own, condition=" == 1")
+                own = f"{term.matcher}, {matcher('instance', instances)}"
+                yield term._replace(matcher=own, condition=" == 1")
+
+    def exporters(self) -> Iterator[Metric]:
+        """Yield all exporters."""
+        if self.jobs:
+            yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)))
 
     @staticmethod
     def of_hosts(terms: Iterable[Metric], hosts: Names) -> Iterator[Metric]:

@@ -261,6 +261,20 @@ def test_an_old_sample_makes_a_host_stale() -> None:
     assert seen.hosts(T + 200)[0].state == "stale"
 
 
+def test_a_host_that_is_scraped_rarely_is_as_rarely_late() -> None:
+    seen = watched([row(UTIL, "a", 0, 1, job="dcgm", instance="a:1")])
+    seen.take_ages([Row(Raw(json.encode({"Hostname": "a"})), (T, str(T - 235)))], T)
+    assert host(seen).state == "stale"
+    seen.take_scrapes([Row(Raw(json.encode({"job": "dcgm"})), (T, "5"))], T)
+    assert host(seen).state == "ok"
+    power = [row(POWER, "a", 0, 61.5, job="dcgm", instance="a:1")]
+    for at in (T, T + 300):
+        seen.take_main([row(UTIL, "a", 0, 1)], at, is_partial=False)
+        seen.take_field("power_usage_mw", power, at)
+        assert host(seen).state == "ok"
+    assert seen.hosts(T + 800)[0].state == "stale"
+
+
 @pytest.mark.parametrize("label", ["cluster", "exported_cluster", "cluster_name", "k8s_cluster"])
 def test_a_host_that_never_answered_is_in_its_cluster(label: str) -> None:
     seen = Picture()

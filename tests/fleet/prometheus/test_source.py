@@ -199,6 +199,18 @@ def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
             source.close(10)
 
 
+def test_a_host_that_is_scraped_every_four_minutes_is_not_late(tmp_path: Path) -> None:
+    with past(tmp_path, (Host("a"), Host("b")), 2400.0, 240.0) as rare:
+        # As it is just before the next scrape.
+        at = datetime.fromtimestamp(rare.now + 235, timezone.utc)
+        source = PrometheusSource(Endpoint(url=rare.url))
+        source.ask(FleetRequest(at=at))
+        reading = read_until(source, lambda reading: reading.at == at and reading.is_whole)
+        source.close(10)
+    assert states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 3}
+    assert [host.age_seconds for host in reading.hosts] == [235, 235]
+
+
 def live_page(pages: dict[str, Host | None], number: str, _path: str) -> bytes | None:
     host = pages[number]
     return None if host is None else page(host, time.time()).encode()
