@@ -11,7 +11,7 @@ from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, totals
 from gpudash.fleet.users import Prices
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetSource
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
@@ -98,6 +98,21 @@ def test_status_is_an_id_of_the_states() -> None:
     assert {status(gpu(state=each)) for each in states} <= words
 
 
+def test_advice_drains_the_hosts_of_each_cluster_by_its_own_scheduler() -> None:
+    lost = (gpu(state="lost"),)
+    hosts = tuple(
+        FleetHost(name=SafeText(name), cluster=SafeText(cluster), devices=lost)
+        for name, cluster in (("a", "east"), ("b", "west"), ("c", "east"), ("d", "$(x)"))
+    )
+    slurm = FleetSource(kind="slurm", name=SafeText("s"))
+    found = Reducer().reduce(FleetSnapshot(taken_at=START, hosts=hosts, sources=(slurm,)))
+    advice = found.findings[0].advice
+    assert "in east: scontrol update NodeName=a,c State=DRAIN" in advice
+    assert "; in west: scontrol update NodeName=b State=DRAIN" in advice
+    assert "in its cluster: scontrol update NodeName=d" in advice
+    assert "the reason: in east: ssh a gpudash" in advice
+
+
 def test_findings_name_the_cluster_of_hosts_that_share_a_name() -> None:
     lost = (gpu(state="lost"),)
     hosts = tuple(
@@ -107,7 +122,8 @@ def test_findings_name_the_cluster_of_hosts_that_share_a_name() -> None:
     found = Reducer().reduce(FleetSnapshot(taken_at=START, hosts=hosts))
     (finding,) = found.findings
     assert "west/gpu01 GPU 0" in finding.sentence
-    assert "off gpu01;" in finding.advice
+    assert "in west: Keep new jobs off gpu01;" in finding.advice
+    assert "in west: ssh gpu01 gpudash" in finding.advice
     assert finding.hosts == ("west/gpu01",)
     assert [host.name for host in found.hosts] == ["gpu01", "gpu01"]
     assert narrowed(found, lambda host, _: host.cluster == "east", Prices()).findings == ()

@@ -9,6 +9,7 @@ from gpudash.analysis.health.rule import Symptom, number, rough_duration
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
+    at,
     check,
     enter,
     listed,
@@ -69,7 +70,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             SILENT[state],
             level,
             sentence,
-            advice.replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
+            at(first) + advice.replace("SSH", "ssh HOST true").replace("HOST", plain(first)),
             hosts=hosts,
             evidence=[
                 number("state", state, host.name)

@@ -86,8 +86,15 @@ class Survey:
         return sources | jobs | set(map(job_kind, self.by_job))
 
     def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
-        """Return how new jobs are kept away from hosts: a command to copy of their scheduler."""
-        names = list(dict.fromkeys(map(plain, hosts)))[:_MAX_NODES]
+        """Return how new jobs are kept away from hosts: a command for each of their schedulers."""
+        by_cluster: dict[str, list[str]] = {}
+        for host in list({each.key: each for each in hosts}.values())[:_MAX_NODES]:
+            by_cluster.setdefault(at(host), []).append(plain(host))
+        return "; ".join(
+            cluster + self._drain(names, reason) for cluster, names in by_cluster.items()
+        )
+
+    def _drain(self, names: Sequence[str], reason: str) -> str:
         if "slurm" in self.schedulers:
             return f'scontrol update NodeName={",".join(names)} State=DRAIN Reason="{reason}"'
         if "kubernetes" in self.schedulers:
@@ -165,18 +172,25 @@ def listed(names: Sequence[str], noun: str) -> str:
 
 def enter(host: FleetHost, command: str = "gpudash") -> str:
     """Return a command to copy that runs something on a host."""
-    return f"ssh {plain(host)} {command}"
+    return f"{at(host)}ssh {plain(host)} {command}"
+
+
+def at(host: FleetHost) -> str:
+    """Return where a command about a host is to be run, `in east: `; empty without a cluster."""
+    return "" if host.cluster is None else f"in {_plain(host.cluster, 'its cluster')}: "
 
 
 def plain(host: FleetHost) -> str:
-    """Return the name of a host for a command to copy, `HOST` for one that is not plain.
+    """Return the name of a host for a command to copy, `HOST` for one that is not plain."""
+    return _plain(host.name.removeprefix(f"{host.cluster}/"), "HOST")
 
-    Names of hosts come from outside.
-    """
+
+def _plain(name: str, other: str) -> str:
+    """Return a name that comes from outside, `other` for one that a shell could misread."""
     try:
-        return check_host(host.name.removeprefix(f"{host.cluster}/"))
+        return check_host(name)
     except UsageError:
-        return "HOST"
+        return other
 
 
 def job_kind(job: str) -> JobKind:

@@ -59,7 +59,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
         f"{counted(_gpus(rows), 'GPU')} held idle for more than an hour{by}, "
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'user')}",
-        f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
+        f"The longest is on {first.host.name}: see what holds it: {enter(first.host)}"
         + ("" if end is None else f", or end its job: {end}"),
         rows,
         evidence=[
