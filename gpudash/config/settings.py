@@ -23,6 +23,7 @@ _KEYS_EXAMPLE = 'action = ["key"]'
 _WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
 
 Price = Annotated[float, Meta(ge=0, le=1e9)]
+MetricName = Annotated[str, Meta(pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 """Of an hour of a GPU, in a currency of the user's."""
 
 
@@ -332,6 +333,9 @@ class FleetSettings(Credentials, frozen=True):
     host_label: Annotated[str | None, _of_table(
         "Label that names a host in Prometheus, where the one found is not right.",
         '"kubernetes_node"')] = None
+    metrics: Annotated[dict[str, MetricName], _of_table(
+        "Names in Prometheus of metrics of exporters, where recording rules have named them.",
+        '{ DCGM_FI_DEV_GPU_UTIL = "gpu:utilization:max" }')] = msgspec.field(default_factory=dict)
     look_back_days: Annotated[float, _of_table(
         "Days for which GPUs and hosts are missed that Prometheus has no more: 7 at most.",
         "7"), Meta(gt=0, le=7)] = 1.0

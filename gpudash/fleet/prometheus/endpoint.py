@@ -13,6 +13,7 @@ from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from msgspec import field
 from msgspec.structs import replace
 
 from gpudash.config.settings import Credentials
@@ -45,6 +46,8 @@ class Endpoint(Credentials, frozen=True, kw_only=True):
     """Why credentials that there are do not go there, for a server that refuses; None for none."""
     host_label: str | None = None
     """The label that names a host, None to find it."""
+    metrics: dict[str, str] = field(default_factory=dict)
+    """What metrics of exporters are called there, where recording rules have named them."""
     look_back_days: float = 1.0
     """How long what has vanished is missed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import DecodeError, Raw, Struct, field, json
 
@@ -130,8 +130,11 @@ Found = tuple[KnownDevice, Series | None]
 class Inventory:
     """All hosts that are known; series are found again by their bytes."""
 
-    def __init__(self, host_label: str | None = None) -> None:
-        self.catalog = Catalog(frozenset())
+    def __init__(
+        self, host_label: str | None = None, recorded: Mapping[str, str] | None = None
+    ) -> None:
+        self.catalog = Catalog(frozenset(), recorded=recorded or {})
+        self._metrics = {own: metric for metric, own in self.catalog.recorded.items()}
         self.hosts: dict[tuple[str | None, str], KnownHost] = {}
         self.renamed: dict[tuple[str | None, str], KnownHost] = {}
         """Hosts by the names that they had before."""
@@ -151,8 +154,10 @@ class Inventory:
             yield from host.devices.values()
 
     def set_names(self, names: Iterable[str]) -> None:
-        """Take the names of all metrics that the server may have of GPUs."""
-        self.catalog = self.catalog._replace(names=frozenset(names))
+        """Take the names of metrics that the server has; of none that is known it may have all."""
+        there, known = set(names), known_series()
+        found = frozenset(each for each in known if self.catalog.name_of(each) in there)
+        self.catalog = self.catalog._replace(names=found or frozenset(known))
 
     def learn(self, rows: list[Row]) -> None:
         """Take one series a device with all of its labels, and who has the device."""
@@ -185,7 +190,7 @@ class Inventory:
         found = self._found.get(raw)
         if found is not None:
             return found
-        labels = row.labels
+        labels = self._labels_of(row)
         device = self.device_of(labels)
         if device is None:
             self.has_unknown = True
@@ -195,6 +200,12 @@ class Inventory:
             self._found.clear()
         found = self._found[raw] = (device, None if known is None else known[1])
         return found
+
+    def _labels_of(self, row: Row) -> Labels:
+        """Return the labels of a series, under the name that its metric has at the exporter."""
+        labels = row.labels
+        metric = self._metrics.get(labels.get("__name__", ""))
+        return labels if metric is None else {**labels, "__name__": metric}
 
     def host_of(self, labels: Labels) -> KnownHost | None:
         """Return the host of a series, or of the target that it is of."""
@@ -262,7 +273,7 @@ class Inventory:
         """Yield the devices of series; choose among the labels first, if they are of now."""
         by_dialect: dict[str, list[_Labelled]] = {}
         for row in rows:
-            labels = row.labels
+            labels = self._labels_of(row)
             known = known_series().get(labels.get("__name__", ""))
             if known is not None:
                 by_dialect.setdefault(known[0].name, []).append((labels, row.number))

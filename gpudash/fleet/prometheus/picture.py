@@ -6,7 +6,7 @@ device is remembered, see `memory`, and since when it has not computed, and has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
@@ -69,9 +69,12 @@ class Picture:
     """Takes answers, and returns hosts and jobs; `now` is the server's time of the newest one."""
 
     def __init__(
-        self, host_label: str | None = None, look_back_seconds: float = DAY_SECONDS
+        self,
+        host_label: str | None = None,
+        look_back_seconds: float = DAY_SECONDS,
+        recorded: Mapping[str, str] | None = None,
     ) -> None:
-        self.inventory = Inventory(host_label)
+        self.inventory = Inventory(host_label, recorded)
         self.memory = Memory(self.inventory, look_back_seconds)
         self.now = 0.0
         self.wrong_values = 0

@@ -31,9 +31,6 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
 )
 
-NAMES_SELECTOR = f'{{__name__=~"{"|".join(known_series())}"}}'
-"""Selects everything that is understood."""
-
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
 _NO_CHOICE = LabelChoice((), None, None)
 SCRAPED_SECONDS = 1200.0
@@ -177,6 +174,17 @@ class Catalog(NamedTuple):
     """By dialect, of those of which there are series."""
     jobs: frozenset[str] = frozenset()
     """The values of the label `job` of all exporters."""
+    recorded: Mapping[str, str] = {}
+    """What metrics are called by recording rules of the server, where they have another name."""
+
+    @property
+    def selector(self) -> str:
+        """Everything that is understood."""
+        return "{" + matcher("__name__", map(self.name_of, known_series())) + "}"
+
+    def name_of(self, metric: str) -> str:
+        """Return what the server calls a metric of an exporter."""
+        return self.recorded.get(metric, metric)
 
     def identity(self) -> Iterator[Metric]:
         """Yield a series a device that has all of its labels."""
@@ -324,6 +332,7 @@ class Catalog(NamedTuple):
     def _term(self, dialect: Dialect, *names: str) -> Metric:
         choice = self.choices.get(dialect.name, _NO_CHOICE)
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
+        names = tuple(map(self.name_of, names))
         return Metric(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
 
 

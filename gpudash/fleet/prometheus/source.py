@@ -28,7 +28,6 @@ from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import NAMES_SELECTOR
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, Query, questions
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
@@ -40,8 +39,9 @@ from gpudash.fleet.prometheus.workers import (
     answer_of,
 )
 from gpudash.fleet.source import Reading, Source
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSource
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import SafeText, clean, did_you_mean
 from gpudash.model.units import counted
 
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
@@ -62,10 +62,14 @@ _MAX_WARNINGS = 20
 def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]:
     """Yield a source a URL; raises UsageError."""
     known = settings.fleet
+    for name in known.metrics:
+        if name not in known_series():
+            hint = did_you_mean(name, known_series()) or "expected a name that an exporter has"
+            raise UsageError(f"[fleet] metrics: {name!r} is unknown: {hint}")
     for url in urls("prometheus", options.prometheus, known.prometheus, "fleet"):
         found = endpoint(url, known, known.prometheus, token=os.environ.get(TOKEN))
-        own = replace(found, host_label=known.host_label, look_back_days=known.look_back_days)
-        yield PrometheusSource(own)
+        own = {name: getattr(known, name) for name in ("host_label", "look_back_days", "metrics")}
+        yield PrometheusSource(replace(found, **own))
 
 
 class _Task:
@@ -94,7 +98,7 @@ class _Instant:
     def __init__(self, at: float | None, endpoint: Endpoint) -> None:
         self.at = at
         look_back = endpoint.look_back_days * DAY_SECONDS
-        self.picture = Picture(endpoint.host_label, look_back)
+        self.picture = Picture(endpoint.host_label, look_back, endpoint.metrics)
         self.version = 0
         """Counts what there is to see."""
         self.answered_at = -inf
@@ -241,8 +245,9 @@ class PrometheusSource(Source):
         at = view.at
         if task.name == "names":
             end = time.time() if at is None else at
+            selector = view.picture.inventory.catalog.selector
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
-            self._ask(_NAMES_PATH, [*span, ("match[]", NAMES_SELECTOR)], NAMES, take)
+            self._ask(_NAMES_PATH, [*span, ("match[]", selector)], NAMES, take)
             task.is_in_flight = True
             return
         expression = task.query.expression(view.picture)
@@ -287,7 +292,7 @@ class PrometheusSource(Source):
             self._fail(view, task, result)
             return
         task.warnings = result.warnings
-        if task.name == "main" or task.name in FIELDS:
+        if task.name in ("identity", "main", *FIELDS):
             if task.had_series and not result.data.result:
                 text = "answers without any series, of which there were some"
                 self._fail(view, task, PrometheusError(text))
@@ -320,7 +325,7 @@ class PrometheusSource(Source):
         """Keep what there was, and ask again later; an overloaded server is left alone longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
-            view.picture.inventory.set_names(known_series())
+            view.picture.inventory.set_names(())
             self._finish(view, task, 0.0)
             return
         task.failures += 1
@@ -334,7 +339,7 @@ class PrometheusSource(Source):
         picture = view.picture
         if task.name == "names":
             # The clocks may differ by more than the span that was asked for.
-            picture.inventory.set_names(known_series().keys() & outcome.data or known_series())
+            picture.inventory.set_names(outcome.data)
             return
         rows: list[Row] = outcome.data.result
         at = next((row.value[0] for row in rows if row.value), view.now())

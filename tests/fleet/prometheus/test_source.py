@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import partial
@@ -12,11 +13,13 @@ from urllib.parse import parse_qs
 import pytest
 from msgspec.structs import replace
 
+from gpudash.config.settings import FleetSettings, Settings
 from gpudash.fleet.collector import merge
 from gpudash.fleet.prometheus.endpoint import Endpoint
-from gpudash.fleet.prometheus.source import PrometheusSource
+from gpudash.fleet.prometheus.source import PrometheusSource, opened
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
     FleetDevice,
@@ -209,6 +212,32 @@ def test_a_host_that_is_scraped_every_four_minutes_is_not_late(tmp_path: Path) -
         source.close(10)
     assert states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 3}
     assert [host.age_seconds for host in reading.hosts] == [235, 235]
+
+
+def test_metrics_are_read_by_the_names_that_recording_rules_gave_them(tmp_path: Path) -> None:
+    names = {
+        "DCGM_FI_DEV_GPU_UTIL": "gpu:utilization:max",
+        "DCGM_FI_DEV_FB_USED": "gpu:memory_used:max",
+        "nvidia_smi_gpu_info": "gpu:info",
+    }
+    hosts = Host("a", gpus=(Gpu(0), Gpu(1, "lost"))), Host("b", "smi", gpus=(Gpu(0),))
+    with past(tmp_path, hosts, recorded=names) as renamed:
+        source = PrometheusSource(Endpoint(url=renamed.url, metrics=names))
+        request = ChartRequest(metric="gpu_utilization_percent", hosts=("a", "b"))
+        source.ask(FleetRequest(charts=(request,)))
+        reading = read_until(source, lambda reading: reading.is_whole and bool(reading.charts))
+        source.close(10)
+    assert states(reading) == {"a": ["ok", "ok", "lost"], "b": ["ok"] * 2}
+    both = [host.devices[0] for host in reading.hosts]
+    assert all(70 <= (each.gpu_utilization_percent or 0) <= 90 for each in both)
+    assert [each.memory_used_bytes for each in both] == [50_000 << 20] * 2
+    assert [line.host for line in reading.charts[0].lines] == ["a", "b"]
+
+
+def test_a_metric_of_no_exporter_cannot_have_another_name() -> None:
+    settings = Settings(fleet=FleetSettings(metrics={"DCGM_FI_DEV_GPU_UTI": "x"}))
+    with pytest.raises(UsageError, match="did you mean DCGM_FI_DEV_GPU_UTIL"):
+        next(opened(Namespace(prometheus=["http://127.0.0.1:1"]), settings))
 
 
 def live_page(pages: dict[str, Host | None], number: str, _path: str) -> bytes | None:

@@ -54,8 +54,6 @@ class Host(NamedTuple):
     """How long ago it was given another one, and was no target any more."""
     board: str = ""
     """What the UUIDs of its GPUs are of, if that is not the name."""
-    extra: tuple[tuple[str, str], ...] = ()
-    """More labels of its target."""
 
     @property
     def shown(self) -> str:
@@ -70,7 +68,6 @@ class Host(NamedTuple):
             "nvitop": (8000, "nvitop-exporter"),
         }.get(self.dialect, (9400, "dcgm-exporter"))
         labels = {"job": job, "instance": f"{self.shown}:{port}", "rack": f"r{len(self.name)}"}
-        labels.update(self.extra)
         return {**labels, "cluster": self.cluster} if self.cluster else labels
 
     def is_target(self, at: float, now: float) -> bool:
@@ -118,8 +115,10 @@ def page(host: Host, now: float) -> str:
     )
 
 
-def history(hosts: tuple[Host, ...], now: float, seconds: float, step: float) -> Iterator[str]:
-    """Yield lines of OpenMetrics as Prometheus stores it, `up` too."""
+def history(
+    hosts: tuple[Host, ...], now: float, seconds: float, step: float, recorded: Labels
+) -> Iterator[str]:
+    """Yield lines of OpenMetrics as Prometheus stores it, `up` too; `recorded` are other names."""
     for host in hosts:
         for number in range(int(seconds // step), -1, -1):
             at = now - number * step
@@ -128,7 +127,8 @@ def history(hosts: tuple[Host, ...], now: float, seconds: float, step: float) ->
             is_up = not (host.is_down and at > now - host.down_seconds)
             yield f"up{_braces(host.target)} {int(is_up)} {at:.3f}\n"
             for name, labels, value in samples(host, at, now):
-                yield f"{name}{_braces(_stored(labels, host.target))} {value!r} {at:.3f}\n"
+                known = recorded.get(name, name)
+                yield f"{known}{_braces(_stored(labels, host.target))} {value!r} {at:.3f}\n"
     yield "# EOF\n"
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -39,14 +39,18 @@ def require() -> None:
 
 @contextmanager
 def past(
-    folder: Path, hosts: tuple[Host, ...], seconds: float = _PAST_SECONDS, step: float = _STEP
+    folder: Path,
+    hosts: tuple[Host, ...],
+    seconds: float = _PAST_SECONDS,
+    step: float = _STEP,
+    recorded: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Run one that knows this much of these hosts up to now, and scrapes nothing."""
     require()
     now = float(int(time.time()))
     text = folder / "history.om"
     with text.open("w") as file:
-        file.writelines(history(hosts, now, seconds, step))
+        file.writelines(history(hosts, now, seconds, step, recorded or {}))
     import_command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
     subprocess.run([*import_command, str(text), str(folder / "data")], check=True)
     with serving(folder, "{}") as url:
