@@ -346,6 +346,7 @@ class DemoSource(Source):
 
     def _chart(self, request: ChartRequest, end: float) -> FleetChart:
         """Return the past of a metric, computed like the present."""
+        end = end if request.end is None else request.end.timestamp()
         step = request.span_seconds / (request.points - 1)
         times = [end - step * (request.points - 1 - i) for i in range(request.points)]
         names = set(request.hosts)

@@ -217,6 +217,8 @@ class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_device: bool = False
     """A line a device of these hosts, not one a host."""
     points: Annotated[int, Meta(ge=2, le=2000)] = 120
+    end: Annotated[datetime, Meta(tz=True)] | None = None
+    """The instant of its last values, None for now."""
 
 
 class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

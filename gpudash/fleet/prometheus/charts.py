@@ -25,13 +25,14 @@ _MAX_LINES = 1 << 10
 
 
 class OpenChart:
-    """A chart that is on the screen; `at` is its end in the past, None for now."""
+    """A chart that is on the screen."""
 
-    def __init__(self, request: ChartRequest, at: float | None) -> None:
+    def __init__(self, request: ChartRequest) -> None:
         self.due_at = 0.0
         """When to ask for it, by the monotonic clock, infinity for never."""
         self.answer: FleetChart | None = None
-        self._request, self._at = request, at
+        self._request = request
+        self._at = None if request.end is None else request.end.timestamp()
         self._end = 0.0
         self._step = max(_MIN_STEP, request.span_seconds / (request.points - 1))
 

@@ -135,7 +135,7 @@ class PrometheusSource(Source):
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT)
         self._live = self._view = _Instant(None, endpoint)
-        self._charts: dict[tuple[ChartRequest, float | None], OpenChart] = {}
+        self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
         self._built: tuple[_Instant, int, float, tuple[FleetHost, ...]] | None = None
 
@@ -156,8 +156,8 @@ class PrometheusSource(Source):
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
             self._view = self._live if at is None else _Instant(at, self._endpoint)
-        known, keys = self._charts, [(chart, at) for chart in request.charts]
-        self._charts = {key: known.get(key) or OpenChart(*key) for key in keys}
+        known = self._charts
+        self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
     def advance(self) -> None:
         """Read what has arrived, start what is due."""

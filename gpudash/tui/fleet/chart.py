@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.segment import Segment
 
 from gpudash.analysis.history.metrics import highest_possible
-from gpudash.fleet.summary import gpu_index
+from gpudash.fleet.summary import gpu_index, gpu_of
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import cut
-from gpudash.model.units import Unit
+from gpudash.model.units import Unit, counted, mean_known
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
@@ -26,11 +26,10 @@ _MAX_CURVES, _TICKS = 8, 4
 
 def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
     """Return the chart that answers a request of the page, None while there is none."""
-    known = model.snapshot.charts
-    if model.time.asked is None:
-        # An answer comes with the present, also while time stands still.
-        known += model.history.latest.charts
-    found = [each for each in known if _subject(each) == _subject(asked)]
+    own = [each for each in model.snapshot.charts if _subject(each) == _subject(asked)]
+    # An answer comes with the present, also while time stands still.
+    late = [each for each in model.history.latest.charts if _subject(each) == _subject(asked)]
+    found = [each for each in (*own, *late) if asked.end in (None, each.end)] or own
     # Each server answers, also one that does not know the host.
     return max(found, key=lambda each: bool(each.lines), default=None)
 
@@ -40,23 +39,28 @@ def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:
     return each.metric, each.span_seconds, each.cluster, each.hosts, each.by_device
 
 
-def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
-    """Return a heading and the chart, nothing where no source has a past."""
+def past(
+    model: FleetModel, theme: Theme, cells: int, height: int, *, is_mean: bool = False
+) -> list[Line]:
+    """Return a heading and the chart, nothing where no source has a past.
+
+    `is_mean` is for one line, the mean of all GPUs that are shown.
+    """
     if not model.charts:
         return []
     (asked,) = model.charts
     found = answered(model, asked)
-    lines, which = ((), "") if found is None else _shown(found, model)
+    lines, which = (_mean if is_mean else _of_each)(found, model)
     left = [
         Segment(f" {label(model.chart.metric)}", theme.title),
-        Segment(which if asked.by_device else "  mean of all GPUs", theme.dim),
+        Segment(which, theme.dim),
         Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
     ]
     metric, less, more = (
         shown_key(model.keys, f"fleet.{name}") for name in ("metric", "zoom_in", "zoom_out")
     )
     keys = [Segment(f"{metric} metric  {less} {more} time ", theme.dim)]
-    if found is None or not found.lines:
+    if found is None or not lines:
         why = f"asking{theme.glyphs.ellipsis}" if found is None else "nothing is known"
         text = str(found.message) if found is not None and found.message else why
         mark = theme.glyphs.ellipsis
@@ -83,9 +87,21 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
     ]
 
 
-def _shown(found: FleetChart, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
+def _mean(found: FleetChart | None, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
+    """Return the mean of the GPUs that pass the filter, and of how many that is."""
+    if found is None or not found.by_device:
+        which = ", whatever the filter" if model.is_filtered and found is not None else ""
+        return () if found is None else found.lines, f"  mean of all GPUs{which}"
+    shown = {gpu_of(each) for row in model.rows for each in row.devices}
+    lines = [line for line in found.lines if line.uuid in shown]
+    steps = zip(*(line.values for line in lines), strict=True)
+    mean = FleetLine(values=tuple(map(mean_known, steps)))
+    return ((mean,) if lines else ()), f"  mean of {counted(len(lines), 'GPU')}"
+
+
+def _of_each(found: FleetChart | None, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
     """Return the lines that are drawn, and which of how many if not all: those at the cursor."""
-    lines = found.lines
+    lines = () if found is None else found.lines
     if len(lines) <= _MAX_CURVES:
         return lines, ""
     selected = model.gpus.selected

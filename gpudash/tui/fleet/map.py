@@ -67,8 +67,14 @@ class MapPage(FleetPage):
         preferences.put_in_force(self.model, FLEET_KEYS)
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
-        """Return the chart of all GPUs where the map leaves room for it."""
-        return self.model.chart_of_all() if self._plan(cells, height).has_chart else ()
+        """Return the chart of all GPUs where the map leaves room for it.
+
+        While a filter is typed that stays as it is: each key would ask the server for another.
+        """
+        if not self._plan(cells, height).has_chart:
+            return ()
+        is_typed = self.prompt.is_open and self.model.charts
+        return self.model.charts if is_typed else self.model.chart_of_all()
 
     def _plan(self, cells: int, height: int) -> _Plan:
         """Arrange the map, and share out what it leaves."""
@@ -100,7 +106,8 @@ class MapPage(FleetPage):
         title, unexplained = self._title(theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
         rest = plan.rest
-        chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if plan.has_chart else []
+        height = min(rest - 2, _MAX_CHART)
+        chart = past(model, theme, cells, height, is_mean=True) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]
         # Lines that would be empty show more findings; one below the map and one below the chart.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -56,8 +57,10 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
-_POINTS = 60
+_POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
+_MAX_NAMED, _MAX_CHARTED = 100, 1000
+"""Hosts and GPUs of which a chart can be asked for by name."""
 
 
 class Requests(Protocol):
@@ -166,26 +169,48 @@ class FleetModel:
         return True
 
     def chart_of_all(self) -> tuple[ChartRequest, ...]:
-        """Return the chart of all GPUs, none where no source has it."""
-        if not self.time.reaches_back or self.time.asked is not None:
+        """Return the chart of all GPUs, none where no source has it.
+
+        With a filter it is that of the hosts that are left, where one question can name them.
+        """
+        if not self.time.reaches_back:
             return ()
         pasts = [source for source in self.snapshot.sources if source.kind in WITH_PAST]
         # The means of two servers are not the mean of all.
         if len(pasts) != 1:
             return ()
-        metric, span = self.chart
-        return (ChartRequest(metric=metric, span_seconds=span, points=_POINTS),)
+        hosts: tuple[str, ...] = ()
+        clusters = {row.host.cluster for row in self.rows}
+        if self.is_filtered and len(clusters) == 1 and self.totals.gpus <= _MAX_CHARTED:
+            hosts = tuple([row.host.name for row in self.rows[: _MAX_NAMED + 1]])
+        if len(hosts) > _MAX_NAMED:
+            hosts = ()
+        return (self._charted(_POINTS, hosts, next(iter(clusters)) if hosts else None),)
 
     def chart_of(self, host: HostKey) -> tuple[ChartRequest, ...]:
         """Return the chart of a host's GPUs, none where no source has it."""
         if not self.time.reaches_back:
             return ()
         cluster, name = host
+        return (self._charted(_POINTS_OF_HOST, (name,), cluster),)
+
+    def _charted(self, points: int, hosts: tuple[str, ...], cluster: str | None) -> ChartRequest:
+        """Return what is charted up to the time that is shown, a line for each GPU of hosts."""
         metric, span = self.chart
-        chart = ChartRequest(
-            metric=metric, span_seconds=span, hosts=(name,), cluster=cluster, by_device=True
+        end = None if self.time.is_live else self.time.asked or self.snapshot.taken_at
+        if end is not None:
+            # One answer serves all times of a step.
+            step = span / (points - 1)
+            end = datetime.fromtimestamp(end.timestamp() // step * step, end.tzinfo)
+        return ChartRequest(
+            metric=metric,
+            span_seconds=span,
+            hosts=hosts,
+            cluster=cluster,
+            by_device=bool(hosts),
+            points=points,
+            end=end,
         )
-        return (chart,)
 
     # Hosts
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.events import Paste
 
 from gpudash.feed.protocol import FeedState
@@ -379,8 +380,14 @@ async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_
     hosts = some_hosts(3)
     async with on_screen(fleet(hosts), "2", "home", "enter", "p", "tab", size=(120, 40)) as on:
         assert "asking" in on.text
-        answer = answer_to(on.feed.asked[-1].charts[0], 10)
-        on.feed.give(fleet(hosts, seconds=10, charts=(answer,)))
+        (asked,) = on.feed.asked[-1].charts
+        assert asked.end is not None
+        assert 0 <= (INSTANT - asked.end).total_seconds() < asked.span_seconds / 100
+        # Not by what ends at another time than that which is shown.
+        await on.give(fleet(hosts, seconds=10, charts=(answer_to(asked, 10),)))
+        assert "asking" in on.text
+        answer = answer_to(asked, 0, end=asked.end)
+        on.feed.give(fleet(hosts, seconds=20, charts=(answer,)))
         await on.app.workers.wait_for_complete()
         await on.pilot.pause()
         text = on.text
@@ -751,6 +758,54 @@ async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room()
         assert "now" in text
         await on.press("2")
         assert on.feed.asked[-1].charts == ()
+
+
+async def test_the_mean_under_a_filter_is_that_of_the_gpus_that_pass_it() -> None:
+    hosts = (
+        host(1, "busy", "free", expected_devices=2),
+        host(2, "busy", expected_devices=1),
+        host(3, "free", expected_devices=1),
+    )
+    async with on_screen(fleet(hosts, users=()), size=(200, 60)) as on:
+        await on.press("slash", *"user:alice")
+        assert on.feed.asked[-1].charts[0].hosts == ()
+        await on.press("enter")
+        (asked,) = on.feed.asked[-1].charts
+        assert (asked.hosts, asked.by_device) == (("gpu0001", "gpu0002"), True)
+        lines = [
+            FleetLine(host=name, index=index, uuid=SafeText(f"GPU-{index}"), values=(used, used))
+            for name, index, used in ((hosts[0].name, 0, 40.0), (hosts[0].name, 1, 1.0))
+        ]
+        answer = answer_to(asked, 10, lines=(*lines, replace(lines[0], values=(60.0, 60.0))))
+        on.feed.give(fleet(hosts, users=(), seconds=10, charts=(answer,)))
+        await on.app.workers.wait_for_complete()
+        await on.pilot.pause()
+        assert "mean of 2 GPUs" in on.text
+        await on.press("at", *"-2h", "enter")
+        await on.give(fleet(hosts, users=(), seconds=-7200))
+        (asked,) = on.feed.asked[-1].charts
+        assert asked.end is not None
+        assert 7200 <= (INSTANT - asked.end).total_seconds() < 7200 + 3600 / 59
+
+
+async def test_a_filter_that_leaves_more_than_a_question_can_name_leaves_the_mean_of_all() -> None:
+    async with on_screen(fleet(some_hosts(130)), size=(200, 60)) as on:
+        await on.press("slash", *"state:busy", "enter")
+        (asked,) = on.feed.asked[-1].charts
+        assert asked.hosts == ()
+        answer = answer_to(asked, 10, lines=(FleetLine(values=(10.0, 20.0)),))
+        on.feed.give(fleet(some_hosts(130), seconds=10, charts=(answer,)))
+        await on.app.workers.wait_for_complete()
+        await on.pilot.pause()
+        assert "mean of all GPUs, whatever the filter" in on.text
+
+
+async def test_a_filter_of_gpus_does_not_make_a_host_free_as_a_whole() -> None:
+    hosts = (host(1, "free", "busy"), host(2, *["free"] * 8))
+    async with on_screen(fleet(hosts, users=())) as on:
+        await on.press("slash", *"state:free", "enter")
+        (line,) = [line for line in on.lines if line.startswith(" free ")]
+        assert line.split(maxsplit=1)[1].strip() == "all 8 on 1 host: gpu0002"
 
 
 async def test_the_mean_of_one_of_two_servers_is_not_charted_as_that_of_all() -> None:
