@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from math import sin
+from math import inf, sin
 from random import Random
 from typing import NamedTuple
 
@@ -124,11 +124,19 @@ class DemoSource(Source):
         self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
         self._racks = [SafeText(f"r{host // _RACK + 1:02d}") for host in range(hosts)]
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
-        self._request = FleetRequest()
+        self._request, self._has_news = FleetRequest(), False
 
     def ask(self, request: FleetRequest) -> None:
-        """Show another instant, and the past of metrics."""
-        self._request = request
+        """Show another instant, and the past of metrics; the answer is there at once."""
+        self._request, self._has_news = request, True
+
+    def due_in(self) -> float:
+        """Return 0 while an answer was not read, so that it does not wait for the next sample."""
+        return 0.0 if self._has_news else inf
+
+    def advance(self) -> None:
+        """Do nothing but end the wait: all is computed when it is read."""
+        self._has_news = False
 
     def read(self) -> Reading:
         """Return all hosts as they are now, or were at the instant that was asked for."""

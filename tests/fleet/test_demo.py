@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from math import inf
 
 import pytest
 
@@ -129,3 +130,19 @@ def test_nothing_is_charted_of_a_host_since_it_was_last_heard() -> None:
     silent = int(down.age_seconds // 60)
     assert {line.values[-1 - silent :] for line in found.lines} == {(None,) * (silent + 1)}
     assert None not in found.lines[0].values[: -3 - silent]
+
+
+def test_an_answer_does_not_wait_for_the_next_sample() -> None:
+    source = DemoSource(8, 8, clock=lambda: NOW)
+    assert source.due_in() == inf
+    source.ask(FleetRequest(charts=(ChartRequest(metric="power_usage_mw"),)))
+    assert source.due_in() == 0
+    source.advance()
+    assert source.due_in() == inf
+
+
+def test_a_chart_ends_at_the_time_that_was_asked_for() -> None:
+    source = DemoSource(8, 8, clock=lambda: NOW)
+    end = datetime.fromtimestamp(NOW - 3600, timezone.utc)
+    source.ask(FleetRequest(charts=(ChartRequest(metric="power_usage_mw", end=end),)))
+    assert [chart.end for chart in source.read().charts] == [end]
