@@ -238,7 +238,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     Column(
         key="state",
-        header="STATUS",
+        header="STATE",
         text=lambda row: row.state_text,
         sort_key=lambda row: RANKS[row.state.id] if row.is_known else _UNKNOWN_RANK,
         width=12,

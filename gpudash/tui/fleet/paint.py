@@ -282,7 +282,7 @@ class Painter:
             if state.letter:
                 return self._state(state)
             if state in (IN_USE, BUSY) and device.gpu_utilization_percent is None:
-                return self._letter(_IN_USE, state.word, self._theme.base)
+                return self._letter(_IN_USE, IN_USE.word, self._theme.base)
         return self._block(self._painting.of_device(row.host, device))
 
     def _state(self, state: State) -> Glyph:

@@ -125,14 +125,9 @@ class TablePage(FleetPage, Generic[Row]):
         ranking.move_to(index)
         return was_selected
 
-    @property
-    def _sortable(self) -> list[Column[Row]]:
-        """The columns on screen."""
-        return [each.column for each in self._grid.fitted]
-
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
-        self.ranking.sort_beside([each.key for each in self._sortable], step)
+        self.ranking.sort_beside([each.column.key for each in self._grid.fitted], step)
 
     def action_reverse(self) -> None:
         """Turn the order around."""
@@ -147,8 +142,11 @@ class TablePage(FleetPage, Generic[Row]):
                 ranking.sort_by(key)
 
         current = ranking.sort_key
+        # Also by one that has no room: the column that orders the rows always gets it.
         found = [
-            Choice(each.key, each.header, marked=each.key == current) for each in self._sortable
+            Choice(each.key, each.header, marked=each.key == current)
+            for each in self.COLUMNS
+            if each.priority == 0 or each.has_content(ranking.rows)
         ]
         dialog = ChooseScreen("Sort by", found, self.model.theme, current=current)
         put_above(self.app, dialog, chosen)

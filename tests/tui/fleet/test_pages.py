@@ -124,6 +124,14 @@ async def test_the_column_that_orders_a_table_is_ticked_in_the_list_of_all() -> 
         assert [line.split()[-2] for line in on.lines if "\u2713" in line] == ["STATUS"]
 
 
+async def test_a_column_without_room_can_be_sorted_by() -> None:
+    async with on_screen(fleet(some_hosts(40)), "2") as on:
+        assert "TEMP" not in on.lines[2]
+        await on.press("s", *"TEMP", "enter")
+        assert on.model.hosts.sort_key == "temperature"
+        assert "▼TEMP" in on.lines[2]
+
+
 async def test_a_table_that_is_sorted_anew_shows_its_top_unless_a_row_was_chosen() -> None:
     async with on_screen(fleet(some_hosts(100)), "2", "s", *"util", "enter", size=(120, 24)) as on:
         assert "1-20 of 100" in on.text

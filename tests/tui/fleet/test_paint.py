@@ -62,6 +62,14 @@ def test_a_gpu_in_instances_is_in_use_though_its_utilization_is_not_known(gpu: i
     assert painted(one, gpu=gpu) == "u"
 
 
+@pytest.mark.parametrize("status", ["busy", "in-use"])
+def test_the_letter_of_use_without_utilization_has_one_word(status: str) -> None:
+    one = host(0, devices=(device(0, status, gpu_utilization_percent=None),), expected_devices=1)
+    painter = Painter(PAINTINGS[0], host_rows(fleet((one,))), IN_ASCII)
+    painter.glyph(Cell((0,), 0))
+    assert "u in use" in "".join(segment.text for segment in painter.legend(80)[0])
+
+
 def test_some_held_idle_is_seen_without_colours() -> None:
     assert painted(host(0, "held-idle", *["busy"] * 7)) == "h"
 
