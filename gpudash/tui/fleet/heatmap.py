@@ -162,20 +162,23 @@ def _fitted(
     limit: int,
     gap: int,
 ) -> Arrangement | None:
-    """Return groups in as few columns as they fit into, None if they do not."""
+    """Return groups in the fewest columns that take the fewest lines, None if they do not fit.
+
+    What stands below the map is the wider for it.
+    """
     widest = max((max(run.sizes) for run in runs), default=0)
     if not height or not widest or sum(sum(run.sizes) for run in runs) > cells * height:
         return None
     longest = max(width(run.label) for run in runs)
     label_cells = min(limit, longest) + (longest > 0)
-    for columns in range(1, cells):
-        room = (cells + _GAP) // columns - _GAP - label_cells
-        if room < widest:
-            return None
-        deep = ceil(sum(_line_count(run.sizes, room, gap) for run in runs) / columns)
-        if deep <= height:
-            break
-    else:
+    most = (cells + _GAP) // (widest + _GAP + label_cells)
+    depths = [
+        (ceil(sum(_line_count(run.sizes, room, gap) for run in runs) / columns), columns, room)
+        for columns in range(1, most + 1)
+        if (room := (cells + _GAP) // columns - _GAP - label_cells) >= widest
+    ]
+    deep, columns, room = min(depths, default=(height + 1, 1, 0))
+    if deep > height:
         return None
     lines = [
         (run.label if first else "", line)

@@ -24,7 +24,7 @@ from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN, Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
-_MIN_CHART, _MAX_CHART = 8, 16
+_MIN_CHART = 8
 """Lines of a chart with its heading."""
 _WIDE = 160
 """Cells in which two lines stand side by side."""
@@ -106,7 +106,8 @@ class MapPage(FleetPage):
         title, unexplained = self._title(theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
         rest = plan.rest
-        height = min(rest - 2, _MAX_CHART)
+        others = max(0, len(model.findings) - _MAX_FINDINGS)
+        height = max(_MIN_CHART, rest - 2 - others)
         chart = past(model, theme, cells, height, is_mean=True) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]

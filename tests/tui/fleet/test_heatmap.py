@@ -95,3 +95,7 @@ def test_numbers_in_names_are_ordered_by_value() -> None:
         "r9",
         "r10",
     ]
+
+
+def test_a_map_is_as_wide_as_it_can_be_so_that_there_is_room_below() -> None:
+    assert len(arrange(rows_of(60), 138, 30).lines) == 9
