@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
+from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import FleetJob, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
@@ -204,6 +205,75 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     _words("users", "USERS", lambda row: row.users, priority=3, level=_known(), grows=True),
 )
 """Hosts; the column `state` ascends from the worst."""
+
+
+# Groups of hosts
+
+
+def _group_state(row: GroupRow) -> str:
+    more = row.bad - (row.worst.level != "ok")
+    return row.worst.state_text + (f" +{more}" if more else "")
+
+
+def _group_count(state: State, **more: Any) -> Column[GroupRow]:
+    key = state.word.partition(" ")[0]
+    return _amount(key, key.upper(), lambda row: row.count(state), _whole, 6, **more)
+
+
+GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
+    _word("group", "GROUP", lambda row: row.name, 40),
+    Column(
+        key="hosts",
+        header="HOSTS",
+        text=lambda row: (
+            f"{row.sums.hosts:,}"
+            if row.sums.answering == row.sums.hosts
+            else f"{row.sums.answering:,}/{row.sums.hosts:,}"
+        ),
+        sort_key=lambda row: row.sums.hosts,
+        width=11,
+        align=">",
+    ),
+    Column(
+        key="state",
+        header="STATE",
+        text=_group_state,
+        sort_key=lambda row: row.worst.worst_first,
+        width=16,
+        level=lambda row: row.worst.level,
+    ),
+    _amount("gpus", "GPUS", lambda row: row.sums.gpus, _whole, 6),
+    _group_count(BUSY, priority=1),
+    _group_count(HELD, level=lambda row: _waste(row.count(HELD))),
+    _group_count(FREE, level=lambda row: "ok" if row.count(FREE) else "unknown"),
+    _amount("whole", "FREE HOSTS", lambda row: row.whole, _whole, 10, priority=2),
+    _amount(
+        "utilization",
+        "UTIL",
+        lambda row: row.sums.utilization,
+        percent,
+        4,
+        priority=1,
+        share=lambda row: ratio(row.sums.utilization, 100),
+    ),
+    _amount(
+        "power",
+        "POWER",
+        lambda row: row.sums.power_mw,
+        kilowatts,
+        6,
+        share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw),
+    ),
+    _amount(
+        "temperature",
+        "TEMP",
+        lambda row: row.sums.temperature,
+        celsius,
+        4,
+        level=lambda row: _heat(row.sums.temperature),
+    ),
+)
+"""Groups; the column `state` ascends from the worst."""
 
 
 # GPUs

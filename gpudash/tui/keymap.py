@@ -519,6 +519,14 @@ FLEET_KEYS: tuple[Key, ...] = (
             "show what is wrong (also 6)",
             "findings",
         ),
+        Key(
+            "fleet.groups",
+            "7,g",
+            "7",
+            "open_page('tables.GroupsPage')",
+            "add hosts up by rack, model or cluster (also g)",
+            "groups",
+        ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
         Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
         Key("fleet.back", "escape,backspace", "Esc", "go_back", "resume; then clear the filter"),
@@ -529,6 +537,12 @@ FLEET_KEYS: tuple[Key, ...] = (
         Key("fleet.paint_before", "C", "C", "paint(-1)", "colour it by the previous value"),
         Key("fleet.right", "right,l", "→", "aside(1)", "go to the next host"),
         Key("fleet.left", "left", "←", "aside(-1)", "go to the previous host"),
+    ),
+    *_under(
+        "Groups",
+        Key(
+            "fleet.group_by", "b", "b", "group_by", "group by the next: rack, model, cluster", "by"
+        ),
     ),
     _SHARED["move.down"]._replace(help="go to the next row"),
     _SHARED["move.up"]._replace(help="go to the previous row"),
@@ -549,10 +563,12 @@ INNER_KEYS = _under("Pages", VIEW_KEYS[0])
 """Those of every page above the map, which a page of a host has too."""
 TABLE_KEYS = (*(key for key in FLEET_KEYS if key.group == "Sort"), *INNER_KEYS)
 """Those of the tables alone."""
+GROUP_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Groups")
+"""Those of the groups alone."""
 CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
 """Those of the pages with a chart."""
 FLEET_PAGE_KEYS = tuple(
-    key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS)
+    key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS, *GROUP_KEYS)
 )
 """Those of every page of many hosts, besides those of all pages."""
 

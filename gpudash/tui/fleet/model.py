@@ -9,10 +9,12 @@ from typing import NamedTuple, Protocol
 from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
+    GROUP_COLUMNS,
     HOST_COLUMNS,
     JOB_COLUMNS,
     USER_COLUMNS,
 )
+from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
@@ -115,6 +117,8 @@ class FleetModel:
     charts: tuple[ChartRequest, ...] = ()
     """Those that the page in front shows."""
     painting: Painting = PAINTINGS[0]
+    grouping = next(iter(GROUPINGS))
+    """What hosts are grouped by."""
     filter_text = ""
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
@@ -149,8 +153,9 @@ class FleetModel:
         """All hosts, in the order of the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: row.host.key, "state")
         self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
+        self.groups = Ranking(GROUP_COLUMNS, lambda row: row.name, "state")
         # Their states ascend from the worst.
-        self.hosts.descending = self.gpus.descending = False
+        self.hosts.descending = self.gpus.descending = self.groups.descending = False
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self._filled: dict[str, HostKey | None] = {}
@@ -282,6 +287,18 @@ class FleetModel:
             rows = [row for row in self.rows if host in (None, row.host.key)]
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
         return self.gpus
+
+    def ranked_groups(self) -> Ranking[GroupRow]:
+        """Return the groups of hosts."""
+        if self._is_due("groups"):
+            self.groups.fill(group_rows(self.rows, self.grouping))
+        return self.groups
+
+    def group_by_next(self) -> None:
+        """Group the hosts by what they have in common besides."""
+        kinds = list(GROUPINGS)
+        self.grouping = kinds[(kinds.index(self.grouping) + 1) % len(kinds)]
+        self._filled.pop("groups", None)
 
     def ranked_users(self) -> Ranking[FleetUser]:
         """Return the users of the GPUs that are shown."""

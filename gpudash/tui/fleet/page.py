@@ -79,6 +79,11 @@ class FleetPage(Wheel, Page):
         return ()
 
     @property
+    def heading(self) -> str:
+        """What stands before the sums."""
+        return self.TITLE
+
+    @property
     def position(self) -> str:
         """Which rows are in view, empty where all are."""
         return ""
@@ -143,7 +148,7 @@ class FleetPage(Wheel, Page):
         room = max(0, height - self._above - len(below))
         model.charts = self.charts(cells, room)
         page = self.lines(theme, cells, room)[:room]
-        title, place = self.TITLE, self.position
+        title, place = self.heading, self.position
         sums = fleet_line(model.totals, theme, cells, title=title, position=place)
         return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
 
@@ -287,10 +292,10 @@ class FleetPage(Wheel, Page):
         if found:
             self.enter(found[0])
 
-    def narrow(self, term: str, value: str) -> None:
+    def narrow(self, term: str, value: str, page: str = "tables.GpusPage") -> None:
         """Show only the GPUs on which a term of the filter has exactly this value."""
         apply(self.model, f"{term}={quoted(value)}")
-        self.action_open_page("tables.GpusPage")
+        self.action_open_page(page)
 
     # The filter
 

@@ -9,7 +9,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from rich.segment import Segment
 
 from gpudash.analysis.table import Column
-from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS
+from gpudash.fleet.columns import (
+    GPU_COLUMNS,
+    GROUP_COLUMNS,
+    HOST_COLUMNS,
+    JOB_COLUMNS,
+    USER_COLUMNS,
+)
+from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow
 from gpudash.model.fleet import (
     HOST_STATES,
@@ -29,7 +36,7 @@ from gpudash.tui.draw.line import Line, beside, highlighted, joined
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
-from gpudash.tui.keymap import CHART_KEYS, TABLE_KEYS
+from gpudash.tui.keymap import CHART_KEYS, GROUP_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 
@@ -243,6 +250,39 @@ class HostGpusPage(GpusPage):
     def _refused(self) -> frozenset[str]:
         """What has no effect: there is no more to be shown of a GPU, either."""
         return super()._refused | {"enter"}
+
+
+class GroupsPage(TablePage[GroupRow]):
+    """Hosts added up by rack, model or cluster."""
+
+    KEYS = (*TABLE_KEYS, *GROUP_KEYS)
+    BINDINGS: ClassVar[list[Any]] = bindings(GROUP_KEYS)
+    COLUMNS = GROUP_COLUMNS
+    ROLES: ClassVar[Mapping[str, str]] = {"group": "strong"}
+    EMPTY = "no host is known yet"
+
+    @property
+    def ranking(self) -> Ranking[GroupRow]:
+        """The groups in their order."""
+        return self.model.ranked_groups()
+
+    @property
+    def heading(self) -> str:
+        """What the hosts are grouped by."""
+        return f"Hosts by {self.model.grouping}"
+
+    def action_group_by(self) -> None:
+        """Group by the next."""
+        self.model.group_by_next()
+
+    def action_enter(self) -> None:
+        """Show the hosts of the group under the cursor alone."""
+        if (row := self.ranking.selected) is None:
+            return
+        if row.name is None:
+            self.show_message(f"of these hosts no {self.model.grouping} is known")
+        else:
+            self.narrow(self.model.grouping, row.name, "tables.HostsPage")
 
 
 class UsersPage(TablePage[FleetUser]):

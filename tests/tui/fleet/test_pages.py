@@ -9,14 +9,17 @@ from msgspec.structs import replace
 from textual.events import Paste
 
 from gpudash.feed.protocol import FeedState
+from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     ChartRequest,
     FleetChart,
+    FleetHost,
     FleetLine,
     FleetSource,
     FleetUser,
 )
 from gpudash.model.snapshot import Evidence, Finding
+from gpudash.model.state import FREE
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 from gpudash.tui.fleet.map import MapPage
@@ -27,7 +30,7 @@ from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_h
 from tests.tui.stage import HandFeed, OnScreen, busy_snapshot, ended, on_screen
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
-PAGES = ("MapPage", "HostsPage", "GpusPage", "UsersPage", "JobsPage", "FindingsPage")
+PAGES = ["MapPage", "HostsPage", "GpusPage", "UsersPage", "JobsPage", "FindingsPage", "GroupsPage"]
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
@@ -43,7 +46,7 @@ def entering(inner: HandFeed) -> MapPage:
 
 async def test_each_page_has_its_digit_and_no_value_is_cut() -> None:
     async with on_screen(fleet(some_hosts(1000))) as on:
-        for key, page in zip("123456", PAGES, strict=True):
+        for key, page in zip("1234567", PAGES, strict=True):
             await on.press(key)
             assert page == page_of(on)
             for size in SIZES:
@@ -118,6 +121,36 @@ async def test_how_old_the_last_answer_is_stands_before_a_long_reason() -> None:
     )
     async with on_screen(fleet(some_hosts(40), sources=(stale,))) as on:
         assert "http://prom:9090, last answer 1m15s ago: the query would" in on.text
+
+
+async def test_hosts_are_added_up_by_what_they_stand_in_or_are() -> None:
+    def of(number: int, rack: str, model: str, *words: str, **fields: Any) -> FleetHost:
+        gpus = tuple(device(n, word, name=SafeText(model)) for n, word in enumerate(words))
+        return host(number, group=rack, devices=gpus, expected_devices=2, **fields)
+
+    hosts = (
+        of(1, "r1", "H100", "busy", "busy"),
+        of(2, "r1", "H100", "free", "free"),
+        of(3, "r2", "H100", "held-idle", "free"),
+        of(4, "r2", "L40S", "free", "free", state="down"),
+    )
+    reduced = Reducer().reduce(fleet(hosts, users=(), jobs=()))
+    async with on_screen(reduced, "7", size=(140, 24)) as on:
+        assert on.lines[1].startswith(" Hosts by rack ")
+        groups = {row.name: row for row in on.model.ranked_groups().rows}
+        assert [*groups] == ["r2", "r1"]
+        assert (groups["r1"].sums.gpus, groups["r1"].count(FREE), groups["r1"].whole) == (4, 2, 1)
+        assert groups["r1"].sums.power_mw == 2 * 600_000 + 2 * 90_000
+        assert on.lines[3].split()[:5] == ["r2", "1/2", "DOWN", "+1", "4"]
+        await on.press("b")
+        assert on.lines[1].startswith(" Hosts by model ")
+        assert [row.name for row in on.model.ranked_groups().rows] == ["L40S", "H100"]
+        await on.press("end", "enter")
+        assert page_of(on) == "HostsPage"
+        assert on.model.filter_text == 'model="H100"'
+        assert {row.host.name for row in on.model.rows} == {"gpu0001", "gpu0002", "gpu0003"}
+        await on.press("7", "b", "enter")
+        assert "no cluster is known" in on.lines[-1]
 
 
 async def test_the_column_that_orders_a_table_is_ticked_in_the_list_of_all() -> None:

@@ -1,0 +1,58 @@
+"""Hosts added up by what they stand in, or are: a rack or partition, a model of GPU, a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from gpudash.fleet.summary import HostRow, Totals, is_whole_and_free, totals
+from gpudash.model.fleet import FleetHost
+from gpudash.model.state import State
+from gpudash.model.text import SafeText
+
+
+class GroupRow(NamedTuple):
+    """Some hosts added up."""
+
+    name: SafeText | None
+    """What they have in common, None for what is not known."""
+    sums: Totals
+    worst: HostRow
+    """The host about which the worst is found."""
+    bad: int
+    """Hosts about which something is found."""
+    whole: int
+    """Hosts that a job may have as a whole."""
+
+    def count(self, state: State) -> int:
+        """Return how many GPUs are in a state."""
+        return self.sums.counts.get(state.id, 0)
+
+
+def _model(host: FleetHost) -> SafeText | None:
+    return next((each.name for each in host.devices if each.parent_uuid is None), None)
+
+
+GROUPINGS: Mapping[str, Callable[[FleetHost], SafeText | None]] = {
+    "rack": lambda host: host.group,
+    "model": _model,
+    "cluster": lambda host: host.cluster,
+}
+"""What hosts are grouped by, each by its term of the filter."""
+
+
+def group_rows(rows: Iterable[HostRow], by: str) -> list[GroupRow]:
+    """Return the groups of hosts that have the same in common."""
+    found: dict[SafeText | None, list[HostRow]] = {}
+    for row in rows:
+        found.setdefault(GROUPINGS[by](row.host), []).append(row)
+    return [
+        GroupRow(
+            name,
+            totals(members),
+            min(members, key=lambda row: row.worst_first),
+            sum(row.level != "ok" for row in members),
+            sum(map(is_whole_and_free, members)),
+        )
+        for name, members in found.items()
+    ]
