@@ -435,17 +435,6 @@ def _busy_level(job: FleetJob) -> Level:
     return "warn" if job.busy <= job.devices / 2 else "ok"
 
 
-_SLOW = 0.75
-"""Of the mean of a job, below which its slowest GPU is a warning."""
-
-
-def _slowest_level(job: FleetJob) -> Level:
-    mean, slowest = job.gpu_utilization_percent, job.min_gpu_utilization_percent
-    if mean is None or slowest is None:
-        return "unknown"
-    return "warn" if slowest < _SLOW * mean else "ok"
-
-
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     _word("job", "JOB", lambda job: job.id, 28),
     _word("user", "USER", lambda job: job.user, 16),
@@ -469,14 +458,15 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         share=lambda job: ratio(job.gpu_utilization_percent, 100),
     ),
     _amount(
-        "slowest",
-        "SLOWEST",
-        lambda job: job.min_gpu_utilization_percent,
-        percent,
-        7,
+        "slow",
+        "SLOW",
+        lambda job: job.slow,
+        _whole,
+        4,
         priority=1,
-        level=_slowest_level,
+        level=lambda job: "warn" if job.slow else "unknown",
     ),
+    _amount("least", "LEAST", lambda job: job.min_gpu_utilization_percent, percent, 5, priority=5),
     _amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
     _amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
     _words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),

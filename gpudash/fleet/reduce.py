@@ -17,6 +17,7 @@ from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
+from gpudash.fleet.jobs import stragglers_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Prices, users_of
@@ -185,10 +186,12 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     ]
     if not percents:
         return replace(job, hosts=hosts)
+    slow, computing = stragglers_of(rows)
     return replace(
         job,
         hosts=hosts,
         busy=does[BUSY.id],
+        slow=len(slow) if computing else None,
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )

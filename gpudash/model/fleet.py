@@ -143,6 +143,8 @@ class FleetJob(Struct, frozen=True, kw_only=True):
         "Mean of its GPUs.")] = None
     min_gpu_utilization_percent: Annotated[Amount | None, _use(Unit.PERCENT,
         "Its least busy GPU.")] = None
+    slow: Annotated[Natural | None, _use(Unit.COUNT,
+        "Of its GPUs, those with a clock far below that of the others; null if not known.")] = None
     elapsed_seconds: Annotated[Seconds | None, _use(Unit.SECOND, "How long it has run.")] = None
     limit_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
         "How long it may run, null without a limit.")] = None

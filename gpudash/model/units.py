@@ -98,6 +98,11 @@ def percent(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.0f}%"
 
 
+def megahertz(value: float | None) -> str:
+    """Return whole megahertz: `1980MHz`."""
+    return ABSENT if value is None else f"{value:.0f}MHz"
+
+
 def celsius(value: float | None) -> str:
     """Return whole degrees: `62C` (the degree sign is no ASCII)."""
     return ABSENT if value is None else f"{value:.0f}C"

@@ -16,8 +16,9 @@ from gpudash.fleet.health.survey import (
     symptom,
     where,
 )
-from gpudash.fleet.summary import GpuRow, missing_gpus
-from gpudash.model.state import BUSY, HOT, STATES, UNUSABLE, state_of
+from gpudash.fleet.jobs import stragglers_of
+from gpudash.fleet.summary import GpuRow, count_gpus, missing_gpus
+from gpudash.model.state import HOT, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted, watts_in_words
 
 OUT_OF_ORDER = {
@@ -40,8 +41,7 @@ _BURST_HOSTS = 3
 _MIN_PEERS = 16
 """GPUs of a model that compute, to know what is usual for it."""
 _HOT_CELSIUS, _HOT_DEVIATIONS, _MIN_HOT_STEP = 80, 3, 12
-_MIN_JOB = 4
-_SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
+_LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.95, 12
 
 
 @check
@@ -161,18 +161,11 @@ def hot(survey: Survey) -> Iterator[Symptom]:
 @check
 def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
-    for name, given in survey.by_job.items():
-        # A MIG instance has the clock of its GPU, and the name of a slice of it.
-        rows = [row for row in given if row.device.parent_uuid is None]
-        if len(rows) < _MIN_JOB:
-            continue
-        busy = [s for s in rows if s.device.sm_clock_mhz and s.device.status == BUSY.id]
-        if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
+    for name, rows in survey.by_job.items():
+        slow, busy = stragglers_of(rows)
+        if not slow:
             continue
         usual = median([row.device.sm_clock_mhz or 0 for row in busy])
-        slow = [s for s in busy if (s.device.sm_clock_mhz or 0) < _SLOW_SHARE * usual]
-        if not slow or len(slow) * 4 > len(busy):
-            continue
         job = survey.jobs.get(name)
         owner = f" of {job.user}" if job is not None and job.user else ""
         share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / usual
@@ -181,7 +174,8 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
             STRAGGLER,
             "warn",
             f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
-            f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for {them}"
+            f"{count_gpus(rows).total() - len(slow)} GPUs of job {name}{owner}, "
+            f"which wait for {them}"
             f"{_reason(slow, busy)}",
             f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
             slow,

@@ -16,6 +16,8 @@ from gpudash.fleet.columns import (
 )
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
+from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.jobs import JobGpu, job_gpus
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
     Fits,
@@ -153,9 +155,11 @@ class FleetModel:
         """All hosts, in the order of the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: row.host.key, "state")
         self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
+        self.job_gpus = Ranking(JOB_GPU_COLUMNS, lambda row: _gpu_key(row.gpu), "clock")
         self.groups = Ranking(GROUP_COLUMNS, lambda row: row.name, "state")
         # Their states ascend from the worst.
         self.hosts.descending = self.gpus.descending = self.groups.descending = False
+        self.job_gpus.descending = False
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self._filled: dict[str, HostKey | None] = {}
@@ -287,6 +291,23 @@ class FleetModel:
             rows = [row for row in self.rows if host in (None, row.host.key)]
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
         return self.gpus
+
+    def ranked_job_gpus(self, job: str) -> Ranking[JobGpu]:
+        """Return the GPUs of a job, the slowest first."""
+        if self._is_due(f"job {job}"):
+            rows = [
+                GpuRow(row.host, each)
+                for row in self.rows
+                if job in row.jobs
+                for each in row.devices
+                if each.job == job
+            ]
+            self.job_gpus.fill(job_gpus(rows, self.job_of(job)))
+        return self.job_gpus
+
+    def job_of(self, name: str) -> FleetJob | None:
+        """Return the job of an id, None if there is none."""
+        return next((job for job in self.snapshot.jobs if job.id == name), None)
 
     def ranked_groups(self) -> Ranking[GroupRow]:
         """Return the groups of hosts."""

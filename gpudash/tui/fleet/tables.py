@@ -17,6 +17,8 @@ from gpudash.fleet.columns import (
     USER_COLUMNS,
 )
 from gpudash.fleet.groups import GroupRow
+from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import GpuRow, HostRow
 from gpudash.model.fleet import (
     HOST_STATES,
@@ -27,7 +29,7 @@ from gpudash.model.fleet import (
     HostKey,
 )
 from gpudash.model.text import cut, width
-from gpudash.model.units import duration
+from gpudash.model.units import celsius, duration, megahertz, percent, watts
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
@@ -318,9 +320,59 @@ class JobsPage(TablePage[FleetJob]):
         return self.model.ranked_jobs()
 
     def action_enter(self) -> None:
-        """Show the GPUs of the job under the cursor alone."""
+        """Show the GPUs of the job under the cursor."""
         if (job := self.ranking.selected) is not None:
-            self.narrow("job", job.id)
+            put_above(self.app, JobPage(self.model, job.id))
+
+
+class JobPage(TablePage[JobGpu]):
+    """The GPUs of one job beside each other, the slowest first."""
+
+    KEYS = TABLE_KEYS
+    COLUMNS = JOB_GPU_COLUMNS
+    ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
+    EMPTY = "nothing is known of its GPUs"
+
+    def __init__(self, model: FleetModel, job: str) -> None:
+        super().__init__(model)
+        self.job = job
+
+    @property
+    def heading(self) -> str:
+        """Which job it is."""
+        return f"Job {self.job}"
+
+    @property
+    def ranking(self) -> Ranking[JobGpu]:
+        """The GPUs in their order."""
+        return self.model.ranked_job_gpus(self.job)
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return a line on the job with the medians of its GPUs, then the table."""
+        job, rows = self.model.job_of(self.job), self.ranking.rows
+        parts: list[str | None] = []
+        if job is not None:
+            parts += [job.user, job.name, job.state]
+        if rows:
+            usual = rows[0].usual
+            values = (
+                percent(usual.utilization),
+                megahertz(usual.clock_mhz),
+                watts(usual.power_mw),
+                celsius(usual.temperature),
+            )
+            parts.append(f"median of its GPUs: {'  '.join(values)}")
+        about = cut("   ".join(filter(None, parts)), max(0, cells - 2), mark=theme.glyphs.ellipsis)
+        return [[Segment(f" {about}", theme.dim)], *super().lines(theme, cells, height - 1)]
+
+    def clicked(self, x: int, y: int) -> bool:
+        """Do the same a line lower, below the one on the job."""
+        return super().clicked(x, y - 1)
+
+    def action_enter(self) -> None:
+        """Go into the host of the GPU under the cursor."""
+        if (row := self.ranking.selected) is not None:
+            self.enter(row.gpu.host)
 
 
 def position(first: int, shown: int, count: int) -> str:

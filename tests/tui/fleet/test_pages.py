@@ -523,7 +523,7 @@ async def test_a_time_that_cannot_be_shown_is_refused_with_the_span_that_there_i
 
 @pytest.mark.parametrize(
     ("page", "filtered"),
-    [("4", 'user="bob"'), ("5", 'job="4242"'), ("6", 'host="gpu0008,gpu0009"')],
+    [("4", 'user="bob"'), ("6", 'host="gpu0008,gpu0009"')],
 )
 async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filtered: str) -> None:
     finding = Finding(
@@ -535,6 +535,25 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
     async with on_screen(fleet(some_hosts(40), findings=(finding,)), page, "enter") as on:
         assert (page_of(on), on.model.filter_text) == ("GpusPage", filtered)
         assert 0 < on.model.totals.gpus < 320
+
+
+async def test_a_job_shows_its_gpus_beside_their_medians_the_slowest_first() -> None:
+    own = {"sm_clock_mhz": 1980, "users": ("alice",)}
+    gpus = [device(n, **own) for n in range(6)]
+    slow = device(6, **{**own, "sm_clock_mhz": 1200, "power_usage_mw": 400_000})
+    shared = device(7, **{**own, "users": ("alice", "mallory")})
+    hosts = (host(1, devices=(*gpus, slow, shared)), host(2, "free", "held-idle"))
+    reduced = Reducer().reduce(fleet(hosts, users=(), findings=()))
+    async with on_screen(reduced, "5", "enter", size=(140, 30)) as on:
+        assert page_of(on) == "JobPage"
+        lines = on.lines
+        assert "median of its GPUs: 90%  1980MHz  600W  66C" in lines[2]
+        assert len([line for line in lines if line.startswith(" gpu0001 ")]) == 8
+        assert not any("gpu0002" in line for line in lines)
+        assert lines[4].split()[:2] == ["gpu0001", "6"]
+        assert [line.split()[1] for line in lines if " mallory " in line] == ["7"]
+        await on.press("escape")
+        assert page_of(on) == "JobsPage"
 
 
 def test_the_cursor_stays_on_its_finding_while_others_come() -> None:

@@ -1,0 +1,62 @@
+"""The GPUs of one job beside each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.jobs import job_gpus, stragglers_of
+from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.summary import GpuRow
+from gpudash.model.fleet import FleetDevice, FleetJob
+from gpudash.model.text import SafeText
+from tests.fleet.many import device, fleet, host
+
+JOB = FleetJob(id=SafeText("4242"), user=SafeText("alice"))
+
+
+def rows_of(*devices: FleetDevice) -> list[GpuRow]:
+    return [GpuRow(host(1), each) for each in devices]
+
+
+def at(index: int, mhz: int = 1980, **fields: Any) -> FleetDevice:
+    return device(index, **{"sm_clock_mhz": mhz, **fields})
+
+
+def test_a_gpu_is_slow_by_clock_and_power_and_not_by_its_utilization() -> None:
+    levels = {column.key: column.level for column in JOB_GPU_COLUMNS if column.level}
+    slow = at(7, 1200, power_usage_mw=400_000)
+    noisy = at(6, gpu_utilization_percent=50.0)
+    held = device(8, "held-idle", sm_clock_mhz=345)
+    *_, lazy, lagging, idle = job_gpus(rows_of(*map(at, range(6)), noisy, slow, held), JOB)
+
+    def warned(row: Any) -> list[str]:
+        shown = ("utilization", "clock", "power", "temperature")
+        return [key for key in shown if levels[key](row) == "warn"]
+
+    assert (warned(lazy), warned(lagging), warned(idle)) == ([], ["clock", "power"], [])
+
+
+def test_others_on_the_gpus_of_a_job_are_those_who_do_not_own_it() -> None:
+    shared = at(0, users=(SafeText("alice"), SafeText("mallory")))
+    assert [row.others for row in job_gpus(rows_of(shared, at(1)), JOB)] == [("mallory",), ()]
+    assert [row.others for row in job_gpus(rows_of(shared), None)] == [()]
+
+
+def test_slow_ones_are_few_among_gpus_of_one_model() -> None:
+    usual = [at(n) for n in range(7)]
+    assert [row.device.index for row in stragglers_of(rows_of(*usual, at(7, 1200)))[0]] == [7]
+    for mixed in (
+        (*usual, at(7, 1200, name="NVIDIA L40S")),
+        (*usual[:2], at(7, 1200)),
+        (*usual[:3], *(at(n, 1200) for n in range(3, 6))),
+    ):
+        assert stragglers_of(rows_of(*mixed))[0] == []
+
+
+def test_a_job_counts_its_slow_gpus() -> None:
+    gpus = tuple(at(n, 1200 if n == 3 else 1980) for n in range(8))
+    (job,) = Reducer().reduce(fleet((host(1, devices=gpus),), jobs=(JOB,))).jobs
+    assert job.slow == 1
+    (job,) = Reducer().reduce(fleet((host(1),), jobs=(JOB,))).jobs
+    assert job.slow is None
