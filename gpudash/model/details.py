@@ -92,6 +92,8 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
     unrepairable_memory: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether some of the memory cannot be repaired.",
         nvml="nvmlDeviceGetUnrepairableMemoryFlag_v1")] = None
+    failed_fields: Annotated[Mapping[str, int] | None, _reliability(Unit.NONE,
+        "What is supported and could not be read, with NVML's number of the reason.")] = None
     inforom_flushed_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
         "Unix time at which its record of errors was last written.",
         nvml="nvmlDeviceGetLastBBXFlushTime")] = None

@@ -15,17 +15,11 @@ from gpudash.model.records import AccountedProcess, RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
 from gpudash.output.smi import GPU_FIELDS, Field, moment
-from gpudash.output.smi_table import mebibytes, program
+from gpudash.output.smi_table import mebibytes, program, why_absent
 
 _MODIFIERS = ("noheader", "nounits")
 _COMMA = r"\x2c"
 """Replaces a comma within a text, which would begin another cell."""
-_DEAD = {
-    "lost": "[GPU is lost]",
-    "reset-required": "[GPU requires reset]",
-    "failed": "[Unknown Error]",
-    "not-answering": "[Timeout]",
-}
 _KNOWN_WITHOUT_THE_DRIVER = frozenset({"timestamp", "driver_version", "count", "index"})
 
 
@@ -75,7 +69,7 @@ class Csv(Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> frozenset[str]:
         """The fields of devices, and `processes`, that it needs."""
-        return self.kind.reads.union(*(each.reads for each in self.fields))
+        return self.kind.reads.union({"failed_fields"}, *(each.reads for each in self.fields))
 
     def heading(self) -> str:
         """Return the names in full, with the units of their columns."""
@@ -93,10 +87,10 @@ class Csv(Struct, frozen=True, kw_only=True):
         """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
         text = field.text(snapshot, about)
         if text is None:
-            state = about.state if isinstance(about, Device) else "ok"
-            known = field.name in _KNOWN_WITHOUT_THE_DRIVER
-            absent = field.absent_in(snapshot)
-            return absent if known else _DEAD.get(state, absent)
+            why = None
+            if isinstance(about, Device) and field.name not in _KNOWN_WITHOUT_THE_DRIVER:
+                why = why_absent(about, *field.reads)
+            return field.absent_in(snapshot) if why is None else f"[{why}]"
         text = text.replace(",", _COMMA)
         return f"{text} {field.unit}" if field.unit and self.units else text
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any
 
 from gpudash.model.device import device_fields
 from gpudash.model.snapshot import Host
 from gpudash.output.queries import QUERIES
 from gpudash.output.smi import Field
+from gpudash.output.smi_details import SECTIONS
 
 _USAGE = """\
 NVIDIA System Management Interface -- v{driver}
@@ -50,12 +52,8 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     -f,   --filename=           Write to a file.
     -x,   --xml-format          Print XML.
           --dtd                 With its document type inside.
-    -d,   --display=            Only these sections, separated by commas: MEMORY,
-                                    UTILIZATION, ECC, TEMPERATURE, POWER, CLOCK,
-                                    COMPUTE, PIDS, PERFORMANCE, SUPPORTED_CLOCKS,
-                                    PAGE_RETIREMENT, ACCOUNTING, ENCODER_STATS,
-                                    SUPPORTED_GPU_TARGET_TEMP, VOLTAGE, FBC_STATS
-                                    ROW_REMAPPER, RESET_STATUS, GSP_FIRMWARE_VERSION
+    -d,   --display=            Only these sections, separated by commas:
+{sections}
     -l,   --loop=               Repeat after that many seconds.
     -lms, --loop-ms=            Repeat after that many milliseconds.
 
@@ -135,7 +133,9 @@ _OWN = {
 
 def usage(driver_version: str) -> str:
     """Return what -h prints."""
-    return _USAGE.format(driver=driver_version)
+    margin = " " * 36
+    sections = fill(", ".join(SECTIONS), 90, initial_indent=margin, subsequent_indent=margin)
+    return _USAGE.format(driver=driver_version, sections=sections)
 
 
 def query_fields(query: str) -> str:

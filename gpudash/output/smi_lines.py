@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -16,17 +16,12 @@ from gpudash.model.units import Unit
 from gpudash.output import smi_lists as lists
 from gpudash.output.smi import GPU_FIELDS, branch, moment, reason_text, unit_of, written
 from gpudash.output.smi_lists import Node
+from gpudash.output.smi_table import why_absent
 
 _MIB = 1 << 20
 _LATEST = 1 << 16
 SHORT = 530
 """Since then power, clocks, errors and margins of temperature have the names of today."""
-_ABSENT: Mapping[str, str] = {
-    "lost": "GPU is lost",
-    "reset-required": "GPU requires reset",
-    "failed": "Unknown Error",
-}
-"""What nvidia-smi prints in place of values of a GPU in such a state."""
 
 Text = Callable[[Snapshot, Device], "str | None"]
 
@@ -55,16 +50,16 @@ class Line(Struct, frozen=True):
 def fields_of(lines: Iterable[Line]) -> frozenset[str]:
     """Return the fields of devices, and `processes`, that lines are made of."""
     found = {field for line in lines for field in (*line.reads, line.needs, *fields_of(line.lines))}
-    return frozenset(found - {""})
+    return frozenset(found - {""}) | {"failed_fields"}
 
 
 def resolved(lines: Iterable[Line], snapshot: Snapshot, device: Device) -> Iterator[Node]:
     """Return what lines are for a device."""
     release = branch(snapshot)
-    absent = _ABSENT.get(device.state, lists.ABSENT)
     for line in lines:
         if not line.since <= release < line.until or (line.when and not line.when(device)):
             continue
+        absent = why_absent(device, *line.reads, line.needs) or lists.ABSENT
         value: str | None = None
         nodes: tuple[Node, ...] = ()
         if line.text is not None:

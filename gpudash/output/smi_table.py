@@ -6,7 +6,8 @@ It is apart from the fields of queries, of which the import takes as long as a s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from gpudash.model.device import Device
 from gpudash.model.process import Process
@@ -61,6 +62,7 @@ READS = frozenset(
         "pending_mig_mode",
         "sram_uncorrected_volatile_count",
         "processes",
+        "failed_fields",
     }
 )
 """The fields of devices, and `processes`, that it is made of."""
@@ -71,7 +73,6 @@ _COMPUTE_MODES = {
     "prohibited": "Prohibited",
     "exclusive-process": "E. Process",
 }
-_READABLE = frozenset({"ok", "asleep", "resting"})
 _OF_INSTANCE = (
     "sram_uncorrected_volatile_count",
     "copy_engine_count",
@@ -80,7 +81,36 @@ _OF_INSTANCE = (
     "ofa_count",
     "jpeg_count",
 )
-_NO_MEMORY = {"ok": "Not Supported", "lost": "GPU is lost", "reset-required": "GPU requires reset"}
+_ERRORS = {
+    2: "Invalid Argument",
+    4: "Insufficient Permissions",
+    6: "Not Found",
+    10: "Timeout",
+    11: "Interrupt Request Issue",
+    14: "Corrupted infoROM",
+    15: "GPU is lost",
+    16: "GPU requires reset",
+    20: "Insufficient Memory",
+    21: "No data",
+}
+"""NVML's words for what it returns, other than an unknown error."""
+_STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
+"""What NVML returns for all values of a GPU in such a state."""
+_NO_PERMISSION, _NOT_FOUND = 4, (6, 21)
+"""What it returns for a value that there is not: no error of the GPU."""
+
+
+def failure(device: Device, *fields: str) -> int | None:
+    """Return why one of these fields could not be read, as NVML's number; None for no such one."""
+    failed: Mapping[str, int] = getattr(device, "failed_fields", None) or {}
+    codes = [_STATES.get(device.state), *map(failed.get, fields)]
+    return next((code for code in codes if code), None)
+
+
+def why_absent(device: Device, *fields: str) -> str | None:
+    """Return the same in NVML's words; None where a device does not support what is absent."""
+    code = failure(device, *fields)
+    return None if code is None else _ERRORS.get(code, "Unknown Error")
 
 
 def listing(snapshot: Snapshot) -> list[str]:
@@ -134,34 +164,35 @@ def table(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gpu(gpu: Device) -> Iterator[str]:
-    """Yield the lines of a GPU; what is not known of one that is out of order is `ERR!`."""
-    absent = " N/A" if gpu.state in _READABLE else "ERR!"
+    """Yield the lines of a GPU; what could not be read is `ERR!`."""
 
-    def cell(text: str | None, width: int = 4) -> str:
-        return f"{absent if text is None else text:<{width}}"
+    def cell(field: str, write: Callable[[Any], str], width: int = 4) -> str:
+        value = getattr(gpu, field)
+        text = _absent(gpu, field) if value is None else write(value)
+        return f"{text:<{width}}"
 
-    def known(value: object, form: str) -> str | None:
-        return None if value is None else form.format(value)
-
-    name, bus = _fit(gpu.name or absent.strip(), 27), cell(gpu.pci_bus_id or absent.strip(), 16)
-    persistence, display = (
-        _switch(gpu.persistence_mode, " On "),
-        _switch(gpu.display_active, "  On"),
-    )
-    errors = cell(_errors(gpu)).strip()
-    yield (f"|{gpu.index:>4}  {name}   {cell(persistence)} | {bus}{cell(display)} | {errors:>20} |")
-    fan, celsius = known(gpu.fan_speed_percent, "{:>3}%"), known(gpu.temperature_celsius, "{:>3}C")
-    state = known(known(gpu.performance_state, "P{}"), "{:>5}")
-    usage, limit = _watts(gpu.power_usage_mw, 1), _watts(gpu.enforced_power_limit_mw)
-    used = known(gpu.gpu_utilization_percent, "{:>3}%")
-    mode = cell(_COMPUTE_MODES.get(gpu.compute_mode or "")).strip()
+    name = _fit(cell("name", str).strip(), 27)
+    persistence = cell("persistence_mode", lambda is_on: " On " if is_on else " Off")
+    # Unlike others it stands to the left.
+    persistence = persistence.replace(" N/A", "N/A ")
+    bus = cell("pci_bus_id", str).strip()
+    display = cell("display_active", lambda is_on: "  On" if is_on else " Off")
+    errors = (_errors(gpu) or _absent(gpu, "ecc_mode", "ecc_uncorrected_volatile_count")).strip()
+    yield f"|{gpu.index:>4}  {name}   {persistence} | {bus:<16}{display} | {errors:>20} |"
+    fan = cell("fan_speed_percent", "{:>3}%".format, 5)
+    celsius = cell("temperature_celsius", "{:>3}C".format, 5)
+    state = cell("performance_state", lambda number: f"{f'P{number}':>5}", 5)
+    usage = cell("power_usage_mw", lambda milliwatts: _watts(milliwatts, 1))
+    limit = cell("enforced_power_limit_mw", _watts)
+    used = cell("gpu_utilization_percent", "{:>3}%".format, 6)
+    mode = cell("compute_mode", lambda mode: _COMPUTE_MODES.get(mode, "N/A")).strip()
     yield (
-        f"|{cell(fan, 5)} {cell(celsius, 5)}{cell(state, 5)}             {cell(usage)} / "
-        f"{cell(limit)} | {_memory(gpu)} |    {cell(used, 6)} {mode:>10} |"
+        f"|{fan} {celsius}{state}             {usage} / "
+        f"{limit} | {_memory(gpu)} |    {used} {mode:>10} |"
     )
     later = gpu.mig_mode if gpu.pending_mig_mode is None else gpu.pending_mig_mode
-    word = None if gpu.mig_mode is None else "Enabled" if later else "Disabled"
-    mig = _pending(cell(word).strip(), gpu.mig_mode, later)
+    word = cell("mig_mode", lambda _: "Enabled" if later else "Disabled").strip()
+    mig = _pending(word, gpu.mig_mode, later)
     yield f"|{'':41}|{'':22}|{mig:>21} |"
     yield _BELOW_GPU
 
@@ -182,18 +213,21 @@ def _pending(text: str, now: bool | None, later: bool | None) -> str:
     return f"{text}*" if None not in (now, later) and now != later else text
 
 
-def _switch(value: bool | None, on: str) -> str | None:
-    return None if value is None else on if value else " Off"
+def _absent(gpu: Device, *fields: str) -> str:
+    return " N/A" if failure(gpu, *fields) in (None, *_NOT_FOUND) else "ERR!"
 
 
-def _watts(milliwatts: int | None, minimum: int = 0) -> str | None:
-    return None if milliwatts is None else _fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
+def _watts(milliwatts: int, minimum: int = 0) -> str:
+    return _fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
 
 
 def _memory(device: Device, width: int = 20) -> str:
     used, total = device.memory_used_bytes, device.memory_total_bytes
     if used is None or total is None:
-        return f"{_NO_MEMORY.get(device.state, 'Unknown Error'):<{width}}"
+        fields = "memory_used_bytes", "memory_total_bytes"
+        if failure(device, *fields) == _NO_PERMISSION:
+            return f"{'N/A':>{width}}"
+        return _fit(why_absent(device, *fields) or "Not Supported", width)
     return _fit(_sizes(frame_buffer_mebibytes(used), total), width)
 
 

@@ -1,5 +1,6 @@
 """Against what nvidia-smi 535.309 printed on the stand-in library, cell by cell."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_every_field_under_each_of_its_names(
         cells = dict(zip(their_heading, expected, strict=True))
         pairs = zip(names, heading, row, strict=True)
         assert [each for each in pairs if cells[each[1]] != each[2]] == []
+
+
+@pytest.mark.parametrize(("code", "word"), [(999, "Unknown Error"), (6, "Not Found")])
+def test_a_value_that_could_not_be_read_is_its_error(fakenvml: Path, code: int, word: str) -> None:
+    fail = {"FAIL": f"nvmlDeviceGetPerformanceState:*:{code}"}
+    query = "--query-gpu=pstate,name", "--format=csv,noheader"
+    run = gpudash(*query, library=fakenvml, DEVICES=1, **fail)
+    assert run.text == f"[{word}], NVIDIA A100-SXM4-80GB\n"
+    run = gpudash("-q", "-d", "PERFORMANCE", library=fakenvml, DEVICES=1, **fail)
+    assert re.search(f"Performance State  +: {word}\n", run.text)
 
 
 def test_fields_of_a_newer_driver(fakenvml: Path) -> None:

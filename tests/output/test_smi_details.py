@@ -312,7 +312,7 @@ def text(snapshot: Snapshot, wanted: str | None) -> list[str]:
 
 
 def test_sections_read_what_they_print() -> None:
-    assert reads(("COMPUTE",)) == {"compute_mode"}
+    assert reads(("COMPUTE",)) == {"compute_mode", "failed_fields"}
     assert "supported_clocks" not in reads(())
     assert "sample_buffers" in reads(("POWER",))
     assert sections("ecc,, power") == ("ECC", "POWER")

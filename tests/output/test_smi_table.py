@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,55 @@ STATES: dict[str, dict[str, Any]] = {
     "high limit": {"ANSWER": f"{NVML}EnforcedPowerLimit:0:1200000"},
     "fully used": {"ANSWER": f"{NVML}UtilizationRates:0:100/3"},
 }
+TEMPERATURE, MEMORY = ("Temperature", "TemperatureV"), ("MemoryInfo", "MemoryInfo_v2")
+FAILING = {
+    (
+        ("PerformanceState",),
+        999,
+    ): "| N/A   74C ERR!              387W / 400W |  30080MiB / 81920MiB |",
+    (
+        ("PerformanceState",),
+        6,
+    ): "| N/A   74C  N/A              387W / 400W |  30080MiB / 81920MiB |",
+    (TEMPERATURE, 4): "| N/A  ERR!    P0             387W / 400W |  30080MiB / 81920MiB |",
+    (TEMPERATURE, 3): "| N/A   N/A    P0             387W / 400W |  30080MiB / 81920MiB |",
+    (("PowerUsage",), 10): "| N/A   74C    P0             ERR! / 400W |  30080MiB / 81920MiB |",
+    (
+        ("EnforcedPowerLimit",),
+        999,
+    ): "| N/A   74C    P0             387W / ERR! |  30080MiB / 81920MiB |",
+    (
+        MEMORY,
+        999,
+    ): "| N/A   74C    P0             387W / 400W | Unknown Error        |    100%      Default |",
+    (
+        MEMORY,
+        6,
+    ): "| N/A   74C    P0             387W / 400W | Not Found            |    100%      Default |",
+    (
+        MEMORY,
+        4,
+    ): "| N/A   74C    P0             387W / 400W |                  N/A |    100%      Default |",
+    (
+        MEMORY,
+        3,
+    ): "| N/A   74C    P0             387W / 400W | Not Supported        |    100%      Default |",
+    (("UtilizationRates",), 999): "|  30080MiB / 81920MiB |    ERR!      Default |",
+    (("ComputeMode",), 999): "|  30080MiB / 81920MiB |    100%         ERR! |",
+    (
+        ("PersistenceMode",),
+        999,
+    ): "|   0  NVIDIA A100-SXM4-80GB         ERR! | 00000000:07:00.0 Off |",
+    (("PersistenceMode",), 3): "|   0  NVIDIA A100-SXM4-80GB         N/A  | 00000000:07:00.0 Off |",
+    (("DisplayActive",), 999): "On  | 00000000:07:00.0ERR! |                    0 |",
+    (("EccMode",), 999): "On  | 00000000:07:00.0 Off |                 ERR! |",
+    (("TotalEccErrors",), 10): "On  | 00000000:07:00.0 Off |                 ERR! |",
+    (
+        ("MigMode",),
+        999,
+    ): "|                                         |                      |                 ERR! |",
+}
+"""What stands in its lines where such calls give an error."""
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -57,6 +107,26 @@ def test_each_line_as_it_was_captured(fakenvml: Path, board: str) -> None:
     run = gpudash("smi", library=fakenvml, **FROZEN, **BOARDS[board])
     assert (run.status, run.stderr) == (0, "")
     assert lines(run.text) == lines((CAPTURED / f"table-{board}.txt").read_text())
+
+
+@pytest.mark.parametrize(("calls", "code"), FAILING)
+def test_a_call_that_fails(fakenvml: Path, calls: Sequence[str], code: int) -> None:
+    run = gpudash("smi", library=fakenvml, **FROZEN, **failing(calls, code))
+    assert run.status == 0
+    assert FAILING[calls, code] in run.text
+
+
+@pytest.mark.parametrize(("calls", "code"), FAILING)
+def test_a_call_that_fails_beside_nvidia_smi(
+    nvidia_smi: str, fakenvml: Path, calls: Sequence[str], code: int
+) -> None:
+    env = environment(fakenvml, **FROZEN, **failing(calls, code))
+    theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
+    assert FAILING[calls, code] in theirs.stdout
+
+
+def failing(calls: Sequence[str], code: int) -> dict[str, str]:
+    return {"LOAD": "busy", "FAIL": ",".join(f"{NVML}{call}:0:{code}" for call in calls)}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -96,6 +96,16 @@ class PollGroup:
             self._slow.pop(call, None)
 
 
+def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
+    """Note with which code a call failed, or that it did not."""
+    failed: dict[str, int] = values.setdefault("failed_fields", {})
+    for field, _ in call.fields:
+        if code:
+            failed[field] = code
+        else:
+            failed.pop(field, None)
+
+
 def _make(
     library: Library, handle: Any, call: NvmlCall | None, values: dict[str, Any]
 ) -> tuple[NvmlCall | None, int]:
@@ -110,6 +120,8 @@ def _make(
         for field, convert in call.fields:
             values[field] = None if code else convert(value)
         if code not in codes.PERMANENT:
+            if library.wants("failed_fields"):
+                _note_failure(call, code, values)
             return call, code
         call = call.fallback
     return None, codes.SUCCESS
