@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class _Grammar(NamedTuple):
     """The options of a command, each group the spellings of one, and what is said of others."""
 
+    about: str
+    """How its help begins."""
     flags: str
     valued: str
     is_rolling: bool = False
@@ -34,31 +36,38 @@ class _Grammar(NamedTuple):
 
 _GRAMMARS: Mapping[str, _Grammar] = {
     "topo": _Grammar(
+        "topo -- Display topological information about the system.",
         "-m --matrix|-mp --matrix_pci|-p --gpu_path|-C --get-numa-id-of-nearby-cpu|"
         "-M --get-numa-id-of-nearby-mem|-gnid --gpu-numa-id",
         "-i --id|-c --cpu|-n --nearest_gpus|-p2p --p2pstatus",
     ),
     "nvlink": _Grammar(
+        "nvlink -- Display NvLink information.",
         "-s --status|-c --capabilities|-p --pcibusid|-R --remotelinkinfo|-e --errorcounters",
         "-i --id|-l --link|-gt --getthroughput",
     ),
     "dmon": _Grammar(
+        "GPU statistics are displayed in scrolling format with one line\n"
+        "    per sampling interval.",
         "",
         "-i --id|-d --delay|-c --count|-s --select|-o --options|-f --filename|--gpm-metrics",
         is_rolling=True,
     ),
     "pmon": _Grammar(
+        "Process statistics are displayed in scrolling format per sampling\n    interval.",
         "",
         "-i --id|-d --delay|-c --count|-s --select|-o --options|-f --filename",
         is_rolling=True,
     ),
     "mig": _Grammar(
+        "mig -- Multi Instance GPU management.",
         "-lgip --list-gpu-instance-profiles|-lgipp --list-gpu-instance-possible-placements|"
         "-lgi --list-gpu-instances|-lcip --list-compute-instance-profiles|"
         "-lcipp --list-compute-instance-possible-placements|-lci --list-compute-instances",
         "-i --id|-gi --gpu-instance-id|-ci --compute-instance-id",
     ),
     "vgpu": _Grammar(
+        "vgpu -- Display vGPU information.",
         "-q --query|-u --utilization|-p --pmon|-s --supported|-c --creatable|"
         "-es --encodersessions|-m --migrationcap|-ss --schedulerstate|-sc --schedulercaps|"
         "-sl --schedulerlogs|-v --verbose|-fs --fbcsessions",
@@ -268,23 +277,27 @@ def _mig(
 
 
 def _help(name: str) -> int:
-    terminal.write(f"{_usage(name)}\n".encode())
+    terminal.write(f"\n    {_GRAMMARS[name].about}\n\n{_usage(name)}".encode())
     return ExitStatus.OK
 
 
 def _with_usage(name: str, text: str) -> SmiError:
-    return SmiError(ExitStatus.OK, f"{text}\n{_usage(name)}")
+    return SmiError(ExitStatus.OK, f"{text}\n{_usage(name)}", end="")
 
 
 def _usage(name: str) -> str:
+    """Return the options with their descriptions, which gpudash's own command of that name has."""
+    from textwrap import fill
+
     from gpudash.cli.parser import command_parser
     from gpudash.cli.verbs import names
 
-    if name in names():
-        parser = command_parser(name)
-        parser.prog = f"nvidia-smi {name}"
-        return parser.format_help()
+    own = command_parser(name)._actions if name in names() else []
+    helps = {word: action.help for action in own for word in action.option_strings}
+    helps["-i"] = "only these GPUs: indices, UUIDs or PCI bus ids"
     grammar = _GRAMMARS[name]
-    groups = ("-h --help", *f"{grammar.flags}|{grammar.valued}".split("|"))
-    options = "".join(f"    [{group.replace(' ', ' | ')}]\n" for group in groups)
-    return f"    Usage: nvidia-smi {name} [options]\n\n    Options include:\n{options}"
+    lines = [f"    Usage: nvidia-smi {name} [options]", "", "    Options include:"]
+    for group in ("-h --help", *f"{grammar.flags}|{grammar.valued}".strip("|").split("|")):
+        text = f"[{group.replace(' ', ' | ')}]: {helps.get(group.split()[0]) or ''}".rstrip(": ")
+        lines.append(fill(text, 96, initial_indent=" " * 4, subsequent_indent=" " * 17))
+    return "".join(f"{line}\n" for line in (*lines, "", ""))

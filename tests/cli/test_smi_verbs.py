@@ -150,6 +150,33 @@ def test_the_help_of_a_command(smi: Run, words: list[str]) -> None:
     assert f"sage: nvidia-smi {words[0]} [" in run.stdout
 
 
+BEGINNINGS = {
+    "topo": "topo -- Display topological information about the system.\n",
+    "nvlink": "nvlink -- Display NvLink information.\n",
+    "mig": "mig -- Multi Instance GPU management.\n",
+    "vgpu": "vgpu -- Display vGPU information.\n",
+    "dmon": "GPU statistics are displayed in scrolling format with one line\n    per sampling",
+    "pmon": "Process statistics are displayed in scrolling format per sampling\n    interval.",
+}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_the_help_of_a_command_begins_as_there(smi: Run, name: str) -> None:
+    text = smi([name, "-h"]).stdout
+    assert text.startswith(f"\n    {BEGINNINGS[name]}")
+    assert f"\n\n    Usage: nvidia-smi {name} [options]\n\n    Options include:\n    [-h | " in text
+    assert "\n    [-i | --id]: only these GPUs" in text
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_the_help_of_a_command_beside_nvidia_smi(
+    nvidia_smi: str, fakenvml: Path, name: str
+) -> None:
+    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER)
+    theirs = subprocess.run([nvidia_smi, name, "-h"], env=env, capture_output=True, text=True)
+    assert theirs.stdout.startswith(f"\n    {BEGINNINGS[name]}")
+
+
 def test_a_wrong_option_of_rolling_lines_is_followed_by_the_usage(smi: Run) -> None:
     run = smi(["dmon", "-z"])
     assert run.returncode == 0
