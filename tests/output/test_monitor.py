@@ -117,7 +117,7 @@ def test_pmon_of_driver_580() -> None:
     share = make_process_device(
         sm_utilization_percent=48, memory_utilization_percent=0, encoder_utilization_percent=0
     )
-    process = make_process(pid=3356, name="python3", devices=(share,))
+    process = make_process(pid=3356, command_line=("python3",), devices=(share,))
     host = make_host(driver_version="580.159.04")
     snapshot = make_snapshot(1, processes=(process,), host=host)
     columns = process_columns("u", snapshot)
