@@ -88,6 +88,7 @@ _NOT_NUMBERS = {"topo": ("-c", "-n"), "nvlink": ("-l",)}
 _DELAYS = {"dmon": 600, "pmon": 10}
 """The longest delay in seconds."""
 _LETTERS = {"dmon": "pucvmet", "pmon": "um"}
+_MAX_GPM_METRIC = 97
 _SINGLE = "must be used in conjunction with the -i argument which must be a single identifier.\n"
 _OF_GPUS = {
     "-n": (1, f"Nearest GPUs argument {_SINGLE}"),
@@ -221,10 +222,12 @@ def _own(name: str, given: Given, demo: str | None) -> int:
     if name in _LETTERS and "-s" in given:
         known = "".join(letter for letter in given["-s"] if letter in _LETTERS[name])
         given = {**given, "-s": known}
-    words = [word for option, value in given.items() for word in (option, value) if word]
+    metrics = _gpm_metrics(given.get("--gpm-metrics", ""))
+    passed = [each for each in given.items() if each[0] != "--gpm-metrics"]
+    words = [word for option in passed for word in option if word]
     before = [] if demo is None else [f"--demo={demo}"]
     options = arguments.parse([*before, name, *words])
-    options.choose = partial(_chosen, name, given)
+    options.choose, options.gpm_metrics = partial(_chosen, name, given), metrics
     try:
         status: int = options.run(options)
     except GpudashError as error:
@@ -234,6 +237,19 @@ def _own(name: str, given: Given, demo: str | None) -> int:
         # Some of the GPUs are not there.
         raise SmiError(ExitStatus.USAGE, about[0]) from None
     return status
+
+
+def _gpm_metrics(text: str) -> Sequence[int]:
+    """Return the numbers of `7,21`; raises SmiError."""
+    numbers = [int(word) for word in text.split(",") if word.isdecimal()]
+    wrong = re.search(r"[^\d,]", text, re.ASCII)
+    reason = f"Found offending character: {wrong[0]}" if wrong else ""
+    if too_high := [number for number in numbers if number > _MAX_GPM_METRIC]:
+        reason = reason or f"Metric value too high: {too_high[0]}"
+    if reason:
+        text = f"{reason}\nCould not parse GPM metrics\nFailed to process command line \n"
+        raise SmiError(FAILED, text)
+    return numbers
 
 
 def _chosen(name: str, given: Given, snapshot: Snapshot, words: Sequence[str]) -> Snapshot:

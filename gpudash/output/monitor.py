@@ -93,13 +93,13 @@ def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[Column]:
 
 
 def _gpm_column(number: int) -> Column:
-    """Return the column of a GPM metric: percent, or MiB/s."""
+    """Return the column of a GPM metric, percent or MiB/s; without values if it is not read."""
     name, divisor = GPM_PERCENTS.get(number, ""), 1
     if not name:
-        name, divisor = GPM_RATES[number], _MIB
+        name, divisor = GPM_RATES.get(number, ""), _MIB
 
     def value(gpu: Device) -> str | None:
-        found = getattr(gpu, name)
+        found = getattr(gpu, name, None)
         return None if found is None else f"{found / divisor:.2f}"
 
     return Column(f"id={number}", "GPM", value, 9)

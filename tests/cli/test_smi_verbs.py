@@ -85,6 +85,16 @@ ANSWERED = {
     "pmon -i 9 -c 1": (6, "No devices were found\n"),
     "dmon -o Z -c 1": (255, "Error in parsing options\nFailed to process command line \n\n"),
     "dmon -c 1 -i 9": (6, "No devices were found\n"),
+    "dmon -c 1 --gpm-metrics 7,98": (
+        255,
+        "Metric value too high: 98\nCould not parse GPM metrics\n"
+        "Failed to process command line \n\n",
+    ),
+    "dmon -c 1 --gpm-metrics 1,x": (
+        255,
+        "Found offending character: x\nCould not parse GPM metrics\n"
+        "Failed to process command line \n\n",
+    ),
     "stats": (255, "ERROR: Option stats is not recognized. Please run 'nvidia-smi -h'.\n\n"),
 }
 """What nvidia-smi 535 prints to stdout, and its status."""
@@ -105,6 +115,16 @@ def test_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str)
         theirs.returncode,
         theirs.stdout,
         theirs.stderr,
+    )
+
+
+def test_a_metric_of_performance_monitoring_that_is_not_read_has_a_column(smi: Run) -> None:
+    run = smi(["dmon", "-c", "1", "-s", "p", "--gpm-metrics", "7,,20"], LOAD="busy", DEVICES=1)
+    assert (run.returncode, run.stdout) == (
+        0,
+        "# gpu    pwr  gtemp  mtemp       id=7     id=20\n"
+        "# Idx      W      C      C        GPM       GPM\n"
+        "    0    387     74     80          -         -\n",
     )
 
 
