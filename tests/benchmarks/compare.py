@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,27 @@ def compare_screen(setting: Setting, report: Report) -> None:
     report.ratio(runs, "bytes_per_s", "gpudash", "nvitop", 1.5)
     report.ratio(runs, "first_frame_ms", "gpudash", "nvitop", 1.0)
     report.ratio(runs, "key_ms", "gpudash", "nvitop", 1.5)
-    _bounds(runs, report, quit_ms=300, resident_mib=45, children_mib=22)
+    _bounds(runs, report, quit_ms=300, resident_mib=40, children_mib=20)
+
+
+def compare_calls(setting: Setting, report: Report) -> None:
+    """Calls to the driver by a screen a second, and the time that they take one of an H200."""
+    from tests.benchmarks import calls
+
+    commands = [
+        Command("nvitop", (str(setting.scripts / "nvitop"), "--interval", "1")),
+        Command("gpudash", gpudash("--no-config", "--interval", "1")),
+    ]
+    if nvtop := shutil.which("nvtop"):
+        commands.append(Command("nvtop", (nvtop, "-d", "10")))
+    # What is slow is read every ten seconds, what is settled every thirty.
+    seconds = max(setting.window, 30.0)
+    # Jobs that train use no codecs.
+    env = {**setting.env, "FAKENVML_LOAD": "busy"}
+    runs = {each.name: [calls.measure(each, env, setting.size, seconds)] for each in commands}
+    report.table("calls", runs)
+    report.ratio(runs, "driver_ms_per_s", "gpudash", "nvitop", 1.0)
+    _bounds(runs, report, calls_per_s=90, lists_per_s=8)
 
 
 def compare_large(setting: Setting, report: Report) -> None:
@@ -189,6 +210,7 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "collector": judge_collector,
     "memory": judge_memory,
     "screen": compare_screen,
+    "calls": compare_calls,
     "large": compare_large,
     "slow": compare_slow,
     "link": compare_link,

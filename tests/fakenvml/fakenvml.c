@@ -67,7 +67,8 @@
  *                         by which it chooses how it names the thresholds
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
  *   XID=dev:code,...      errors that are reported whenever the control file is read anew
- *   COUNT=PATH            live table of calls per function (mapped file; %p = pid)
+ *   COUNT=PATH            live table of calls per function, and of field values per id
+ *                         (mapped file; %p = pid)
  *   TRACE=1               every call on stderr
  * fn may leave out its version suffix (nvmlDeviceGetComputeRunningProcesses means _v3 too).
  *
@@ -588,6 +589,7 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
         if (C.trace > 1) fprintf(stderr, "  field %u scope %u\n", x->id, x->scope);
         x->ts = (long long)now_us(); x->lat = 1; x->ret = OK; x->type = 3; x->v.ull = 0;
         u32 id = today(x->id);
+        count_value(id);
         switch (id) {
         case 0: x->ret = INVALID; break;
         case 251 ... 268: x->type = 1; break;   /* power smoothing, which is off */
