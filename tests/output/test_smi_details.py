@@ -156,6 +156,15 @@ def test_what_only_newer_drivers_answer(fakenvml: Path) -> None:
     assert {path: gpu.findtext(path) for path in expected} == expected
 
 
+def test_a_board_outside_of_a_rack_has_its_module_only(fakenvml: Path) -> None:
+    settings = {"DRIVER": "580.159.04", "DEVICES": 1}
+    gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
+    assert gpu is not None
+    platform = {each.tag: each.text for each in gpu.find("platformInfo") or ()}
+    assert platform.pop("module_id") == "1"
+    assert set(platform.values()) == {"N/A"}
+
+
 @pytest.mark.parametrize(
     ("driver", "only", "without"),
     [
