@@ -178,7 +178,12 @@ def no_handle(device: Device, name: str) -> SmiError | None:
     if not (code := _without_handle(device)):
         return None
     text = f"Unable to determine the device handle for {name}: {_NO_HANDLE.get(code, _UNKNOWN)}"
-    return SmiError(code if code in _SAME_STATUS else FAILED, text)
+    return SmiError(as_status(code), text)
+
+
+def as_status(code: int) -> int:
+    """Return what nvidia-smi ends with where NVML gives an error."""
+    return code if code in _SAME_STATUS else FAILED
 
 
 def _without_handle(device: Device) -> int | None:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli import next_smi
-from gpudash.cli.smi_options import FAILED, SmiError, as_there, chosen_gpus, gpu_words, no_handle
+from gpudash.cli.smi_options import (
+    FAILED,
+    SmiError,
+    as_status,
+    as_there,
+    chosen_gpus,
+    gpu_words,
+    no_handle,
+)
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.system import terminal
 
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
     import argparse
 
     from gpudash.collect.source import Source
+    from gpudash.model.details import MigLayout
+    from gpudash.model.device import Device
     from gpudash.model.snapshot import Snapshot
 
 
@@ -103,6 +113,8 @@ _OF_GPUS = {
 }
 """How many GPUs of -i an option of topo takes, and what is said of another number."""
 
+_OF_PROFILES = ("-lgip", "-lgipp")
+"""The lists of mig that need no instance."""
 _OF_ALL_GPUS = {
     "-m": "Failed to run topology matrix\n",
     "-mp": "Failed to run topology matrix\n",
@@ -138,10 +150,13 @@ def run(
     if name == "vgpu":
         if os.path.isdir(_HOST_OF_VIRTUAL_GPUS):
             raise elsewhere(name)
-        terminal.write(b"No supported devices in vGPU mode\n")
-        return ExitStatus.OK
+        text = "No supported devices in vGPU mode\n"
+        return _of_gpus(gpus, live, frozenset(), lambda _: [text])
     if name == "mig":
-        return _mig(given, gpus, live, elsewhere)
+        if not any(option.startswith("-l") for option in given):
+            return _help(name)
+        wanted = frozenset({"mig_mode", "mig_layout"})
+        return _of_gpus(gpus, live, wanted, partial(_mig, given))
     _check(name, given)
     return _own(name, given, live.demo)
 
@@ -266,30 +281,63 @@ def _chosen(name: str, given: Given, snapshot: Snapshot, words: Sequence[str]) -
     return select(snapshot, gpus)
 
 
-def _mig(
-    given: Given,
-    gpus: Sequence[str],
+def _of_gpus(
+    words: Sequence[str],
     live: argparse.Namespace,
-    elsewhere: Callable[[str], SmiError],
+    wanted: Set[str],
+    report: Callable[[Snapshot], Iterable[str]],
 ) -> int:
-    """Say that no GPU is divided; instances are listed by the next nvidia-smi alone."""
+    """Print lines about the GPUs of -i, with what they end in; raises SmiError."""
     from gpudash.cli.oneshot import exit_status, sample, with_source
 
-    if not any(option.startswith("-l") for option in given):
-        return _help("mig")
-
     def run(source: Source, _: object) -> int:
-        chosen = chosen_gpus(sample(source), gpus)
-        status = exit_status(chosen, with_topology=False)
-        if status or any(device.mig_mode for device in chosen.devices):
-            return status
-        terminal.write(b"No MIG-enabled devices found.\n")
-        return ExitStatus.NO_GPU
+        gpus = chosen_gpus(sample(source), words)
+        exit_status(gpus, with_topology=False)
+        for text in report(gpus):
+            terminal.write(text.encode("utf-8", "backslashreplace"))
+        return ExitStatus.OK
 
-    status = with_source(run, live, wanted=lambda: {"mig_mode", "uuid", "pci_bus_id"})
-    if status == ExitStatus.OK:
-        raise elsewhere("mig")
-    return status
+    return with_source(run, live, wanted=lambda: wanted)
+
+
+def _mig(given: Given, gpus: Snapshot) -> Iterator[str]:
+    """Yield the first of the lists that are asked for."""
+    from gpudash.output.smi_mig import LISTINGS
+    from gpudash.output.smi_table import error_text
+
+    divided = [gpu for gpu in gpus.devices if gpu.mig_mode]
+    if not divided:
+        raise SmiError(ExitStatus.NO_GPU, "No MIG-enabled devices found.")
+    option, listing = next(each for each in LISTINGS.items() if each[0] in given)
+    layouts = [(gpu.index, layout) for gpu in divided if (layout := _layout(gpu, option, given))]
+    failures = [
+        layout.failure
+        for _, layout in layouts
+        if (layout.profiles if option in _OF_PROFILES else layout.instances) is None
+    ]
+    is_below = option.startswith("-lc")
+    if failures:
+        code = failures[0] or FAILED
+        what = "No GPU instances found" if is_below else f"Failed to display {listing.what}"
+        if option in _OF_PROFILES:
+            yield listing.headings
+        raise SmiError(as_status(code), f"{what}: {error_text(code)}")
+    if option not in _OF_PROFILES and not any(layout.instances for _, layout in layouts):
+        raise SmiError(ExitStatus.NO_GPU, "No GPU instances found: Not Found")
+    yield listing.headings
+    yield from (f"{line}\n" for line in listing.lines(layouts))
+
+
+def _layout(gpu: Device, option: str, given: Given) -> MigLayout | None:
+    """Return how a GPU is divided, for what is below them with the GPU instances of -gi alone."""
+    from msgspec.structs import replace
+
+    layout: MigLayout | None = getattr(gpu, "mig_layout", None)
+    if layout is None or layout.instances is None or not option.startswith("-lc"):
+        return layout
+    kept = given["-gi"].split(",") if "-gi" in given else None
+    instances = [each for each in layout.instances if kept is None or str(each.id) in kept]
+    return replace(layout, instances=tuple(instances))
 
 
 def _help(name: str) -> int:
@@ -310,6 +358,11 @@ def _usage(name: str) -> str:
 
     own = command_parser(name)._actions if name in names() else []
     helps = {word: action.help for action in own for word in action.option_strings}
+    if name == "mig":
+        from gpudash.output.smi_mig import LISTINGS
+
+        helps = {option: f"list {listing.what}" for option, listing in LISTINGS.items()}
+        helps["-gi"] = "with a list of what is in them: only these GPU instances"
     helps["-i"] = "only these GPUs: indices, UUIDs or PCI bus ids"
     grammar = _GRAMMARS[name]
     lines = [f"    Usage: nvidia-smi {name} [options]", "", "    Options include:"]

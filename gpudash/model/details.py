@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Annotated
 
+from msgspec import Struct
+
 from gpudash.model.device import Device
 from gpudash.model.fields import Celsius, Field, Group, Natural, Seconds, declared_fields, metric
 from gpudash.model.records import SampleBuffer
@@ -20,6 +22,57 @@ _reliability = partial(metric, Group.RELIABILITY)
 _settings = partial(metric, Group.SETTINGS)
 _temperature = partial(metric, Group.TEMPERATURE)
 _utilization = partial(metric, Group.UTILIZATION)
+
+
+class MigPlacement(Struct, frozen=True, kw_only=True):
+    """Where an instance lies, or can, in slices of memory, or of a GPU instance's SMs."""
+
+    start: Natural
+    size: Natural
+
+
+class MigProfile(Struct, frozen=True, kw_only=True):
+    """A kind of GPU instances, or of compute instances within one."""
+
+    id: Natural
+    name: str
+    slice_count: Natural
+    total_count: Natural
+    free_count: Natural
+    placements: tuple[MigPlacement, ...]
+    multiprocessor_count: Natural
+    copy_engine_count: Natural
+    decoder_count: Natural
+    encoder_count: Natural
+    jpeg_count: Natural
+    ofa_count: Natural
+    memory_mib: Natural = 0
+    """Of compute instances 0, as they share that of their GPU instance."""
+    has_p2p: bool = False
+
+
+class MigInstance(Struct, frozen=True, kw_only=True):
+    """A GPU instance, or a compute instance within one."""
+
+    id: Natural
+    profile_id: Natural
+    profile_name: str
+    placement: MigPlacement
+    profiles: tuple[MigProfile, ...] = ()
+    """The kinds of compute instances of a GPU instance."""
+    instances: tuple[MigInstance, ...] = ()
+    """The compute instances of a GPU instance, in their order."""
+
+
+class MigLayout(Struct, frozen=True, kw_only=True):
+    """How a GPU in MIG mode is divided, and how it can be."""
+
+    profiles: tuple[MigProfile, ...] | None = None
+    """The kinds of GPU instances, the smallest first; None where they could not be read."""
+    instances: tuple[MigInstance, ...] | None = None
+    """The GPU instances by kind, the smallest first; None where they could not be read."""
+    failure: Natural | None = None
+    """NVML's number of why something is None."""
 
 
 class DetailedDevice(Device, frozen=True, kw_only=True):
@@ -109,6 +162,9 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
     host_vgpu_mode: Annotated[str | None, _settings(Unit.NONE,
         "How it hosts virtual GPUs, sr-iov or non-sr-iov.",
         nvml="nvmlDeviceGetHostVgpuMode")] = None
+    mig_layout: Annotated[MigLayout | None, _mig(Unit.NONE,
+        "How the GPU is divided into instances, and how it can be.",
+        nvml="nvmlDeviceGetGpuInstances")] = None
     copy_engine_count: Annotated[Natural | None, _mig(Unit.COUNT,
         "Copy engines that belong to it.", nvml="nvmlDeviceGetAttributes_v2")] = None
     encoder_count: Annotated[Natural | None, _mig(Unit.COUNT,

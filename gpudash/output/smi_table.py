@@ -110,7 +110,12 @@ def failure(device: Device, *fields: str) -> int | None:
 def why_absent(device: Device, *fields: str) -> str | None:
     """Return the same in NVML's words; None where a device does not support what is absent."""
     code = failure(device, *fields)
-    return None if code is None else _ERRORS.get(code, "Unknown Error")
+    return None if code is None else error_text(code)
+
+
+def error_text(code: int) -> str:
+    """Return NVML's words for an error."""
+    return _ERRORS.get(code, "Unknown Error")
 
 
 def listing(snapshot: Snapshot) -> list[str]:
@@ -141,8 +146,8 @@ def _line(device: Device) -> str:
 def table(snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines of the table."""
     gpus = whole_gpus(snapshot)
-    driver = _fit(snapshot.host.driver_version or "N/A", 10)
-    cuda = _fit(snapshot.host.cuda_driver_version or "N/A", 8)
+    driver = fit(snapshot.host.driver_version or "N/A", 10)
+    cuda = fit(snapshot.host.cuda_driver_version or "N/A", 8)
     yield f"{time.ctime(snapshot.taken_at.timestamp())}       "
     yield _RULE
     yield f"| NVIDIA-SMI {driver}             Driver Version: {driver}   CUDA Version: {cuda} |"
@@ -171,7 +176,7 @@ def _gpu(gpu: Device) -> Iterator[str]:
         text = _absent(gpu, field) if value is None else write(value)
         return f"{text:<{width}}"
 
-    name = _fit(cell("name", str).strip(), 27)
+    name = fit(cell("name", str).strip(), 27)
     persistence = cell("persistence_mode", lambda is_on: " On " if is_on else " Off")
     # Unlike others it stands to the left.
     persistence = persistence.replace(" N/A", "N/A ")
@@ -218,7 +223,7 @@ def _absent(gpu: Device, *fields: str) -> str:
 
 
 def _watts(milliwatts: int, minimum: int = 0) -> str:
-    return _fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
+    return fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
 
 
 def _memory(device: Device, width: int = 20) -> str:
@@ -227,8 +232,8 @@ def _memory(device: Device, width: int = 20) -> str:
         fields = "memory_used_bytes", "memory_total_bytes"
         if failure(device, *fields) == _NO_PERMISSION:
             return f"{'N/A':>{width}}"
-        return _fit(why_absent(device, *fields) or "Not Supported", width)
-    return _fit(_sizes(frame_buffer_mebibytes(used), total), width)
+        return fit(why_absent(device, *fields) or "Not Supported", width)
+    return fit(_sizes(frame_buffer_mebibytes(used), total), width)
 
 
 def _sizes(used_mib: int, total: int) -> str:
@@ -262,7 +267,7 @@ def _instance(gpu: Device, instance: Device) -> Iterator[str]:
     )
     used, total = instance.bar1_used_bytes, instance.bar1_total_bytes
     sizes = "" if used is None or total is None else _sizes(used // _MIB, total)
-    yield f"|{'':18}|{'':10}{_fit(sizes, 21)} |{'':11}|{'':23}|"
+    yield f"|{'':18}|{'':10}{fit(sizes, 21)} |{'':11}|{'':23}|"
     yield _BELOW_INSTANCE
 
 
@@ -293,7 +298,7 @@ def _process(gpu: Device, use: Use) -> str:
     )
 
 
-def _fit(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
     """Return a text padded to a number of bytes, its end replaced by `...` if it has more."""
     raw = text.encode(errors="replace")
     cut = text if len(raw) <= width else f"{raw[: width - 3].decode(errors='ignore')}..."
@@ -305,7 +310,7 @@ def _end(text: str, width: int) -> str:
     raw = text.encode(errors="replace")
     if len(raw) > width:
         text = f"...{raw[3 - width :].decode(errors='ignore')}"
-    return _fit(text, width)
+    return fit(text, width)
 
 
 def mebibytes(value: int | None) -> str | None:

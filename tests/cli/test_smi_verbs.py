@@ -154,7 +154,58 @@ def without_time(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("Timestamp")]
 
 
-@pytest.mark.parametrize("line", ["mig -lgi", "mig -cgi 9", "nvlink -re"])
+CAPTURED = Path(__file__).parents[1] / "output" / "captured"
+OF_INSTANCES = ["-lgip", "-lgipp", "-lgi", "-lcip", "-lcipp", "-lci"]
+
+
+@pytest.mark.parametrize("option", OF_INSTANCES)
+def test_a_list_of_instances_as_it_was_captured(smi: Run, option: str) -> None:
+    run = smi(["mig", option], MIG=1)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == (CAPTURED / f"mig{option}.txt").read_text()
+
+
+CALL = "nvmlDeviceGetGpuInstance"
+OF_SOME_INSTANCES = {
+    ("-lci -gi 9", ""): (6, "No GPU instances found: Not Found\n"),
+    ("-lgip -i 1", ""): (6, "No MIG-enabled devices found.\n"),
+    ("-lgi", f"{CALL}s:*:4"): (4, "Failed to display GPU instances: Insufficient Permissions\n"),
+    ("-lcip", f"{CALL}s:*:4"): (4, "No GPU instances found: Insufficient Permissions\n"),
+    ("-lgipp", f"{CALL}ProfileInfoV:*:999"): (
+        255,
+        "Failed to display GPU instance placements: Unknown Error\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "fail"), OF_SOME_INSTANCES)
+def test_why_there_is_no_list_of_instances(smi: Run, line: str, fail: str) -> None:
+    run = smi(["mig", *line.split()], MIG=1, FAIL=fail)
+    assert (run.returncode, run.stdout, run.stderr) == (*OF_SOME_INSTANCES[line, fail], "")
+
+
+@pytest.mark.parametrize(
+    ("line", "fail"),
+    [
+        *OF_SOME_INSTANCES,
+        *((option, "") for option in OF_INSTANCES),
+        ("-lcip -gi 2,3", ""),
+        ("-lci -gi 1 -ci 0 -lgip", ""),
+        ("-lgip", f"{CALL}ProfileInfoV:*:4"),
+    ],
+)
+def test_lists_of_instances_beside_nvidia_smi(
+    smi: Run, nvidia_smi: str, fakenvml: Path, line: str, fail: str
+) -> None:
+    settings = {"MIG": 1, "FAIL": fail}
+    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000, **settings)
+    words = ["mig", *line.split()]
+    theirs = subprocess.run([nvidia_smi, *words], env=env, capture_output=True, text=True)
+    ours = smi(words, **settings)
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+
+
+@pytest.mark.parametrize("line", ["mig -cgi 9", "nvlink -re"])
 def test_what_is_not_done_here_is_said(smi: Run, line: str) -> None:
     run = smi(line.split(), MIG=1)
     assert (run.returncode, run.stdout.count("\n")) == (3, 1)

@@ -667,5 +667,6 @@ API ret_t nvmlDeviceGetGpuFabricInfo(void *h, fabric_v1_t *f) {
 
 #include "gpm.h"
 #include "events.h"
+#include "mig.h"
 #include "smi_table.h"
 #include "unsupported.h"

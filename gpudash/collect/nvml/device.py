@@ -160,6 +160,10 @@ class DeviceSampler:
     def _read_rare(self, now: float) -> None:
         self._rare_group.read(self._library, self._handle, self.values, now)
         self.values.update(self._records.values())
+        if self._library.wants("mig_layout") and self.values.get("mig_mode"):
+            from gpudash.collect.nvml.mig_layout import layout
+
+            self.values["mig_layout"] = layout(self._library, self._handle)
 
     def _replays_per_second(self, now: float) -> float | None:
         count = self.values.get("pcie_replay_count")
