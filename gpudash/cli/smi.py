@@ -13,6 +13,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,9 +171,20 @@ def _help(request: Request) -> int:
     from gpudash.output import smi_help
 
     def text(host: Host) -> str:
-        return smi_help.usage(host.driver_version or __version__)
+        return smi_help.usage(host.driver_version or _library_version() or __version__)
 
     return _about(request, text, EMPTY.host)
+
+
+def _library_version() -> str | None:
+    """Return the version of NVML's file, which nvidia-smi's is, also without a driver."""
+    from ctypes import CDLL
+
+    from gpudash.collect.nvml.codes import library_version
+
+    with suppress(OSError):
+        CDLL("libnvidia-ml.so.1")
+    return library_version()
 
 
 def _help_query(name: str, request: Request) -> int:
@@ -285,7 +297,7 @@ def _details(request: Request) -> Report:
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
     """Return what is said of a driver that cannot be used, before words are called wrong."""
-    if error.exit_status not in (ExitStatus.USAGE, FAILED):
+    if error.exit_status not in (ExitStatus.OK, ExitStatus.USAGE, FAILED):
         return None
     live = argparse.Namespace(**_LIVE, demo=demo)
     try:

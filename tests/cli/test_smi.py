@@ -145,10 +145,13 @@ def smi(tmp_path: Path, fakenvml: Path) -> Run:
     program = script(tmp_path / "bin" / "nvidia-smi")
 
     def run(
-        words: Sequence[str], path: str | None = None, **settings: object
+        words: Sequence[str],
+        path: str | None = None,
+        library: Path = fakenvml,
+        **settings: object,
     ) -> subprocess.CompletedProcess[str]:
         settings = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000, **settings}
-        env = {**environment(fakenvml, **settings), "PATH": path or str(program.parent)}
+        env = {**environment(library, **settings), "PATH": path or str(program.parent)}
         return subprocess.run(
             [sys.executable, program, *words], env=env, capture_output=True, text=True, timeout=120
         )
@@ -219,7 +222,9 @@ def test_memory_clocks_alone_are_listed_once(smi: Run) -> None:
     assert run.stdout == "memory [MHz]\n1593 MHz\n"
 
 
-@pytest.mark.parametrize("line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1"])
+@pytest.mark.parametrize(
+    "line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1", "pmon -c 0"]
+)
 @pytest.mark.parametrize("status", NOT_HERE)
 def test_without_a_driver(smi: Run, status: int, line: str) -> None:
     run = smi(line.split(), INIT_ERR=status)

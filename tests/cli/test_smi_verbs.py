@@ -274,6 +274,17 @@ def test_help_needs_no_driver(smi: Run) -> None:
     assert (without.returncode, without.stdout[: len(first)]) == (0, first)
 
 
+def test_help_without_a_driver_has_the_version_of_its_library(
+    smi: Run, fakenvml: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library" / f"libnvidia-ml.so.{DRIVER}"
+    library.parent.mkdir()
+    library.write_bytes(fakenvml.read_bytes())
+    (library.parent / fakenvml.name).symlink_to(library)
+    run = smi(["-h"], library=library, INIT_ERR=9)
+    assert run.stdout.startswith(f"NVIDIA System Management Interface -- v{DRIVER}\n")
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_help_of_a_query_needs_no_driver(smi: Run, query: str) -> None:
     run = smi([f"--help-query-{query}"], INIT_ERR=9)

@@ -132,7 +132,7 @@ def _mismatch(root: str) -> str | None:
     loaded = re.search(_VERSION, _read(root, "proc/driver/nvidia/version"))
     if loaded is None:
         return None
-    library = _library_version(root)
+    library = library_version(root)
     differs = f"library {library}" if library else "the library is of another version"
     return (
         f"driver {loaded[0]} loaded, {differs} (NVML error 18); "
@@ -140,8 +140,11 @@ def _mismatch(root: str) -> str | None:
     )
 
 
-def _library_version(root: str) -> str | None:
-    """Return the version in the name of the file that NVML was loaded from."""
+def library_version(root: str = "/") -> str | None:
+    """Return the version in the name of the file that NVML was loaded from, None if there is none.
+
+    It needs no driver.
+    """
     for line in _read(root, "proc/self/maps").splitlines():
         _, _, path = line.partition("/")
         found = re.search(_VERSION, os.path.realpath(f"/{path}").partition(_LIBRARY)[2])
