@@ -9,6 +9,7 @@ from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows, rows_per_gpu
+from gpudash.analysis.usage import Tally, tally
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_enlarged, keys_while_stopped
@@ -79,6 +80,9 @@ class DashboardModel:
         self.cells, self.height = 80, 24
         """The size of the terminal, without the lines that a prompt covers."""
         self._covered = 0
+        # With the rows of devices of which they are: those are other ones with each snapshot.
+        self._laid_out: tuple[object, object, Layout] | None = None
+        self._counted: tuple[object, Tally] | None = None
         self._last_clicked: object = None
         self._peak_findings = PeakHold()
         self._take_derived()
@@ -143,20 +147,36 @@ class DashboardModel:
         return self._layout(self.height) if is_tight else layout
 
     def _layout(self, height: int) -> Layout:
+        """Return the arrangement of so many lines; the same one while nothing changes it."""
         rows = self.devices.rows
         count = max(len(self.listing.everything), len(self.listing.rows))
         count += len(self.notes) + 1 if self.notes else 0
-        return compute_layout(
-            self.cells,
-            height,
-            len(rows),
-            count,
-            self.hidden,
-            findings=self._peak_findings.value,
-            alone=self.focus if self.enlarged else "",
-            curves=curve_count([row.device for row in rows], self.cells, self.metric),
-            young=self.history.now - self.history.began < _YOUNG_SECONDS,
-        )
+        findings, alone = self._peak_findings.value, self.focus if self.enlarged else ""
+        young = self.history.now - self.history.began < _YOUNG_SECONDS
+        cause = height, self.cells, count, self.hidden, self.metric, findings, alone, young
+        if self._laid_out is None or self._laid_out[0] is not rows or self._laid_out[1] != cause:
+            layout = compute_layout(
+                self.cells,
+                height,
+                len(rows),
+                count,
+                self.hidden,
+                findings=findings,
+                alone=alone,
+                curves=curve_count([row.device for row in rows], self.cells, self.metric),
+                young=young,
+            )
+            self._laid_out = rows, cause, layout
+        return self._laid_out[2]
+
+    @property
+    def counted(self) -> Tally:
+        """How many of the devices that are not hidden are in which state."""
+        rows = self.devices.rows
+        if self._counted is None or self._counted[0] is not rows:
+            devices = [row.device for row in rows]
+            self._counted = rows, tally(self.snapshot, self.devices.states, devices)
+        return self._counted[1]
 
     # The first and the last line
 

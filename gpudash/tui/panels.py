@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from gpudash.analysis.usage import no_processes_text, tally
+from gpudash.analysis.usage import no_processes_text
 from gpudash.model.snapshot import EMPTY
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.devices import Upper, UpperView
@@ -105,10 +105,9 @@ class DashboardPanels:
 
 def header_line(dashboard: DashboardModel, cells: int, draw: Callable[..., Line] = header) -> Line:
     """Return the first line of every view, of as many cells as that has."""
-    devices = dashboard.devices
     return draw(
         dashboard.snapshot,
-        tally(dashboard.snapshot, devices.states, [row.device for row in devices.rows]),
+        dashboard.counted,
         dashboard.theme,
         cells,
         pace=dashboard.time.pace,

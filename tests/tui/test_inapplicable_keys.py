@@ -52,7 +52,7 @@ async def test_a_gpu_that_sleeps_is_not_woken() -> None:
 @pytest.mark.parametrize("view", ["", "d", "u"])
 async def test_monitoring_stops_only_after_a_question(view: str) -> None:
     async with on_screen(busy_snapshot(), *filter(None, [view]), "X") as on:
-        assert "Detach from the driver?" in on.text
+        assert "To reset a GPU or the driver" in on.text
         await on.press("enter")
         assert on.feed.state is FeedState.LIVE
         await on.press("X", "y")

@@ -64,16 +64,20 @@ class Grid(Generic[Row]):
         """The numbers of the columns that time alone changes."""
         self._margin: Part = ()
         self._fitted_to: object = None
+        self._seen: object = None
+        """The rows that it was last fitted to: those of one snapshot are one object."""
 
     def fit(self, rows: Sequence[Row], identity: object, room: int, *, sorted_by: str = "") -> None:
         """Choose the columns for a line of `room` cells, if `identity` of the rows changed.
 
         The one that they are `sorted_by` is among them.
         """
+        absent = () if rows is self._seen else self._absent
+        self._seen = rows
         if (
             self._fitted_to == (identity, room, sorted_by)
             and not self.outgrown
-            and not any(column.has_content(rows) for column in self._absent)
+            and not any(column.has_content(rows) for column in absent)
         ):
             return
         self._fitted_to, self.outgrown = (identity, room, sorted_by), False
