@@ -255,14 +255,16 @@ class ScreenBuffer:
         start = end = -1
         sgr = ground = PLAIN
         for x in differing:
-            gap = row[end : x + 1]
-            if start >= 0 and len(gap) <= _GAP + 1 and _is_in(sgr, ground, gap):
-                end = x + 1
-                continue
+            char, style = row[x]
             if start >= 0:
+                # Most are neighbours, between which there is nothing to look at.
+                is_same = style == sgr or (char == " " and style == ground)
+                gap = x - end
+                if is_same and (not gap or (gap <= _GAP and _is_in(sgr, ground, row[end:x]))):
+                    end = x + 1
+                    continue
                 yield _run(sgr, y, start, end, row)
-            char, sgr = row[x]
-            ground = ground_of(sgr)
+            sgr, ground = style, ground_of(style)
             # Half of a wide character cannot be drawn.
             start, end = x - (char == "" and x > 0), x + 1
         if start >= 0:
@@ -310,7 +312,7 @@ def _moved(old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[tuple[int, int]
     differing = [*compress(range(last), map(ne, row, old))]
     end = -1
     for number, start in enumerate(differing):
-        if start < end or start + _MIN_MOVED > last:
+        if start < end or row[start] != old[start + 1] or start + _MIN_MOVED > last:
             continue
         end = start
         while end < last and row[end] == old[end + 1]:

@@ -187,7 +187,8 @@ class Listing(Ranking[ProcessRow]):
     @property
     def tagged_rows(self) -> list[ProcessRow]:
         """All tagged processes, also those that are not shown."""
-        return [row for row in self.everything if row.process.key in self.tagged]
+        rows = self.everything if self.tagged else ()
+        return [row for row in rows if row.process.key in self.tagged]
 
     def fill(
         self,
