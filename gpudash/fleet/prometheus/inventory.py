@@ -112,6 +112,8 @@ class KnownHost(Struct, eq=False):
     """Cluster, job and instance of its exporter."""
     before: tuple[KnownHost, ...] = ()
     """What it was called before, the newest name last."""
+    ended_at: float = 0.0
+    """When a name that it had before was seen last."""
     is_frozen: bool = False
     power: tuple[float | None, ...] = ()
     power_at: float = 0.0
@@ -235,6 +237,7 @@ class Inventory:
 
     def rename(self, old: KnownHost, new: KnownHost) -> None:
         """Take two hosts for one: what is only known under the old name is the new one's."""
+        old.ended_at = max(each.seen_at for each in old.devices.values())
         there = {each.identity: each for each in new.devices.values()}
         for key, device in old.devices.items():
             twin = there.get(device.identity)
@@ -249,6 +252,13 @@ class Inventory:
             self.renamed[each.key] = new
         new.before = (*old.before, old, *new.before)
         self._forget_host(old)
+
+    def forget_names(self, oldest: float) -> None:
+        """Forget what hosts were called before an instant."""
+        for key, host in list(self.renamed.items()):
+            host.before = tuple(each for each in host.before if each.ended_at >= oldest)
+            if all(each.key != key for each in host.before):
+                del self.renamed[key]
 
     def drop(self, device: KnownDevice) -> None:
         """Forget a device, and its host if that was the last one."""

@@ -7,7 +7,7 @@ which is coarse, and one at the few hosts of which more must be known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpudash.analysis.health.rules.reliability import is_recent
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
@@ -37,7 +37,10 @@ class Memory:
         """The instant of the last answer that was not partial."""
         self._inventory = inventory
         self._began_at = 0.0
+        self._lost: list[KnownHost] = []
+        self._frozen: list[KnownHost] = []
         self._looked_up: set[KnownHost] = set()
+        """What has been asked for as much as it can be, unlike the two above, which are asked."""
         self._undated: list[KnownDevice] = []
 
     def is_missing(self, device: KnownDevice) -> bool:
@@ -48,24 +51,26 @@ class Memory:
         """Drop what has been missing for long."""
         self._began_at = self._began_at or now
         oldest = now - self.look_back_seconds
-        for device in list(self._inventory.devices()):
+        self._inventory.forget_names(oldest)
+        for device in [each for devices in self._gone().values() for each in devices]:
             # One that was never seen is known by its labels alone.
             if (device.seen_at or self._began_at) < oldest:
                 self._inventory.drop(device)
-        if self._gone():
-            self._follow()
-            self._forget_removed()
+        if gone := self._gone():
+            self._follow(gone)
+            self._forget_removed(self._gone())
 
     def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
-        """Return what is missing, by its host."""
-        gone: dict[KnownHost, list[KnownDevice]] = {}
-        for device in filter(self.is_missing, self._inventory.devices()):
-            gone.setdefault(device.host, []).append(device)
+        """Return what is missing, by its host; called at each refresh."""
+        gone, at = {}, self.complete_at
+        for host in self._inventory.hosts.values():
+            devices = [each for each in host.devices.values() if each.seen_at < at]
+            if devices:
+                gone[host] = devices
         return gone
 
-    def _follow(self) -> None:
+    def _follow(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
         """Forget what is gone here and lives on elsewhere; a host that does was renamed."""
-        gone = self._gone()
         uuids = {each.uuid for devices in gone.values() for each in devices if each.uuid}
         there = {
             each.identity: each.host
@@ -89,18 +94,16 @@ class Memory:
                     # The driver has numbered them anew: which one is gone is another question.
                     device.uuid = host.replaced.pop() if host.replaced else None
 
-    def _forget_removed(self) -> None:
+    def _forget_removed(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
         """Drop what a host has no more that has as many GPUs now as others of its model.
 
         Those that miss some themselves do not count.
         """
-        gone = self._gone()
         sizes: dict[object, Counter[int]] = {}
         for host in self._inventory.hosts.values():
             if host not in gone:
-                sizes.setdefault(_kind(host.devices.values()), Counter())[
-                    _gpus(host.devices.values())
-                ] += 1
+                devices = host.devices.values()
+                sizes.setdefault(_kind(devices), Counter())[_gpus(devices)] += 1
         for host, missed in gone.items():
             there = [each for each in host.devices.values() if not self.is_missing(each)]
             usual = sizes.get(_kind(there))
@@ -114,35 +117,39 @@ class Memory:
     def take_gone(self, rows: list[Row], _at: float) -> None:
         """Take devices that there were and are not now, with about when they were last."""
         self._inventory.learn_gone(rows)
-        self._follow()
+        self._follow(self._gone())
         self._looked_up.clear()
 
     def names_of_lost(self) -> Names:
         """Return some hosts of which it is not known exactly when they were seen last."""
-        return self._sought(each.host for each in self._inventory.devices() if each.is_rough)
+        self._lost = self._sought(each.host for each in self._inventory.devices() if each.is_rough)
+        return names_of(self._lost)
+
+    def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
+        """Take the time of the newest sample of devices, which may have gone since then."""
+        self._looked_up.update(self._lost)
+        for row in rows:
+            found = self._inventory.find(row)
+            if found is not None:
+                device = found[0]
+                device.seen_at, device.is_rough = max(device.seen_at, row.number or 0.0), False
 
     def names_of_frozen(self) -> Names:
         """Return some hosts that repeat values of which it is not known when they changed."""
         hosts = self._inventory.hosts.values()
-        return self._sought(each for each in hosts if each.is_frozen and each.changed_at is None)
+        self._frozen = self._sought(h for h in hosts if h.is_frozen and h.changed_at is None)
+        return names_of(self._frozen)
 
     def take_changes(self, rows: Iterable[Row], _at: float) -> None:
         """Take when the values of hosts changed last."""
+        self._looked_up.update(self._frozen)
         for row in rows:
             host, value = self._inventory.host_of(row.labels), row.number
             if host is not None and host.changed_at is None:
                 host.changed_at = value
 
-    def _sought(self, hosts: Iterable[KnownHost]) -> Names:
-        """Return some hosts to be looked up, each once."""
-        sought = list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]
-        self._looked_up.update(sought)
-        return names_of(sought)
-
-    def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
-        """Take the time of the newest sample of devices, which may have gone since then."""
-        for device, value in self._devices_of(rows):
-            device.seen_at, device.is_rough = max(device.seen_at, value or 0.0), False
+    def _sought(self, hosts: Iterable[KnownHost]) -> list[KnownHost]:
+        return list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
         """Take last XID errors, and the times of errors where there are some."""
@@ -207,10 +214,6 @@ class Memory:
             code = number_of(row.labels.get(XID_LABEL, "")) if is_dated else int(value)
             if code is not None and 0 < code < _MAX_XID:
                 yield device, code, value if is_dated else None
-
-    def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
-        found = ((self._inventory.find(row), row.number) for row in rows)
-        return ((each[0], value) for each, value in found if each is not None)
 
 
 def _kind(devices: Iterable[KnownDevice]) -> object:

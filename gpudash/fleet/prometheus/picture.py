@@ -89,7 +89,7 @@ class Picture:
         self.now = at
         self.wrong_values = 0
         for device, series, value in self._scaled(rows):
-            device.seen_at = at
+            device.seen_at, device.is_rough = at, False
             used = value if series.field in (UTILIZATION, ENGINE) else None
             device.values[UTILIZATION] = used
             self.wrong_values += value is None

@@ -119,6 +119,8 @@ def test_a_host_that_was_renamed_keeps_its_past() -> None:
     # Its old target may still be there, and answer to nobody.
     seen.take_targets([({"instance": "na:9400", "Hostname": "na"}, None)])
     assert list(known(seen)) == ["nb"]
+    seen.take_main(new, T + DAY + 1, is_partial=False)
+    assert host(seen, "nb").former_name is None
 
 
 def test_what_was_lost_while_its_host_was_renamed_is_missed_there() -> None:
@@ -336,11 +338,21 @@ def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
     assert states(seen) == ["ok", "ok", "lost"]
     assert states(seen, "b")[0] == "down"
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (None, None)
-    (names,) = seen.memory.names_of_lost().values()
-    assert sorted(names) == ["a", "b"]
-    assert not seen.memory.names_of_lost()
+    for _ in ("fails", "is answered"):
+        (names,) = seen.memory.names_of_lost().values()
+        assert sorted(names) == ["a", "b"]
     seen.memory.take_last_seen([row("", "a", 1, T - 5000), row("", "b", 0, T - 900)], T)
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (5000, 900)
+    assert not seen.memory.names_of_lost()
+
+
+def test_what_comes_back_and_goes_again_is_missed_since_then() -> None:
+    seen = picture({"a": [1]})
+    seen.memory.take_gone([row(UTIL, "a", 1, T - 7200)], T)
+    seen.take_main(rows(UTIL, {"a": [1, 1]}), T + 60, is_partial=False)
+    assert states(seen) == ["ok"] * 3
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 180, is_partial=False)
+    assert (states(seen)[2], host(seen).devices[1].age_seconds) == ("lost", 120)
 
 
 @pytest.mark.parametrize(
