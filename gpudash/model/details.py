@@ -146,7 +146,8 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
         "Whether some of the memory cannot be repaired.",
         nvml="nvmlDeviceGetUnrepairableMemoryFlag_v1")] = None
     failed_fields: Annotated[Mapping[str, int] | None, _reliability(Unit.NONE,
-        "What is supported and could not be read, with NVML's number of the reason.")] = None
+        "What is supported and could not be read, with NVML's number of the reason: 0 for an "
+        "answer without a meaning.")] = None
     inforom_flushed_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
         "Unix time at which its record of errors was last written.",
         nvml="nvmlDeviceGetLastBBXFlushTime")] = None

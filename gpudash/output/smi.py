@@ -19,9 +19,8 @@ from gpudash.model.details import detailed_fields
 from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
-from gpudash.output.smi_table import frame_buffer_mebibytes, mebibytes
+from gpudash.output.smi_table import frame_buffer_mebibytes, has_no_known_state, mebibytes
 
-_UNKNOWN_STATE = 32
 _FLOAT = struct.Struct("f")
 """Single precision, in which nvidia-smi divides: of 20 values, one differs in its last digit."""
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
@@ -149,7 +148,6 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
         ("memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes"),
         lambda value: str(frame_buffer_mebibytes(value)),
     ),
-    "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",
     "compute_mode": _capitalized("_"),
     "gpu_operation_mode": _capitalized(" "),
     "pending_gpu_operation_mode": _capitalized(" "),
@@ -357,6 +355,13 @@ def _fabric_guid(_snapshot: Snapshot, device: Device) -> str | None:
     return f"0x{0:016x}" if is_outside else None
 
 
+def _performance_state(_snapshot: Snapshot, device: Device) -> str | None:
+    state = device.performance_state
+    if state is None:
+        return "Unknown" if has_no_known_state(device) else None
+    return f"P{state}"
+
+
 def _checksum(_snapshot: Snapshot, device: Device) -> str | None:
     valid = device.inforom_valid
     return None if valid is None else "valid" if valid else "invalid"
@@ -389,6 +394,7 @@ _GPU: tuple[Field[Device], ...] = (
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in detailed_fields().values() if metric.smi),
     # In place of those declared.
+    Field("pstate", _performance_state, reads=("performance_state",)),
     _in_chassis("chassis_serial", ""),
     _in_chassis("chassis_slot_number", "0"),
     _in_chassis("chassis_tray_index", "0"),

@@ -55,7 +55,7 @@ class Part(NamedTuple):
     """Whether the text has them only where -d names the section."""
 
 
-_POWER_STATE = metric("", "power_state", "performance_state")
+_POWER_STATE = queried("", "power_state", "pstate")
 
 
 def _retired(label: str, element: str, field: str, cause: str) -> Line:
@@ -210,7 +210,7 @@ PARTS = (
         metric("Fan Speed", "fan_speed", "fan_speed_percent"),
     )),
     Part("PERFORMANCE", (
-        metric("Performance State", "performance_state", "performance_state"),
+        queried("Performance State", "performance_state", "pstate"),
         reasons("Throttle", until=SHORT),
         reasons("Event", since=SHORT),
         heading("Clocks Event Reasons Counters", "clocks_event_reasons_counters",

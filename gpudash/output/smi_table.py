@@ -218,7 +218,15 @@ def _pending(text: str, now: bool | None, later: bool | None) -> str:
     return f"{text}*" if None not in (now, later) and now != later else text
 
 
+def has_no_known_state(gpu: Device) -> bool:
+    """Whether NVML's answer was that the P-state is not known, which nvidia-smi calls an error."""
+    failed: Mapping[str, int] = getattr(gpu, "failed_fields", None) or {}
+    return failed.get("performance_state") == 0
+
+
 def _absent(gpu: Device, *fields: str) -> str:
+    if "performance_state" in fields and has_no_known_state(gpu):
+        return "ERR!"
     return " N/A" if failure(gpu, *fields) in (None, *_NOT_FOUND) else "ERR!"
 
 

@@ -342,8 +342,8 @@ def test_what_only_details_print_is_read_by_nothing_else(fakenvml: Path) -> None
 
 def test_what_is_read_on_request_alone_is_read_for_the_details() -> None:
     asked = reads(()) | reads(sections(SECTIONS)) | smi_xml.reads()
-    # Of `nvlink`, and of a query.
-    assert ON_REQUEST - asked == {"nvlinks", "inforom_valid"}
+    # Of `nvlink`, of `mig`, and of a query.
+    assert ON_REQUEST - asked == {"nvlinks", "mig_layout", "inforom_valid"}
 
 
 def test_a_wrong_section_is_reported_in_a_line() -> None:

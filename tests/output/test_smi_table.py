@@ -49,6 +49,7 @@ STATES: dict[str, dict[str, Any]] = {
     "no persistence": {"ANSWER": f"{NVML}PersistenceMode:0:0"},
     "large memory": {"ANSWER": f"{NVML}MemoryInfo_v2:0:196608/500/96600/99508"},
     "high limit": {"ANSWER": f"{NVML}EnforcedPowerLimit:0:1200000"},
+    "no known state": {"GARBAGE": f"{NVML}PerformanceState:0", "LOAD": "busy"},
     "fully used": {"ANSWER": f"{NVML}UtilizationRates:0:100/3"},
 }
 TEMPERATURE, MEMORY = ("Temperature", "TemperatureV"), ("MemoryInfo", "MemoryInfo_v2")
@@ -127,6 +128,16 @@ def test_a_call_that_fails_beside_nvidia_smi(
 
 def failing(calls: Sequence[str], code: int) -> dict[str, str]:
     return {"LOAD": "busy", "FAIL": ",".join(f"{NVML}{call}:0:{code}" for call in calls)}
+
+
+def test_a_performance_state_that_the_driver_does_not_know(fakenvml: Path) -> None:
+    settings = {**FROZEN, "LOAD": "busy", "GARBAGE": f"{NVML}PerformanceState:0"}
+    run = gpudash("smi", library=fakenvml, **settings)
+    assert "| N/A   74C ERR!              387W / 400W |" in run.text
+    query = "--query-gpu=pstate", "--format=csv,noheader"
+    assert gpudash(*query, library=fakenvml, **settings).text == "Unknown\nP0\n"
+    run = gpudash("-q", "-d", "PERFORMANCE", library=fakenvml, **settings)
+    assert re.search("Performance State  +: Unknown\n", run.text)
 
 
 @pytest.mark.parametrize("state", STATES)

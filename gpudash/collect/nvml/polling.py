@@ -97,10 +97,10 @@ class PollGroup:
 
 
 def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
-    """Note with which code a call failed, or that it did not."""
+    """Note with which code a call failed, 0 for an answer of no meaning, or that it did not."""
     failed: dict[str, int] = values.setdefault("failed_fields", {})
     for field, _ in call.fields:
-        if code:
+        if code or values[field] is None:
             failed[field] = code
         else:
             failed.pop(field, None)
