@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from gpudash.cli.smi_options import as_there, no_handle
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.text import clean
 from tests.e2e.run import gpudash, tell
 from tests.fakenvml.build import environment
 from tests.waiting import until
@@ -199,6 +204,17 @@ def test_a_gpu_without_a_handle_beside_nvidia_smi(
     env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000, FAIL=f"*:1:{code}")
     theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
     assert (theirs.returncode, theirs.stdout) == WITHOUT_A_HANDLE[code, line]
+
+
+def test_the_kernel_knows_a_gpu_without_a_handle() -> None:
+    fault = Fault(source="nvml", code=15, uuid=UUID, message=clean("fell off the bus"))
+    kernel = {"uuid": UUID, "name": "NVIDIA A100", "pci_bus_id": "00000000:07:00.0"}
+    lost = Device(index=0, state="lost", fault=fault, **kernel)
+    error = no_handle(lost, "GPU0")
+    assert error is not None
+    assert as_there(error) == (15, f"{NO_HANDLE} GPU0: {LOST}")
+    # One that was lost later answered when it was asked what it is.
+    assert no_handle(replace(lost, pci_device_id="0x20B210DE"), "GPU0") is None
 
 
 def test_a_list_without_gpus_is_refused_in_half_a_line(smi: Run) -> None:
