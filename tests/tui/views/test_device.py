@@ -84,6 +84,14 @@ async def test_names_its_processes_on_a_small_screen() -> None:
         assert "3 more: filter gpu:0" in on.text
 
 
+@pytest.mark.parametrize(("count", "is_shown"), [(8, True), (30, False)])
+async def test_clock_and_link_are_named_where_all_gpus_are(count: int, is_shown: bool) -> None:
+    device = make_device(sm_clock_mhz=1980, pcie_link_generation=5, pcie_link_width=16)
+    others = tuple(make_device(index=n, uuid=gpu_uuid(n)) for n in range(1, count))
+    async with on_screen(make_snapshot(count, devices=(device, *others)), "d") as on:
+        assert ("1980MHz  gen5 x16" in on.lines[1]) is is_shown
+
+
 @pytest.mark.parametrize("key", ["d", "enter"])
 async def test_no_line_writes_a_percentage_in_two_ways(key: str) -> None:
     async with on_screen(varied(processes=(make_process(),)), key, size=(120, 40)) as on:

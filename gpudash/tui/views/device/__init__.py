@@ -9,14 +9,14 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.history.metrics import device_metrics
-from gpudash.analysis.labels import short_name
+from gpudash.analysis.labels import pcie_link, short_name
 from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import device_fields
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import fold, width
-from gpudash.model.units import readable, span
+from gpudash.model.units import ABSENT, Unit, readable, short, span
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
@@ -57,7 +57,10 @@ class Tabs(NamedTuple):
 
 
 def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
-    """Return the labels of the devices around the one looked at, its name and status at the end."""
+    """Return the labels of the devices around the one looked at, its name and status at the end.
+
+    Before these its clock and its link stand, where there is room beside all labels.
+    """
     index = next(number for number, row in enumerate(rows) if row.device.key == key)
     device = rows[index].device
     right = [
@@ -68,6 +71,11 @@ def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
         ),
     ]
     line: Line = [Segment(" GPU ", theme.heading)]
+    facts = (short(device.sm_clock_mhz, Unit.MEGAHERTZ), pcie_link(device))
+    more = [Segment(f"  {fact}", theme.dim) for fact in facts if fact != ABSENT]
+    taken = cells_of([*line, *more, *right]) + 2
+    if taken + sum(width(row.label) + 2 for row in rows) <= cells:
+        right[:0] = [*more, Segment(" ", theme.dim)]
     room = max(0, cells - cells_of(right) - cells_of(line) - 2)
     first, last = _window([width(row.label) + 2 for row in rows], index, room)
     line.append(Segment("<" if first else " ", theme.dim))
