@@ -236,7 +236,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     ),
     Column(
         key="state",
-        header="STATE",
+        header="STATUS",
         text=_group_state,
         sort_key=lambda row: row.worst.worst_first,
         width=16,
@@ -308,7 +308,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     Column(
         key="state",
-        header="STATE",
+        header="STATUS",
         text=lambda row: row.state_text,
         sort_key=lambda row: RANKS[row.state.id] if row.is_known else _UNKNOWN_RANK,
         width=12,

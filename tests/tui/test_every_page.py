@@ -74,7 +74,7 @@ def many_hosts(number: int, name: str = HOSTILE, *, hosts: int = 30) -> FleetSna
     """A sample of many hosts of which every page shows another value each time."""
     text, names = clean(name), tuple(clean(f"{name}{n}") for n in range(hosts))
     devices = tuple(
-        device(n, word, users=(text,), gpu_utilization_percent=float(10 * number + n))
+        device(n, word, users=(text,), job="0", gpu_utilization_percent=float(10 * number + n))
         for n, word in enumerate(("busy", "held-idle", "free", "lost"))
     )
     counts = range(5 if hosts else 0)
@@ -144,6 +144,8 @@ OF_MANY = Stage(
         Page(("4",), "USER .*HELD IDLE"),
         Page(("5",), "JOB +USER"),
         Page(("6",), " 0 is bad"),
+        Page(("7",), "GROUP .*HOSTS"),
+        Page(("5", "enter"), "median of its GPUs"),
         Page(("2", "home", "enter"), "no processes: no ssh"),
     ),
 )
