@@ -277,7 +277,7 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.send("2")
         terminal.wait_for("HOST ")
         terminal.send("enter")
-        terminal.wait_for("MEMORY")
+        terminal.wait_for("NAME")
         terminal.send("q", "q")
         terminal.wait_for("q quit")
         terminal.send("q")
