@@ -89,7 +89,7 @@ def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     [(60.0, ", since %H:%M"), (86_400.0, ", since %m-%d %H:%M"), (None, "")],
 )
 def test_a_finding_has_the_time_since_when_it_is(seconds: float | None, shown: str) -> None:
-    [known] = SNAPSHOT.findings
+    known, _ = SNAPSHOT.findings
     text = render(replace(SNAPSHOT, findings=(replace(known, held_seconds=seconds),)))
     began = SNAPSHOT.taken_at.astimezone() - timedelta(seconds=seconds or 0)
     assert f"fell off the bus{began.strftime(shown)}\n" in text
