@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.strategies import text
 
 from gpudash.system import processes
+from tests import strategies
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold, open_device
 
@@ -66,16 +67,23 @@ def pytest_collection_modifyitems() -> None:
     text().validate()
 
 
-@pytest.fixture(scope="session")
-def fakenvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in libnvidia-ml.so.1, compiled once for all workers."""
+@pytest.fixture(scope="session", autouse=True)
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all workers of this run have in common."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    with (folder / "fakenvml.lock").open("w") as lock:
+    strategies.shared_folder[:] = [folder]
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fakenvml(shared_folder: Path) -> Path:
+    """The stand-in libnvidia-ml.so.1, compiled once for all workers."""
+    with (shared_folder / "fakenvml.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            return build(folder / "fakenvml")
+            return build(shared_folder / "fakenvml")
         except CompilerError as error:
             pytest.fail(str(error), pytrace=False)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import pickle
 import types
 import typing
 from datetime import datetime, timezone
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -15,6 +18,8 @@ from hypothesis import strategies as st
 from gpudash.model.snapshot import Nic, Snapshot, Topology
 from gpudash.model.text import SafeText, clean
 
+shared_folder: list[Path] = []
+"""Where the workers of this run keep what is drawn once for all; `tests/conftest.py` names it."""
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: st.integers(-(2**63), 2**64 - 1),
@@ -31,7 +36,8 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 def snapshots() -> st.SearchStrategy[Snapshot]:
     """Any snapshot that the types allow, plausible or not, its texts clean as all sources do.
 
-    Each takes thousands of draws: unless many examples are asked for, all tests share the same few.
+    Each takes thousands of draws: unless many examples are asked for, all tests of all workers
+    share the same few.
     """
     if settings.get_profile("brief").max_examples < settings().max_examples:
         return values(Snapshot)
@@ -46,7 +52,14 @@ def _drawn() -> list[Snapshot]:
     def draw(snapshot: Snapshot) -> None:
         drawn.append(snapshot)
 
-    draw()
+    with (shared_folder[0] / "snapshots").open("a+b") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        if known := kept.read():
+            drawn = pickle.loads(known)
+        else:
+            draw()
+            pickle.dump(drawn, kept)
     return drawn
 
 
