@@ -69,12 +69,14 @@ def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
     ]
 
 
-def stragglers_of(rows: Iterable[GpuRow]) -> tuple[list[GpuRow], list[GpuRow]]:
+def stragglers_of(rows: Sequence[GpuRow]) -> tuple[list[GpuRow], list[GpuRow]]:
     """Return the GPUs of a job that are slow by their clock, and all of it that compute.
 
     None are where too few compute, where models differ, or where so many are slow that it is
     usual.
     """
+    if len(rows) < _MIN_JOB:
+        return [], []
     # A MIG instance has the clock of its GPU, and the name of a slice of it.
     gpus = [row for row in rows if row.device.parent_uuid is None]
     busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status == BUSY.id]

@@ -177,7 +177,9 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     if not rows:
         return job
     does = count_gpus(rows)
-    job = replace(job, devices=max(0, job.devices - (_units(rows) - does.total())))
+    gpus = does.total()
+    if gpus != len(rows):
+        job = replace(job, devices=max(0, job.devices - (_units(rows) - gpus)))
     hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
     percents = [
         percent

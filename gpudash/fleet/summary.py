@@ -8,7 +8,7 @@ known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import inf
@@ -222,7 +222,10 @@ def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
     ]
     if not worst:
         return rows
-    return [row._replace(worst=_worst_of(row.host, worst)) for row in rows]
+    return [
+        row if (found := _worst_of(row.host, worst)) is None else row._replace(worst=found)
+        for row in rows
+    ]
 
 
 def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
@@ -278,14 +281,17 @@ def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
 def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> HostRow:
     """Add the GPUs of a host up; called for each host at each refresh."""
     gpus = [each for each in devices if each.parent_uuid is None]
-    counts = Counter(statuses_of(devices))
+    statuses = statuses_of(devices)
+    counts: dict[str, int] = {}
+    for status in statuses:
+        counts[status] = counts.get(status, 0) + 1
     percents = _known([each.gpu_utilization_percent for each in gpus])
     return HostRow(
         host,
         title,
         devices,
         counts,
-        counts.total(),
+        len(statuses),
         sum(percents) / len(percents) if percents else None,
         sum_known([each.memory_used_bytes for each in gpus]),
         sum_known([each.memory_total_bytes for each in gpus]),
@@ -303,29 +309,31 @@ def gpu_of(device: FleetDevice) -> Hashable:
     return device.parent_uuid or device.uuid or device.index
 
 
-def worse(known: str | None, status: str) -> str:
+def worse(known: str, status: str) -> str:
     """Return the worse of two statuses of parts of one GPU; that it has parts is no status.
 
     A computing neighbour does not hide an instance that is held idle, nor a free one that another
     is in use.
     """
-    rank = _BADNESS[state_of(status).id]
-    return status if known is None or rank < _BADNESS[state_of(known).id] else known
+    return min(known, status, key=lambda each: _BADNESS[state_of(each).id])
 
 
-def statuses_of(devices: Sequence[FleetDevice]) -> Collection[str]:
+def statuses_of(devices: Sequence[FleetDevice]) -> list[str]:
     """Return what each GPU of a host does, of these devices; called for each at each refresh."""
     if not any(map(_PARENT, devices)):
         return [each.status for each in devices]
     found: dict[Hashable, str] = {}
     for each in devices:
         gpu = gpu_of(each)
-        found[gpu] = worse(found.get(gpu), each.status)
-    return found.values()
+        found[gpu] = worse(found[gpu], each.status) if gpu in found else each.status
+    return list(found.values())
 
 
-def count_gpus(rows: Iterable[GpuRow]) -> Counter[str]:
+def count_gpus(rows: Sequence[GpuRow]) -> Counter[str]:
     """Return how many GPUs of some hosts do what, by their status."""
+    devices = [row.device for row in rows]
+    if not any(map(_PARENT, devices)):
+        return Counter([each.status for each in devices])
     by_host: dict[HostKey, list[FleetDevice]] = {}
     for host, device in rows:
         by_host.setdefault(host.key, []).append(device)

@@ -77,8 +77,8 @@ class _User(Holdings):
     def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
         """Add a GPU, or a MIG instance: those of one GPU count once, by the worst of them."""
         memory = device.memory_used_bytes if len(device.users) == 1 else None
-        self.add(gpu, memory, device.job)
-        self._does[gpu] = worse(self._does.get(gpu), device.status)
+        is_first = self.add(gpu, memory, device.job)
+        self._does[gpu] = device.status if is_first else worse(self._does[gpu], device.status)
         if device.status == HELD.id:
             seconds, longest = device.idle_seconds or 0.0, self._idle.get(gpu)
             if longest is None or seconds > longest[0]:

@@ -72,7 +72,7 @@ class Survey:
             if job is not None:
                 by_job.setdefault(job, []).append(row)
         does = statuses_of(host.devices)
-        free, gpus = sum([each == _FREE for each in does]), len(does)
+        free, gpus = does.count(_FREE), len(does)
         self.sizes[gpus] += 1
         if free:
             is_whole = free == gpus == len(host.devices) and not missing_gpus(host)

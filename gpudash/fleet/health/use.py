@@ -148,7 +148,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             for row in rows
             if row.device.status == HELD.id and _idle(row) >= _IMBALANCED_SECONDS
         ]
-        if not busy or 2 * _gpus(idle) < _gpus(rows):
+        if not busy or not idle or 2 * _gpus(idle) < _gpus(rows):
             continue
         users = busy[0].device.users
         owner = f" of {users[0]}" if users else ""
