@@ -42,10 +42,7 @@ def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:
 def past(
     model: FleetModel, theme: Theme, cells: int, height: int, *, is_mean: bool = False
 ) -> list[Line]:
-    """Return a heading and the chart, nothing where no source has a past.
-
-    `is_mean` is for one line, the mean of all GPUs that are shown.
-    """
+    """Return a heading and the chart, of each GPU or of their mean; nothing without a past."""
     if not model.charts:
         return []
     (asked,) = model.charts
