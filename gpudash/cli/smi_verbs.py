@@ -278,6 +278,11 @@ def _chosen(name: str, given: Given, snapshot: Snapshot, words: Sequence[str]) -
     failing = [text for option, text in _OF_ALL_GPUS.items() if option in given]
     if failing and len(gpus) < len(whole_gpus(snapshot)):
         raise SmiError(FAILED, failing[0])
+    if not gpus:
+        text = (
+            f"The GPUs that have an affinity with CPU {given['-c']} are:\nFailed to display GPUs "
+        )
+        raise SmiError(FAILED, f"{text}with affinity for a given CPU information\n")
     return select(snapshot, gpus)
 
 

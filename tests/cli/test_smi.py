@@ -197,6 +197,14 @@ def test_a_gpu_without_a_handle_ends_what_is_about_it(smi: Run, code: int, line:
     assert (run.returncode, run.stdout, run.stderr) == (*WITHOUT_A_HANDLE[code, line], "")
 
 
+def test_no_gpu_beside_a_cpu_has_a_handle(smi: Run) -> None:
+    run = smi(["topo", "-c", "7"], LOST="0,1")
+    text = (
+        "The GPUs that have an affinity with CPU 7 are:\nFailed to display GPUs with affinity for"
+    )
+    assert (run.returncode, run.stdout) == (255, f"{text} a given CPU information\n\n")
+
+
 @pytest.mark.parametrize(("code", "line"), WITHOUT_A_HANDLE)
 def test_a_gpu_without_a_handle_beside_nvidia_smi(
     nvidia_smi: str, fakenvml: Path, code: int, line: str
