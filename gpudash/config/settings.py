@@ -338,7 +338,7 @@ class FleetSettings(Credentials, frozen=True):
         '{ DCGM_FI_DEV_GPU_UTIL = "gpu:utilization:max" }')] = msgspec.field(default_factory=dict)
     look_back_days: Annotated[float, _of_table(
         "Days for which GPUs and hosts are missed that Prometheus has no more: 7 at most.",
-        "7"), Meta(gt=0, le=7)] = 1.0
+        "7"), Meta(ge=0.1, le=7)] = 1.0
     prometheus: Annotated[tuple[str, ...], _of_table(
         "URLs for --prometheus without one. The credentials below go to their servers alone.",
         '["https://prometheus.example:9090"]')] = ()

@@ -19,10 +19,10 @@ from gpudash.fleet.prometheus.inventory import (
     names_of,
     number_of,
 )
-from gpudash.fleet.prometheus.queries import Names
+from gpudash.fleet.prometheus.queries import Names, glance_of
 
 _MAX_LOOKED_UP = 50
-"""Hosts at once, of which all samples of a day are read."""
+"""Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
 _MIN_SIBLINGS = 3
 _MAX_XID = 1 << 16
 _NO_XID: tuple[int | None, float | None] = None, None
@@ -120,10 +120,19 @@ class Memory:
         self._follow(self._gone())
         self._looked_up.clear()
 
-    def names_of_lost(self) -> Names:
-        """Return some hosts of which it is not known exactly when they were seen last."""
+    def lost(self) -> dict[int, list[KnownDevice]]:
+        """Return some devices of which it is not known exactly when they were seen last.
+
+        By the number of the glance that saw them, as `queries.last_seen` takes it.
+        """
         self._lost = self._sought(each.host for each in self._inventory.devices() if each.is_rough)
-        return names_of(self._lost)
+        found: dict[int, list[KnownDevice]] = {}
+        for device in (each for host in self._lost for each in host.devices.values()):
+            if device.is_rough:
+                age = self.complete_at - device.seen_at
+                glance = glance_of(age, self.look_back_seconds)
+                found.setdefault(glance, []).append(device)
+        return found
 
     def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
         """Take the time of the newest sample of devices, which may have gone since then."""
@@ -168,17 +177,15 @@ class Memory:
                 device.xid_at = at if device.is_watched else None
             device.xid, device.is_watched = code, True
 
-    def names_of_undated(self) -> dict[int, Names]:
-        """Return some hosts with errors of which it is not known when they came, by their code."""
-        found: dict[int, set[KnownHost]] = {}
-        self._undated = []
+    def undated(self) -> dict[int, list[KnownDevice]]:
+        """Return some devices with errors of an unknown time, by their code."""
+        found: dict[int, list[KnownDevice]] = {}
         for device in self._inventory.devices():
             if device.xid is not None and device.xid_at is None:
-                hosts = found.setdefault(device.xid, set())
-                if len(hosts) < _MAX_LOOKED_UP or device.host in hosts:
-                    hosts.add(device.host)
-                    self._undated.append(device)
-        return {code: names_of(hosts) for code, hosts in found.items()}
+                found.setdefault(device.xid, []).append(device)
+        some = {code: devices[:_MAX_LOOKED_UP] for code, devices in found.items()}
+        self._undated = [each for devices in some.values() for each in devices]
+        return some
 
     def take_xid_times(self, rows: Iterable[Row], _at: float) -> None:
         """Take when devices last had another error than they have, or none.

@@ -32,11 +32,17 @@ from gpudash.fleet.prometheus.dialects import (
 )
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
+_INDEX_LABELS = {each.device_label for each in dialects() if each.index_label is None}
 _NO_CHOICE = LabelChoice((), None, None)
 SCRAPED_SECONDS = 1200.0
 _STILL_SECONDS = 600
-_GLANCES, _STEPS = 24, 1440
-"""Instants of a look back at all devices, and at those of few hosts: of a day hours and minutes."""
+_GLANCES, _STEPS = (1 / 24, 1 / 8, 3 / 8, 0.98), 1440
+"""Instants of a look back at all devices, as parts of its span, and how many at few of them.
+
+Of a day 1, 3, 9 and 23.5 hours ago, and minutes. The last is within a past of just that span.
+"""
+_SEEN_SECONDS = 300
+"""How long a series is seen after its last sample."""
 
 
 Names = dict[tuple[str, str | None], list[str]]
@@ -101,21 +107,45 @@ def lasting(span: str, step: str = "") -> Form:
 
 
 def gone(seconds: float) -> Form:
-    """Ask for devices that there were in a span and are not now, with about when they were last."""
+    """Ask for devices that there were and are not now, with about when they were last.
+
+    A few instants are looked at: a span would have the server read all of its samples.
+    """
 
     def form(term: Metric) -> str:
-        times = f"timestamp({term.selector})"
-        seen = _over("max", term.identified_by, times, *_span(seconds, _GLANCES))
-        now = f"unless on ({term.by}) {_max(term.by, term.selector)}"
-        return f'label_replace({seen} {now}, "__name__", "{term.names[0]}", "", "")'
+        seen = (
+            f"max by ({term.identified_by}) (timestamp({term.selector} offset {ago:.0f}s) "
+            f"unless on ({term.by}) {term.selector})"
+            for ago in _glances(seconds)
+        )
+        return f'label_replace({_or(seen)}, "__name__", "{term.names[0]}", "", "")'
 
     return form
 
 
 def last_seen(seconds: float) -> Form:
-    """Ask for the time of the newest sample of each device in a span: for few hosts only."""
-    span = _span(seconds, _STEPS)
-    return lambda term: _over("max", term.by, f"timestamp({term.selector})", *span)
+    """Ask for the time of the newest sample of few devices, after the glance that saw them last."""
+    glances, (_, step) = (0.0, *_glances(seconds)), _span(seconds, _STEPS)
+
+    def form(term: Metric) -> str:
+        newer, older = glances[int(term.bound) : int(term.bound) + 2]
+        end = max(0.0, newer - _SEEN_SECONDS)
+        times = _max(term.by, f"timestamp({term.selector})")
+        # Not every server takes an offset of 0.
+        offset = f" offset {end:.0f}s" if end else ""
+        window = older - end + _SEEN_SECONDS
+        return f"max_over_time(({times})[{window:.0f}s:{step}]{offset})"
+
+    return form
+
+
+def glance_of(age: float, seconds: float) -> int:
+    """Return the number of the glance that saw a device last, by its age; the newest is 0."""
+    return max(0, sum(ago <= age for ago in _glances(seconds)) - 1)
+
+
+def _glances(seconds: float) -> tuple[float, ...]:
+    return tuple(part * seconds for part in _GLANCES)
 
 
 def last_unlike(seconds: float) -> Form:
@@ -271,10 +301,16 @@ class Catalog(NamedTuple):
             yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)))
 
     @staticmethod
-    def of_hosts(terms: Iterable[Metric], hosts: Names) -> Iterator[Metric]:
-        """Yield terms that ask for these hosts only, one for each label that names some."""
+    def of_hosts(
+        terms: Iterable[Metric], hosts: Names, gpus: Collection[int] = ()
+    ) -> Iterator[Metric]:
+        """Yield terms that ask for these hosts only, one for each label that names some.
+
+        Where GPUs have a label with their index, for those with these, if there are some.
+        """
         for term in terms:
-            labels = term.host_by.split(", ")
+            labels = term.by.split(", ")
+            by_index = sorted(_INDEX_LABELS.intersection(labels)) if gpus else []
             for (label, cluster), names in hosts.items():
                 if label not in labels:
                     continue
@@ -282,6 +318,7 @@ class Catalog(NamedTuple):
                 own = next((each for each in CLUSTER_LABELS if each in labels), None)
                 if cluster and own:
                     matchers.append(matcher(own, [cluster]))
+                matchers += [matcher(each, map(str, sorted(gpus))) for each in by_index]
                 yield term._replace(matcher=", ".join(matchers))
 
     def chart(self, field: str, hosts: Names, *, by_device: bool, percent: Names) -> str | None:

@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     UTILIZATION,
     XIDS,
 )
-from gpudash.fleet.prometheus.inventory import Row, names_of
+from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_of
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
@@ -108,9 +108,18 @@ def _remember(take: Callable[[Memory, list[Row], float], None]) -> _Take:
     return lambda picture, rows, at: take(picture.memory, rows, at)
 
 
+def _of_devices(
+    picture: Picture, terms: Callable[[Catalog], Iterable[Metric]], devices: list[KnownDevice]
+) -> Iterable[Metric]:
+    catalog, names = picture.inventory.catalog, names_of({each.host for each in devices})
+    return catalog.of_hosts(terms(catalog), names, {each.index for each in devices})
+
+
 def _lost(picture: Picture) -> Iterable[Metric]:
-    catalog = picture.inventory.catalog
-    return catalog.of_hosts(catalog.main(), picture.memory.names_of_lost())
+    # The newest first: before, there were others too.
+    for glance, devices in sorted(picture.memory.lost().items()):
+        for term in _of_devices(picture, Catalog.main, devices):
+            yield term._replace(bound=str(glance))
 
 
 def _held_before(picture: Picture) -> Iterable[Metric]:
@@ -131,9 +140,8 @@ def _xids(picture: Picture) -> Iterable[Metric]:
 
 
 def _undated_xids(picture: Picture) -> Iterable[Metric]:
-    catalog = picture.inventory.catalog
-    for code, hosts in picture.memory.names_of_undated().items():
-        for term in catalog.of_hosts(catalog.field(XIDS), hosts):
+    for code, devices in picture.memory.undated().items():
+        for term in _of_devices(picture, lambda catalog: catalog.field(XIDS), devices):
             yield term._replace(bound=str(code))
 
 

@@ -41,7 +41,7 @@ HOSTS = (
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 6 * HOUR, STEP) as running:
+    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 9.5 * HOUR, STEP) as running:
         yield running
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw, json
 
 from gpudash.fleet.prometheus.dialects import FIELDS
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.inventory import KnownDevice, Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.model.fleet import FleetDevice, FleetHost
 
@@ -304,13 +304,18 @@ def test_an_xid_error_is_new_only_if_it_was_seen_to_come(watched: bool, xid: int
     assert first(seen).xid is None
 
 
+def places(devices: dict[int, list[KnownDevice]]) -> dict[int, list[str]]:
+    """Return devices by their host and index."""
+    return {
+        key: sorted(f"{each.host.name}/{each.index}" for each in some)
+        for key, some in devices.items()
+    }
+
+
 def test_an_xid_error_is_as_old_as_the_last_time_that_there_was_another() -> None:
     seen = picture({"a": [1, 1], "b": [1]})
     seen.memory.take_xids(rows(XID, {"a": [79, 79], "b": [31]}), T)
-    assert seen.memory.names_of_undated() == {
-        79: {("Hostname", None): ["a"]},
-        31: {("Hostname", None): ["b"]},
-    }
+    assert places(seen.memory.undated()) == {79: ["a/0", "a/1"], 31: ["b/0"]}
     times = [row("", "a", 0, T - 4800, xid="79"), row("", "a", 1, T - 60, xid="31")]
     seen.memory.take_xid_times(times, T)
     assert [(each.xid, each.xid_seconds) for each in host(seen).devices] == [
@@ -318,7 +323,7 @@ def test_an_xid_error_is_as_old_as_the_last_time_that_there_was_another() -> Non
         (None, None),
     ]
     assert host(seen, "b").devices[0].xid is None
-    assert not seen.memory.names_of_undated()
+    assert not seen.memory.undated()
 
 
 def test_an_xid_error_is_no_newer_because_its_host_was_away() -> None:
@@ -329,7 +334,7 @@ def test_an_xid_error_is_no_newer_because_its_host_was_away() -> None:
     seen.take_main(rows(UTIL, {"a": [1], "b": [1]}), T + 120, is_partial=False)
     seen.memory.take_xids(rows(XID, {"a": [79]}), T + 120)
     assert first(seen).xid is None
-    assert seen.memory.names_of_undated() == {79: {("Hostname", None): ["a"]}}
+    assert places(seen.memory.undated()) == {79: ["a/0"]}
 
 
 def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
@@ -339,11 +344,10 @@ def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
     assert states(seen, "b")[0] == "down"
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (None, None)
     for _ in ("fails", "is answered"):
-        (names,) = seen.memory.names_of_lost().values()
-        assert sorted(names) == ["a", "b"]
+        assert places(seen.memory.lost()) == {0: ["a/1", "b/0"]}
     seen.memory.take_last_seen([row("", "a", 1, T - 5000), row("", "b", 0, T - 900)], T)
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (5000, 900)
-    assert not seen.memory.names_of_lost()
+    assert not seen.memory.lost()
 
 
 def test_what_comes_back_and_goes_again_is_missed_since_then() -> None:
