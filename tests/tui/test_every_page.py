@@ -30,7 +30,7 @@ from tests.tui.stage import HandFeed, OnScreen, ended, on_screen, process_of
 chart.load()
 
 SMALL, USUAL, WIDE, LARGE = (40, 10), (80, 24), (140, 24), (140, 40)
-OTHERS = (1, 1), (200, 1), (1, 60), USUAL, (200, 60)
+OTHERS = (1, 1), (200, 1), (1, 60)
 HOSTILE = "[/x]\x1b\u202e"
 SEEN = r"[/x]\x1b\u202e"
 """What is shown of it: text, however it reads."""

@@ -16,7 +16,7 @@ from tests.tui.stage import HandFeed, busy_snapshot, on_screen
 DIALOGS = ("colon", "f2", "g", "h", "K")
 
 
-@pytest.mark.parametrize("look", ["colors", "16", "none", "ascii"])
+@pytest.mark.parametrize("look", ["16", "none", "ascii"])
 async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
     look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
