@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
+    acknowledged,
     check_recording,
     collector_words,
     has_color,
@@ -164,7 +165,8 @@ class Printed:
     def __init__(self, options: argparse.Namespace) -> None:
         from gpudash.fleet.reduce import Reducer
 
-        self._reducer, self._fits = Reducer(settings(options).fleet.prices), fits(options)
+        self._reducer = Reducer(settings(options).fleet.prices, acknowledged(options))
+        self._fits = fits(options)
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
@@ -274,4 +276,4 @@ def exit_status(whole: FleetSnapshot, shown: FleetSnapshot, fail_on: FindingLeve
         return ExitStatus.UNAVAILABLE
     if not any(host.devices for host in whole.hosts):
         return ExitStatus.NO_GPU
-    return judgement((finding.level for finding in shown.findings), fail_on)
+    return judgement(shown.findings, fail_on)

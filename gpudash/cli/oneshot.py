@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
     DEFAULT_TIMEOUT,
+    acknowledged,
     check_recording,
     gpu_selectors,
     has_color,
@@ -162,11 +163,28 @@ def _print_state(source: Source, options: argparse.Namespace, choice: ProcessCho
     snapshot = sample(source)
     if snapshot.findings is None:
         # A recorded sample has findings, which took into account what came before it.
-        snapshot = Diagnosis().examine(snapshot)
+        snapshot = Diagnosis(acknowledged(options)).examine(snapshot)
     snapshot = select(snapshot, gpus)
     _write(snapshot, options, choice)
-    levels = (finding.level for finding in snapshot.findings or ())
-    return exit_status(snapshot) or judgement(levels, options.fail_on)
+    judged = snapshot if options.fail_on is None else _without_acknowledged(snapshot)
+    return exit_status(judged) or judgement(snapshot.findings or (), options.fail_on)
+
+
+def _without_acknowledged(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot in which no GPU is out of order of which that is known."""
+    from msgspec.structs import replace
+
+    known = {
+        index
+        for finding in snapshot.findings or ()
+        if finding.acknowledged is not None
+        for index in finding.indices
+    }
+    devices = [
+        replace(each, state="ok") if each.index in known and not each.is_mig else each
+        for each in snapshot.devices
+    ]
+    return replace(snapshot, devices=tuple(devices))
 
 
 def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:

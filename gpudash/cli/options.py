@@ -14,8 +14,9 @@ from gpudash.system import terminal
 if TYPE_CHECKING:
     import argparse
 
+    from gpudash.analysis.health.acknowledged import Acknowledged
     from gpudash.config import Settings
-    from gpudash.model.snapshot import FindingLevel
+    from gpudash.model.snapshot import Finding, FindingLevel
 
 DEFAULT_INTERVAL = 1.0
 """Seconds between two samples of a stream."""
@@ -72,6 +73,21 @@ def settings(options: argparse.Namespace) -> Settings:
     return found
 
 
+def acknowledged(options: argparse.Namespace) -> Acknowledged:
+    """Return what is acknowledged: in the file of the settings, else in the user's own."""
+    from gpudash.analysis.health.acknowledged import Acknowledged
+
+    return Acknowledged(lambda: acknowledged_path(config=not options.no_config))
+
+
+def acknowledged_path(*, config: bool) -> str:
+    """Return the file of acknowledgements; raises KeyError for a user without a home."""
+    from gpudash.analysis.health import acknowledged
+    from gpudash.config import Choices, load, path
+
+    return acknowledged.path(load(path(), Choices())[0].fleet.acknowledged if config else None)
+
+
 def query_name(query: str) -> str:
     """Return the name of a query's option in the namespace."""
     return f"query_{query.replace('-', '_')}"
@@ -111,6 +127,8 @@ def collector_command(options: argparse.Namespace) -> list[str]:
         words.append(f"--demo={options.demo}")
     if options.gpu is not None:
         words += ["--gpu", options.gpu]
+    if options.no_config:
+        words.append("--no-config")
     if options.show_secrets:
         words.append("--show-secrets")
     if options.pcie_throughput:
@@ -155,14 +173,15 @@ def _is_read_only(path: str) -> bool:
         return True
 
 
-def judgement(levels: Iterable[FindingLevel], fail_on: FindingLevel | None) -> int:
-    """Return the status that --fail-on gives to findings: 1 if one is of its level or worse."""
+def judgement(findings: Iterable[Finding], fail_on: FindingLevel | None) -> int:
+    """Return the status that --fail-on gives to findings: 1 if a new one is that bad or worse."""
     if fail_on is None:
         return ExitStatus.OK
     from gpudash.analysis.health.levels import FINDING_RANKS
 
     failing = FINDING_RANKS[fail_on]
-    is_failed = any(FINDING_RANKS[level] >= failing for level in levels)
+    new = (each for each in findings if each.acknowledged is None)
+    is_failed = any(FINDING_RANKS[each.level] >= failing for each in new)
     return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpudash.cli.options import (
     DEFAULT_INTERVAL,
     DEFAULT_TIMEOUT,
+    acknowledged,
     collector_command,
     gpu_selectors,
     refuse,
@@ -58,20 +59,23 @@ def lines(options: argparse.Namespace) -> LineSource:
 
 def of(options: argparse.Namespace, host: str) -> LineSource:
     """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
-    from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.analysis.health.engine import Diagnosis, marked
     from gpudash.analysis.selection import select
     from gpudash.fleet.ssh import decode_line, stream_command
 
     refuse(options, _OF_A_COLLECTOR_HERE, "--host: it is about what is read on this host")
     gpus, path = gpu_selectors(options), settings(options).fleet.remote
 
-    diagnosis = Diagnosis()
+    known = acknowledged(options)
+    diagnosis = Diagnosis(known)
 
     def decode(line: bytes) -> Snapshot | None:
         snapshot = decode_line(line)
         if snapshot is not None and snapshot.findings is None:
             # A host without gpudash judges nothing by itself.
             snapshot = diagnosis.examine(snapshot)
+        elif snapshot is not None and snapshot.findings:
+            snapshot = marked(snapshot, known.now(), host)
         if snapshot is None or not gpus:
             return snapshot
         try:

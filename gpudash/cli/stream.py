@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
+from gpudash.cli.options import DEFAULT_INTERVAL, acknowledged, gpu_selectors
 from gpudash.cli.signals import NotedSignals, exit_on_signals
 from gpudash.feed import collector
 from gpudash.model.errors import UsageError
@@ -142,6 +142,7 @@ class _Samples:
 
         self._gpus = gpu_selectors(options)
         self._observe = observe
+        self._acknowledged = acknowledged(options)
         self._is_compact = options.compact
         self.source = open_source(
             options.demo,
@@ -166,7 +167,7 @@ class _Samples:
         # A brief sample is printed before the rules are imported.
         from gpudash.analysis.health.engine import Diagnosis
 
-        return Diagnosis()
+        return Diagnosis(self._acknowledged)
 
 
 def _wait(

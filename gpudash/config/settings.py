@@ -342,6 +342,9 @@ class FleetSettings(Credentials, frozen=True):
     prometheus: Annotated[tuple[str, ...], _of_table(
         "URLs for --prometheus without one. The credentials below go to their servers alone.",
         '["https://prometheus.example:9090"]')] = ()
+    acknowledged: Annotated[str | None, _of_table(
+        "File of acknowledgements that several people share, in place of one of your own.",
+        '"/srv/gpudash/acknowledged.jsonl"')] = None
     # fmt: on
 
 

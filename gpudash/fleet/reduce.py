@@ -7,13 +7,21 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
+from gpudash.analysis.health.acknowledged import (
+    NONE,
+    Acknowledged,
+    InForce,
+    Place,
+    names_of,
+)
 from gpudash.analysis.health.engine import SymptomTracker
+from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
@@ -45,10 +53,13 @@ _MAX_GAP_SECONDS = 300.0
 class Reducer:
     """Adds to snapshots, one after the other, what follows from them and from those before."""
 
-    def __init__(self, prices: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, prices: Mapping[str, float] | None = None, acknowledged: Acknowledged = NONE
+    ) -> None:
         """`prices` are those of an hour of a GPU by a part of its name."""
         self.price = Prices(prices)
-        self._checks = checks()
+        self._acknowledged = acknowledged
+        self._checks, self._checks_of_known = checks(), checks()
         self._tracker = SymptomTracker()
         self._taken_at = 0.0
         self._rests = RestClock()
@@ -69,16 +80,17 @@ class Reducer:
         self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
-        named = self._uniquely_named(survey)
-        symptoms = chain.from_iterable(check(named) for check in self._checks)
+        known = self._acknowledged.now()
+        named = _uniquely_named(survey.snapshot)
         before = self._answering
-        self._answering = frozenset([host.name for host in named.hosts] if is_settled else ())
+        answering = (host.name for host in named.hosts if host.state == "ok")
+        self._answering = frozenset(answering if is_settled else ())
         findings = self._tracker.findings(
-            symptoms,
+            self._symptoms(survey, named, known),
             now,
             begins=lambda symptom: bool(before) and before.issuperset(symptom.hosts),
         )
-        worst = worst_by_host(findings)
+        worst = worst_by_host([each for each in findings if each.acknowledged is None])
         return replace(
             snapshot,
             hosts=tuple(
@@ -86,22 +98,40 @@ class Reducer:
                     replace(host, worst_finding=worst[known.name].rule)
                     if known.name in worst
                     else host
-                    for host, known in zip(hosts, named.snapshot.hosts, strict=True)
+                    for host, known in zip(hosts, named.hosts, strict=True)
                 ]
             ),
             users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),
             jobs=_jobs(survey),
-            findings=findings,
+            findings=(*findings, *known.finding),
         )
 
-    def _uniquely_named(self, survey: Survey) -> Survey:
-        """Return a survey in which no two hosts have the same name: findings go by their names."""
-        hosts = survey.snapshot.hosts
-        names = titles(hosts)
-        if all(host.name == name for host, name in zip(hosts, names, strict=True)):
-            return survey
-        renamed = [replace(host, name=name) for host, name in zip(hosts, names, strict=True)]
-        return Survey(replace(survey.snapshot, hosts=tuple(renamed)), self.price)
+    def _symptoms(
+        self, survey: Survey, snapshot: FleetSnapshot, known: InForce
+    ) -> Iterator[Symptom]:
+        """Yield what is wrong, and apart from it what is wrong and acknowledged.
+
+        The snapshot is that of the survey, its hosts with names that no other has.
+        """
+        places = _places(snapshot, known)
+
+        def is_known(host: FleetHost, gpu: int | None) -> bool:
+            return any(each in (None, gpu) for _, each in places.get(host.name, ()))
+
+        if places or snapshot is not survey.snapshot:
+            survey = Survey(snapshot, self.price, lambda *place: not is_known(*place))
+        yield from chain.from_iterable(check(survey) for check in self._checks)
+        if not places:
+            return
+        survey = Survey(snapshot, self.price, is_known)
+        for symptom in chain.from_iterable(check(survey) for check in self._checks_of_known):
+            if symptom.hosts and places.keys() >= {*symptom.hosts}:
+                gpus = {None, *(device.index for device in symptom.devices)}
+                found = [each for host in symptom.hosts for each in places[host]]
+                texts = [known.found[each].text for each in found if each[1] in gpus]
+                subject = "acknowledged", symptom.subject
+                text = "; ".join(dict.fromkeys(texts or [known.found[found[0]].text]))
+                yield replace(symptom, subject=subject, acknowledged=text)
 
     # What a GPU does
 
@@ -146,6 +176,30 @@ class Reducer:
         if device.xid is not None and meaning(device.xid).level == "critical":
             return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
+
+
+def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
+    """Return a snapshot in which no two hosts have the same name: findings go by their names."""
+    names = titles(snapshot.hosts)
+    hosts = zip(snapshot.hosts, names, strict=True)
+    if all(host.name == name for host, name in zip(snapshot.hosts, names, strict=True)):
+        return snapshot
+    return replace(snapshot, hosts=tuple(replace(host, name=name) for host, name in hosts))
+
+
+def _places(snapshot: FleetSnapshot, known: InForce) -> dict[str, list[Place]]:
+    """Return by its name what is acknowledged of each host, without hosts of which nothing is."""
+    if not known.found:
+        return {}
+    places: dict[str, list[Place]] = {}
+    for place in known.found:
+        places.setdefault(place[0], []).append(place)
+    found: dict[str, list[Place]] = {}
+    for host in snapshot.hosts:
+        former = () if host.former_name is None else names_of(host.former_name, host.cluster)
+        for name in (*names_of(host.name, host.cluster), *former):
+            found.setdefault(host.name, []).extend(places.get(name, ()))
+    return {name: each for name, each in found.items() if each}
 
 
 def _jobs(survey: Survey) -> tuple[FleetJob, ...]:

@@ -191,8 +191,10 @@ def finding_lines(
         began = "" if now is None else since(finding, now)
         text = f"{finding.level}: {finding.sentence}" + (f", {began}" if began else "")
         style = _LEVELS[finding.level]
+        if finding.acknowledged is not None:
+            text, style = f"acknowledged ({finding.acknowledged}): {finding.sentence}", "dim"
         lines += paragraph(text, style, room, ascii=ascii, indent=2)
-        if finding.level != "info" and finding.advice:
+        if finding.acknowledged is None and finding.level != "info" and finding.advice:
             words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
             lines += [[("  ", "plain"), *line] for line in words]
     return lines

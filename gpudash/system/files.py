@@ -1,8 +1,10 @@
-"""Small files of the kernel, as in /proc and /sys, that may be gone or forbidden."""
+"""Small files of the kernel, as in /proc and /sys, and the folder for a user's own."""
 
 from __future__ import annotations
 
 import os
+import pwd
+from collections.abc import Mapping
 
 
 def read_start(path: str, limit: int) -> bytes | None:
@@ -30,3 +32,25 @@ def read_link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> str:
+    """Return gpudash's folder in $XDG_STATE_HOME, by default ~/.local/state; it may not exist yet.
+
+    Not by platformdirs: `sudo` may keep the home of another user, where root's files do not
+    belong. Raises KeyError for a user without a home.
+    """
+    folder = environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(folder):
+        home = os.path.expanduser("~")
+        if not _is_own(home):
+            home = pwd.getpwuid(os.geteuid()).pw_dir
+        folder = os.path.join(home, ".local", "state")
+    return os.path.join(folder, "gpudash")
+
+
+def _is_own(folder: str) -> bool:
+    try:
+        return os.stat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False

@@ -105,7 +105,8 @@ class DashboardModel:
         self.snapshot = snapshot
         self.revision += 1
         self._take_derived()
-        wrong = sum(each.level != "info" for each in self.findings)
+        new = [each for each in self.findings if each.acknowledged is None]
+        wrong = sum(each.level != "info" for each in new)
         self._peak_findings.update(wrong, snapshot.taken_at.timestamp())
         self.listing.fill(process_rows(snapshot), partial(rows_per_gpu, snapshot))
         self.devices.fill(snapshot)

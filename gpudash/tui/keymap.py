@@ -386,6 +386,7 @@ FINDINGS_KEYS: tuple[Key, ...] = (
         Key(
             "findings.open", "enter", "⏎", "open", "open the process or GPU of the finding", "open"
         ),
+        Key("findings.acknowledge", "a", "a", "acknowledge", "acknowledge the finding", "ack"),
     ),
     *VIEW_KEYS,
 )
@@ -528,6 +529,7 @@ FLEET_KEYS: tuple[Key, ...] = (
             "groups",
         ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
+        Key("fleet.acknowledge", "a", "a", "acknowledge", "acknowledge what is wrong there"),
         Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
         Key("fleet.back", "escape,backspace", "Esc", "go_back", "resume; then clear the filter"),
     ),

@@ -121,7 +121,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--once", "--demo=nonsense"], "empty, and fleet for many hosts"),
         (["run", "--demo", "--wait", "--", "true"], "--wait does not go with --demo"),
         (["--once", "--demo=single", "--gpu", "7"], "choose from 0"),
-        (["frobnicate"], "unknown command 'frobnicate': choose from completion, config, "),
+        (["frobnicate"], "unknown command 'frobnicate': choose from ack, completion, "),
         (["docter"], "unknown command 'docter': did you mean doctor? choose from "),
         (["docter", "--help"], "unknown command 'docter': did you mean doctor? choose from "),
         (["-i0", "--once", "-l", "5", "80"], "unknown command '80'"),

@@ -6,7 +6,6 @@ Only the user who ran gpudash can read it.
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 import threading
 import time
@@ -20,6 +19,7 @@ import msgspec
 from gpudash.actions.kill.pin import Target, masked_command
 from gpudash.actions.kill.signals import Signal
 from gpudash.model.errors import ActionError
+from gpudash.system.files import state_folder
 from gpudash.system.processes import login_id
 
 _NAME = "audit.jsonl"
@@ -67,18 +67,8 @@ class AuditTrail:
 
 
 def path(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the file: gpudash/audit.jsonl in $XDG_STATE_HOME, by default ~/.local/state.
-
-    Not by platformdirs: `sudo` may keep the home of another user, where root's record does not
-    belong.
-    """
-    folder = environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(folder):
-        home = os.path.expanduser("~")
-        if not _is_own(home):
-            home = pwd.getpwuid(os.geteuid()).pw_dir
-        folder = os.path.join(home, ".local", "state")
-    return os.path.join(folder, "gpudash", _NAME)
+    """Return the file: audit.jsonl in the folder for state; raises KeyError without a home."""
+    return os.path.join(state_folder(environ), _NAME)
 
 
 def record(sendings: Sequence[Sending]) -> None:
@@ -136,10 +126,3 @@ def _line(sending: Sending) -> bytes:
         "result": sending.refusal or "sent",
     }
     return msgspec.json.encode(entry) + b"\n"
-
-
-def _is_own(folder: str) -> bool:
-    try:
-        return os.stat(folder).st_uid == os.geteuid()
-    except OSError:
-        return False

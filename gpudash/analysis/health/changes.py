@@ -47,7 +47,7 @@ class FindingChanges:
         changes = []
         for finding in snapshot.findings:
             rank, key = FINDING_RANKS[finding.level], _key(finding)
-            if rank < self._min_rank:
+            if rank < self._min_rank or finding.acknowledged is not None:
                 continue
             known = self._known.setdefault(key, _Known(finding, -1, now))
             if rank > known.rank:

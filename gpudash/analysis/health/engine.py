@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from msgspec.structs import replace
 
+from gpudash.analysis.health.acknowledged import NONE, Acknowledged, InForce, names_of
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
@@ -66,9 +67,10 @@ class SymptomTracker:
         host: Snapshot | None = None,
         begins: Callable[[Symptom], bool] = lambda _symptom: True,
     ) -> tuple[Finding, ...]:
-        """Return the findings of a sample, the worst first; `host` is None for many hosts.
+        """Return the findings of a sample, the worst first, known ones last.
 
-        `begins` returns whether a symptom that is new has begun with it, and was not only seen.
+        `host` is None for many hosts; `begins` returns whether a symptom that is new has begun
+        with it, and was not only seen.
         """
         self._sample += 1
         for symptom in symptoms:
@@ -119,7 +121,8 @@ def _presence(host: Snapshot | None) -> Callable[[Symptom], bool]:
 class Diagnosis:
     """Examines the samples of one host, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, acknowledged: Acknowledged = NONE) -> None:
+        self._acknowledged = acknowledged
         self._now: float | None = None
         self._clock = UptimeClock()
         self._states: list[tuple[str, str]] = []
@@ -146,7 +149,9 @@ class Diagnosis:
         if last is None or now - last >= _MIN_SECONDS or states != self._states:
             self._now, self._states = now, states
             symptoms = chain.from_iterable(check(context) for check in self._checks)
-            self._found = self._tracker.findings(symptoms, now, snapshot)
+            known = self._acknowledged.now()
+            marked = _marked(symptoms, snapshot, known) if known.found else symptoms
+            self._found = (*self._tracker.findings(marked, now, snapshot), *known.finding)
         return self._judged(context, replace(snapshot, findings=self._found))
 
     def _judged(self, context: RuleContext, snapshot: Snapshot) -> Snapshot:
@@ -181,6 +186,36 @@ class Diagnosis:
         self._tracker = SymptomTracker()
 
 
+def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iterator[Symptom]:
+    """Yield symptoms, those with why they are no news where that is known of all their GPUs."""
+    names = names_of(host.host.hostname)
+    parents: dict[str, int] = {each.uuid: each.index for each in host.devices if each.uuid}
+    for symptom in symptoms:
+        gpus = {
+            parents.get(each.parent_uuid or each.uuid or "", each.index) for each in symptom.devices
+        }
+        text = known.text(names, gpus)
+        yield symptom if text is None else replace(symptom, acknowledged=text)
+
+
+def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
+    """Return a snapshot that a host has examined itself, with what is acknowledged here.
+
+    `name` is what the host is called here.
+    """
+    if not known.found:
+        return snapshot
+    names = (*names_of(name), *names_of(snapshot.host.hostname))
+    found = [
+        each
+        if each.acknowledged or (text := known.text(names, each.indices)) is None
+        else replace(each, acknowledged=text)
+        for each in snapshot.findings or ()
+    ]
+    found.sort(key=lambda each: each.acknowledged is not None)
+    return replace(snapshot, findings=tuple(found))
+
+
 def _findings(
     active: Iterable[_ActiveSymptom], devices: Sequence[Device], now: float | None
 ) -> tuple[Finding, ...]:
@@ -188,7 +223,8 @@ def _findings(
     for each in active:
         symptom = each.symptom
         alone = symptom.subject if symptom.sentence else None
-        groups[symptom.rule.id, each.level, symptom.fact, symptom.advice, alone].append(each)
+        what = symptom.fact, symptom.advice, symptom.acknowledged
+        groups[symptom.rule.id, each.level, what, alone].append(each)
     labels = device_labels(devices) if groups else {}
     parents: dict[str, int] = {d.uuid: d.index for d in devices if d.uuid}
     found = [
@@ -227,6 +263,7 @@ def _finding(
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
         held_seconds=max(held, default=None),
+        acknowledged=first.acknowledged,
     )
 
 
@@ -251,6 +288,7 @@ def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
     return f"GPU {names} {fact[len(labels) > 1]}"
 
 
-def _importance(found: tuple[int, Finding]) -> tuple[int, int, tuple[int, ...]]:
+def _importance(found: tuple[int, Finding]) -> tuple[bool, int, int, tuple[int, ...]]:
     rank, finding = found
-    return -FINDING_RANKS[finding.level], rank, finding.indices
+    is_known = finding.acknowledged is not None
+    return is_known, -FINDING_RANKS[finding.level], rank, finding.indices

@@ -76,6 +76,8 @@ class Symptom(Struct, frozen=True):
     pids: tuple[int, ...] = ()
     held_seconds: float | None = None
     """How long it has held, where that is known better than from when it was first seen."""
+    acknowledged: str | None = None
+    """Why it is no news, None where nobody has acknowledged it."""
 
 
 ContextT = TypeVar("ContextT")

@@ -47,6 +47,10 @@ class History:
         self._snapshots.push(now, snapshot, line)
         self._metrics.push(now, snapshot)
 
+    def is_partial(self, snapshot: Snapshot) -> bool:
+        """Return False: a host is read as a whole."""
+        return False
+
     def freeze_last_row(self) -> None:
         """Keep the last second of numbers as it is; later samples within it would change it."""
         self._metrics.freeze_last_row()

@@ -17,7 +17,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.jobs import stragglers_of
-from gpudash.fleet.summary import GpuRow, count_gpus, missing_gpus
+from gpudash.fleet.summary import GpuRow, count_gpus
 from gpudash.model.state import HOT, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted, watts_in_words
 
@@ -64,7 +64,7 @@ def lost(survey: Survey) -> Iterator[Symptom]:
             fields=("status", "age_seconds"),
             held_seconds=_longest(row.device.age_seconds for row in rows),
         )
-    missing = [(host, n) for host in survey.hosts if (n := missing_gpus(host))]
+    missing = [(host, n) for host in survey.hosts if (n := survey.missing(host))]
     if missing:
         hosts = [host for host, _ in missing]
         first, n = missing[0]
@@ -135,6 +135,7 @@ def hot(survey: Survey) -> Iterator[Symptom]:
         spread = median([abs(each - middle) for each in degrees])
         limit = max(middle + max(_HOT_DEVIATIONS * spread, _MIN_HOT_STEP), _HOT_CELSIUS)
         outliers = [s for s in rows if (s.device.temperature_celsius or 0) >= limit]
+        outliers = [*filter(survey.covers_gpu, outliers)]
         found += outliers
         usual += [middle] * len(outliers)
     if not found:
@@ -163,6 +164,7 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
     for name, rows in survey.by_job.items():
         slow, busy = stragglers_of(rows)
+        slow = [*filter(survey.covers_gpu, slow)]
         if not slow:
             continue
         usual = median([row.device.sm_clock_mhz or 0 for row in busy])

@@ -44,7 +44,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts that do not answer, and why."""
     by_state: dict[HostState, list[FleetHost]] = {}
     for host in survey.snapshot.hosts:
-        if host.state not in ("ok", "connecting"):
+        if host.state not in ("ok", "connecting") and survey.covers(host):
             by_state.setdefault(host.state, []).append(host)
     for state, hosts in by_state.items():
         words = HOST_STATES[state]
@@ -85,7 +85,11 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
 @check
 def renamed_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts whose GPUs had another host's name, which no host has any more."""
-    hosts = [host for host in survey.snapshot.hosts if host.former_name is not None]
+    hosts = [
+        host
+        for host in survey.snapshot.hosts
+        if host.former_name is not None and survey.covers(host)
+    ]
     if not hosts:
         return
     names = listed([f"{host.former_name} is now {host.name}" for host in hosts], "host")
@@ -156,7 +160,9 @@ def driver_skew(survey: Survey) -> Iterator[Symptom]:
     if len(versions) < 2 or len(hosts) < _MIN_SKEW_HOSTS:
         return
     usual, _ = versions.most_common(1)[0]
-    others = [host for host in hosts if host.driver_version != usual]
+    others = [host for host in hosts if host.driver_version != usual and survey.covers(host)]
+    if not others:
+        return
     which = listed([f"{version} on {n}" for version, n in versions.most_common()[1:]], "version")
     names = listed([host.name for host in others], "host")
     yield symptom(
@@ -200,7 +206,8 @@ def fragmented(survey: Survey) -> Iterator[Symptom]:
 @check
 def old_values(survey: Survey) -> Iterator[Symptom]:
     """Hosts whose values are old although they answer."""
-    old = [host for host in survey.hosts if (host.age_seconds or 0.0) > _OLD_SECONDS]
+    hosts = filter(survey.covers, survey.hosts)
+    old = [host for host in hosts if (host.age_seconds or 0.0) > _OLD_SECONDS]
     if not old:
         return
     oldest = max(host.age_seconds or 0.0 for host in old)

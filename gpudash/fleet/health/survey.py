@@ -10,7 +10,7 @@ from functools import cached_property
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
-from gpudash.fleet.summary import PROBLEMS, GpuRow, missing_gpus, statuses_of
+from gpudash.fleet.summary import PROBLEMS, GpuRow, gpu_index, missing_gpus, statuses_of
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
@@ -27,12 +27,20 @@ _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
 
 
 class Survey:
-    """The devices of one snapshot by what rules ask for; of hosts that answer only."""
+    """The devices of one snapshot by what rules ask for; of hosts that answer only.
+
+    Findings are about those hosts and GPUs that it `covers`; others are what they are compared to.
+    """
 
     def __init__(
-        self, snapshot: FleetSnapshot, price: Callable[[str | None], float | None]
+        self,
+        snapshot: FleetSnapshot,
+        price: Callable[[str | None], float | None],
+        covers: Callable[[FleetHost, int | None], bool] | None = None,
     ) -> None:
+        """`covers` is asked about a GPU by its index, about the host as such with None."""
         self.snapshot = snapshot
+        self._covers = covers
         self.price = price
         """Returns the price of an hour of a GPU by its name, None if none is configured."""
         self.jobs: dict[str, FleetJob] = {job.id: job for job in snapshot.jobs}
@@ -63,11 +71,13 @@ class Survey:
             if status == _BUSY:
                 if is_gpu:
                     computing.setdefault(device.name, []).append(row)
+            elif not self.covers_gpu(row):
+                pass
             elif status == _HELD:
                 self.held.append(row)
             elif status in PROBLEMS and is_gpu:
                 self.problems.setdefault(status, []).append(row)
-            if device.xid is not None and is_gpu:
+            if device.xid is not None and is_gpu and self.covers_gpu(row):
                 self.xids.setdefault(device.xid, []).append(row)
             if job is not None:
                 by_job.setdefault(job, []).append(row)
@@ -77,6 +87,23 @@ class Survey:
         if free:
             is_whole = free == gpus == len(host.devices) and not missing_gpus(host)
             self.free.append((host, free, is_whole))
+
+    def covers(self, host: FleetHost) -> bool:
+        """Whether findings are to be about a host as such."""
+        return self._covers is None or self._covers(host, None)
+
+    def covers_gpu(self, row: GpuRow) -> bool:
+        """Whether findings are to be about a GPU or MIG instance."""
+        return self._covers is None or self._covers(row.host, gpu_index(*row))
+
+    def missing(self, host: FleetHost) -> int:
+        """Return how many of the GPUs that findings are to be about are not there."""
+        count = missing_gpus(host)
+        if self._covers is None or not count:
+            return count
+        there = {each.index for each in host.devices if each.parent_uuid is None}
+        absent = set(range(host.expected_devices or 0)) - there
+        return min(count, sum(self._covers(host, index) for index in absent))
 
     @cached_property
     def schedulers(self) -> Set[str]:

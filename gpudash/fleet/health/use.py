@@ -148,6 +148,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             for row in rows
             if row.device.status == HELD.id and _idle(row) >= _IMBALANCED_SECONDS
         ]
+        idle = [*filter(survey.covers_gpu, idle)]
         if not busy or not idle or 2 * _gpus(idle) < _gpus(rows):
             continue
         users = busy[0].device.users
@@ -175,7 +176,8 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
     for rows in survey.computing.values():
         for row in rows:
             tensor = row.device.tensor_active_percent
-            if tensor is not None and tensor < _KEPT_TENSOR and _looks_kept(row):
+            is_slack = tensor is not None and tensor < _KEPT_TENSOR
+            if is_slack and _looks_kept(row) and survey.covers_gpu(row):
                 by_user.setdefault(", ".join(row.device.users), []).append(row)
     for user, found in by_user.items():
         yield symptom(

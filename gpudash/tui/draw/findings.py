@@ -36,12 +36,14 @@ def worst(
     `key` is the one that shows all; with the time `now` each has since when it is.
     """
     shown = findings[:limit]
-    left = len(findings) - len(shown)
+    left = findings[limit:]
+    new = sum(each.acknowledged is None for each in left)
+    more = f"{new} more" if new else f"{len(left)} acknowledged"
     lines = []
     for number, finding in enumerate(shown, 1):
         began = "" if now is None else since(finding, now)
         ends = [f"  {began} "] * bool(began)
-        ends += [f"  +{left} more: {key} "] * (number == len(shown) and left > 0)
+        ends += [f"  +{more}: {key} "] * (number == len(shown) and len(left) > 0)
         right = [Segment(end, theme.dim) for end in ends]
         line = _headline(finding, theme, cells - cells_of(right))
         lines.append(spread(line, right, cells, theme.base) if right else line)
@@ -49,15 +51,24 @@ def worst(
 
 
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
-    text = f" {_MARKS[finding.level]} {finding.sentence}"
+    known = finding.acknowledged
+    text = f" {_mark(finding)} {'' if known is None else f'({known}) '}{finding.sentence}"
     mark = theme.glyphs.ellipsis
     # Beside those that are worse a remark recedes.
-    style = theme.dim if finding.level == "info" else theme.level(finding.level)
+    style = (
+        theme.dim if known is not None or finding.level == "info" else _level_style(finding, theme)
+    )
     return [Segment(cut(text, max(0, cells - 1), mark=mark), style)]
+
+
+def _mark(finding: Finding) -> str:
+    return _MARKS["info" if finding.acknowledged is not None else finding.level]
 
 
 def _level_style(finding: Finding, theme: Theme) -> Style:
     """Return the style of a finding."""
+    if finding.acknowledged is not None:
+        return theme.dim
     return theme.base if finding.level == "info" else theme.level(finding.level)
 
 
@@ -77,16 +88,20 @@ def whole(
     room = max(8, cells - _INDENT - 1)
     lines: list[Line] = []
     for number, text in enumerate(fold(finding.sentence, room)):
-        mark = _MARKS[finding.level] if not number else "  "
+        mark = _mark(finding) if not number else "  "
         lines.append([Segment(f" {mark} {text}", _level_style(finding, theme))])
     held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
     if now is not None:
         held = since(finding, now)
     if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
         lines.append(_indented(held, theme.dim))
+    if finding.acknowledged is not None:
+        known = fold(f"acknowledged: {finding.acknowledged}", room)
+        lines += [_indented(part, theme.base) for part in known]
     for text in (*_proofs(finding.evidence), *filter(None, [where])):
         lines += [_indented(part, theme.dim) for part in fold(with_signs(text, theme), room)]
-    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
+    style = theme.base if finding.acknowledged is None else theme.dim
+    lines += [_indented(text, style) for text in fold(finding.advice, room)]
     if under_cursor:
         lines[0] = highlighted(lines[0], theme, cells)
     return lines

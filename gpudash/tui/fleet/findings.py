@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 
-from gpudash.fleet.summary import brief, names_of
+from gpudash.analysis.health.acknowledged import Place
+from gpudash.fleet.summary import brief, gpu_index, names_of
 from gpudash.model.units import counted
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.line import Line
@@ -75,6 +78,21 @@ class FindingsPage(FleetPage):
             return False
         before, self.model.finding = self.model.finding, found[-1]
         return self.model.finding == before
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The GPUs that the finding under the cursor is about, of other hosts the host."""
+        model = self.model
+        if not model.findings:
+            return ()
+        finding, found = model.findings[model.finding], list[Place]()
+        for row in model.rows:
+            if not {*names_of(row.host)}.isdisjoint(finding.hosts):
+                gpus = {
+                    gpu_index(row.host, each) for each in row.devices if each.uuid in finding.uuids
+                }
+                found += [(row.title, gpu) for gpu in sorted(gpus, key=str) or [None]]
+        return found
 
     def action_enter(self) -> None:
         """Go into the host of the finding under the cursor, or show the GPUs of its hosts."""

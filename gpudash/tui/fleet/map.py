@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 
+from gpudash.analysis.health.acknowledged import Place
 from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import cut, width
@@ -142,6 +143,12 @@ class MapPage(FleetPage):
         before = self.model.cursor
         self._put(cell)
         return self.model.cursor == before
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The host under the cursor."""
+        row = self.model.selected_host
+        return () if row is None else ((row.title, None),)
 
     def action_enter(self) -> None:
         """Go into the host under the cursor."""

@@ -370,7 +370,7 @@ class FleetModel:
 
 
 def _finding_key(finding: Finding) -> object:
-    return finding.rule, finding.hosts[:1]
+    return finding.rule, finding.hosts[:1], finding.acknowledged is None
 
 
 def _gpu_key(row: GpuRow) -> object:

@@ -11,12 +11,14 @@ from textual.events import Click
 from textual.screen import Screen
 
 from gpudash.analysis.filter.words import quoted
+from gpudash.analysis.health.acknowledged import Place
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
 from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped, shown_key
+from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
@@ -231,6 +233,20 @@ class FleetPage(Wheel, Page):
     def action_back(self) -> None:
         """Go back to the page below."""
         self.dismiss(None)
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The hosts and GPUs under the cursor, none where it is on something else."""
+        return ()
+
+    def action_acknowledge(self) -> None:
+        """Acknowledge what is wrong with what is under the cursor, or take that back."""
+        if self.model.time.is_recorded:
+            self.show_message("a recording shows what was acknowledged then")
+        elif not self.places:
+            self.show_message("only hosts, GPUs and findings can be acknowledged")
+        else:
+            ask(self, self.places, self.model.theme)
 
     def action_retry(self) -> None:
         """Connect at once where ssh failed, also to hosts that refused the login."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 
+from gpudash.analysis.health.acknowledged import Place
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
@@ -19,7 +20,7 @@ from gpudash.fleet.columns import (
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
-from gpudash.fleet.summary import GpuRow, HostRow
+from gpudash.fleet.summary import GpuRow, HostRow, gpu_index
 from gpudash.model.fleet import (
     HOST_STATES,
     ChartRequest,
@@ -174,6 +175,12 @@ class HostsPage(TablePage[HostRow]):
         """The hosts in their order."""
         return self.model.ranked_hosts()
 
+    @property
+    def places(self) -> Sequence[Place]:
+        """The host under the cursor."""
+        row = self.ranking.selected
+        return () if row is None else ((row.title, None),)
+
     def action_enter(self) -> None:
         """Go into the host under the cursor."""
         if (row := self.ranking.selected) is not None:
@@ -192,6 +199,13 @@ class GpusPage(TablePage[GpuRow]):
     def ranking(self) -> Ranking[GpuRow]:
         """The GPUs in their order."""
         return self.model.ranked_gpus()
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The GPU under the cursor, that of a MIG instance too."""
+        row = self.ranking.selected
+        host = None if row is None else self.model.row_of(row.host.key)
+        return () if row is None or host is None else ((host.title, gpu_index(*row)),)
 
     @property
     def position(self) -> str:

@@ -14,6 +14,7 @@ from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import fold
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
@@ -154,6 +155,14 @@ class FindingsView(View):
         """Scroll by the wheel; the cursor stays."""
         super().action_scroll_lines(lines)
 
+    def action_acknowledge(self) -> None:
+        """Acknowledge the finding under the cursor on all of its GPUs, or take that back."""
+        finding, host = self._cursor.finding, self.dashboard.snapshot.host.hostname
+        if self.dashboard.time.is_recorded:
+            self.show_message("a recording shows what was acknowledged then")
+        elif finding is not None:
+            ask(self, [(host, gpu) for gpu in finding.indices or (None,)], self.dashboard.theme)
+
     def action_open(self) -> None:
         """Open the process that the finding under the cursor is about, else its GPU."""
         finding, dashboard = self._cursor.finding, self.dashboard
@@ -212,7 +221,11 @@ class FindingsView(View):
 
 
 def heading(findings: Sequence[Finding]) -> str:
-    """Return how many there are of each level: `2 critical, 1 warn, 3 info`."""
+    """Return how many new ones there are of each level, and known ones: `2 critical, 1 warn`."""
     levels: tuple[FindingLevel, ...] = ("critical", "warn", "info")
-    counts = [(sum(each.level == level for each in findings), level) for level in levels]
+    new = [each for each in findings if each.acknowledged is None]
+    counts: list[tuple[int, str]] = [
+        (sum(e.level == level for e in new), level) for level in levels
+    ]
+    counts.append((len(findings) - len(new), "acknowledged"))
     return ", ".join(f"{count} {level}" for count, level in counts if count)

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 from textual.events import Paste
 
+from gpudash.analysis.health.acknowledged import Acknowledged
+from gpudash.analysis.health.engine import Diagnosis
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
@@ -26,6 +28,7 @@ from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.overview import Overview
+from tests.factories import make_device, make_snapshot
 from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_hosts
 from tests.tui.stage import HandFeed, OnScreen, busy_snapshot, ended, on_screen
 
@@ -903,3 +906,44 @@ async def test_texts_name_the_keys_in_force() -> None:
         assert "F7 metric  + - time" in on.text
         await on.press("slash", *"host:nowhere", "enter")
         assert "No GPU fits; F8 shows all" in on.text
+
+
+async def test_a_gpu_is_acknowledged_by_a_key_and_taken_back() -> None:
+    hosts = host(1, "lost", *["busy"] * 7), host(2)
+    async with on_screen(Reducer().reduce(fleet(hosts)), "3", "a", size=(120, 30)) as on:
+        await on.shows("Acknowledge gpu0001:0", "until taken back")
+        await on.press(*"4h RMA", "enter")
+        await on.shows("gpu0001:0: acknowledged: RMA, ")
+        acknowledged = Acknowledged().now()
+        assert [*acknowledged.found] == [("gpu0001", 0)]
+        await on.press("a")
+        await on.shows("take back")
+        await on.press("enter")
+        await on.shows("gpu0001:0: new again")
+    assert not Acknowledged().now().found
+
+
+async def test_a_known_finding_stands_last_with_its_reason_and_is_not_counted() -> None:
+    hosts = host(1, "lost", *["busy"] * 7), host(2, state="down"), host(3, "lost")
+    async with on_screen(Reducer().reduce(fleet(hosts)), "w", "a", size=(120, 30)) as on:
+        await on.shows("Acknowledge gpu0001:0 and 1 more")
+        await on.press(*"4h RMA", "enter")
+        await on.give(Reducer(acknowledged=Acknowledged()).reduce(fleet(hosts, seconds=10)))
+        await on.shows("acknowledged: RMA, ")
+        assert [each.rule for each in on.model.findings] == [
+            "gpus-missing",
+            "host-down",
+            "gpus-lost",
+        ]
+
+
+async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
+    devices = tuple(
+        make_device(index=index, state="lost" if index == 2 else "ok") for index in (0, 2)
+    )
+    snapshot = make_snapshot(devices=devices, topology=None)
+    async with on_screen(Diagnosis().examine(snapshot), "w", size=(100, 30)) as on:
+        assert "1 critical" in on.text
+        await on.press("a", *"RMA", "enter")
+        await on.give(Diagnosis(Acknowledged()).examine(snapshot))
+        await on.shows("acknowledged: RMA, ", "Findings: 1 acknowledged")

@@ -1,0 +1,316 @@
+"""What is wrong and known: hosts and GPUs whose findings somebody has acknowledged.
+
+They stand in a file, a line of JSON each, to which several people may write: what it says is
+cleaned and bounded, and a line that is none takes nothing from the others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from threading import Thread
+from typing import Annotated, NamedTuple
+
+from msgspec import DecodeError, Meta, Struct, ValidationError, json
+
+from gpudash.model.errors import ActionError, UsageError
+from gpudash.model.snapshot import Finding
+from gpudash.model.text import NAME_BYTES, SafeText, clean
+from gpudash.model.units import parse_span
+from gpudash.system.files import state_folder
+
+_NAME = "acknowledged.jsonl"
+_MAX_BYTES = 1 << 20
+_MAX_IN_FORCE = 4096
+_MAX_REASON = 200
+_AGAIN_SECONDS = 2.0
+"""How often the file is looked at again."""
+_PATIENCE_SECONDS = 0.2
+"""How long a sample waits for a folder that does not answer."""
+_LOCK_SECONDS = 2.0
+_TARGET = re.compile(r"(?P<host>.*?)(?::(?P<gpu>[0-9]{1,5}))?")
+_MAX_YEARS = timedelta(days=3650)
+
+Place = tuple[str, int | None]
+"""A host by its name, and the index of one of its GPUs, None for all of it."""
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the file: a host or GPU whose findings are known, or are new again."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=NAME_BYTES)]
+    """Its name, after that of its cluster and a slash where only that one is meant."""
+    gpu: Annotated[int, Meta(ge=0, lt=1 << 16)] | None = None
+    """NVML's index, None for the host and all of its GPUs."""
+    until: Annotated[datetime, Meta(tz=True)] | None = None
+    """None for until it is taken back."""
+    reason: Annotated[str, Meta(max_length=_MAX_REASON)] = ""
+    by: Annotated[str, Meta(max_length=NAME_BYTES)] = ""
+    at: Annotated[datetime, Meta(tz=True)] | None = None
+    """When it was written."""
+    taken_back: bool = False
+
+    @property
+    def place(self) -> Place:
+        """What it is about."""
+        return self.host, self.gpu
+
+    @property
+    def title(self) -> SafeText:
+        """What it is about, as it is typed: `gpu20:5`."""
+        return clean(self.host if self.gpu is None else f"{self.host}:{self.gpu}")
+
+    def is_in_force(self, now: float) -> bool:
+        """Whether it counts at an instant, in seconds since 1970."""
+        return not self.taken_back and (self.until is None or now < self.until.timestamp())
+
+    @property
+    def text(self) -> SafeText:
+        """Why, by whom and until when: `RMA 4711, alice until 11-27 02:00`."""
+        until = "" if self.until is None else f"until {self.until.astimezone():%m-%d %H:%M}"
+        parts = (self.reason, " ".join(filter(None, (self.by, until))))
+        return clean(", ".join(filter(None, parts)) or "no reason given", _MAX_REASON)
+
+
+class InForce(NamedTuple):
+    """The acknowledgements that count at an instant, and what is wrong with their file."""
+
+    found: Mapping[Place, Acknowledgement] = {}
+    problem: SafeText | None = None
+
+    def about(self, names: Iterable[str], gpu: int | None) -> Acknowledgement | None:
+        """Return what acknowledges a host that has these names, or one of its GPUs; else None."""
+        for name in names:
+            known = self.found.get((name, None))
+            if known is None and gpu is not None:
+                known = self.found.get((name, gpu))
+            if known is not None:
+                return known
+        return None
+
+    def text(self, names: Iterable[str], gpus: Collection[int]) -> str | None:
+        """Return why nothing about some GPUs of a host, or all of it without any, is news.
+
+        None where one of them is not acknowledged.
+        """
+        names, which = tuple(names), list[int | None](sorted(gpus))
+        found = [self.about(names, gpu) for gpu in which or [None]]
+        texts = dict.fromkeys(each.text for each in found if each is not None)
+        return None if None in found else "; ".join(texts)
+
+    @property
+    def finding(self) -> tuple[Finding, ...]:
+        """What is wrong with the file, as a finding; none if nothing is."""
+        if self.problem is None:
+            return ()
+        return (
+            Finding(
+                rule="acknowledgements",
+                level="warn",
+                sentence=self.problem,
+                advice="Correct or remove the file: gpudash ack shows what is in force.",
+            ),
+        )
+
+
+def names_of(host: str, cluster: str | None = None) -> tuple[str, ...]:
+    """Return what a host may be called: with its cluster before it, without its domain."""
+    head = host.partition(".")[0]
+    names = (host,) if head in (host, "") or head.isdecimal() or ":" in host else (host, head)
+    return names if cluster is None else (*(f"{cluster}/{name}" for name in names), *names)
+
+
+def path(shared: str | None = None) -> str:
+    """Return the file: that of the settings, else one in the folder for state.
+
+    Raises KeyError for a user without a home.
+    """
+    return os.path.expanduser(shared) if shared else os.path.join(state_folder(), _NAME)
+
+
+class Acknowledged:
+    """The acknowledgements of a file, read again when it has changed.
+
+    A thread reads it, since a folder that does not answer must hold up no sample.
+    """
+
+    def __init__(
+        self, find: Callable[[], str] = path, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._find, self._clock = find, clock
+        self._thread: Thread | None = None
+        self._looked_at = -_AGAIN_SECONDS
+        self._stamp: object = None
+        self._read: tuple[tuple[Acknowledgement, ...], SafeText | None] = (), None
+
+    def now(self) -> InForce:
+        """Return what is in force now, as far as the file can be read."""
+        is_due = time.monotonic() - self._looked_at >= _AGAIN_SECONDS
+        if is_due and (self._thread is None or not self._thread.is_alive()):
+            self._looked_at = time.monotonic()
+            self._thread = Thread(target=self._look, name="acknowledged", daemon=True)
+            self._thread.start()
+            self._thread.join(_PATIENCE_SECONDS)
+        known, problem = self._read
+        now = self._clock()
+        return InForce({each.place: each for each in known if each.is_in_force(now)}, problem)
+
+    def _look(self) -> None:
+        try:
+            file = self._find()
+            status = os.stat(file)
+            stamp = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            if stamp != self._stamp:
+                self._read, self._stamp = load(file), stamp
+        except (FileNotFoundError, NotADirectoryError, KeyError):
+            self._read, self._stamp = ((), None), None
+        except OSError as error:
+            self._read, self._stamp = ((), _problem(file, error.strerror or str(error))), None
+
+
+NONE = Acknowledged(lambda: os.devnull + "/none")
+"""Where nothing is acknowledged."""
+
+
+def load(file: str) -> tuple[tuple[Acknowledgement, ...], SafeText | None]:
+    """Return the last word on each host and GPU, and what is wrong with the file in one line.
+
+    Raises OSError if it cannot be read.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return (), _problem(file, "not a regular file: nothing is acknowledged")
+        data = opened.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        return (), _problem(file, f"larger than {_MAX_BYTES >> 20} MiB: nothing is acknowledged")
+    found: dict[Place, Acknowledgement] = {}
+    wrong: list[int] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            each = _DECODER.decode(line)
+            found.pop(each.place, None)
+            found[each.place] = each
+        except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+            wrong.append(number)
+    newest = tuple(found.values())[-_MAX_IN_FORCE:]
+    if not wrong:
+        return newest, None
+    some = f"line {wrong[0]} is" if len(wrong) == 1 else f"{len(wrong)} lines are"
+    which = "" if len(wrong) == 1 else f", the first is line {wrong[0]}"
+    return newest, _problem(file, f"{some} not an acknowledgement{which}; the others count")
+
+
+_DECODER = json.Decoder(Acknowledgement)
+
+
+def _problem(file: str, text: str) -> SafeText:
+    return clean(f"acknowledgements in {file}: {text}", 300)
+
+
+def write(file: str, added: Iterable[Acknowledgement]) -> None:
+    """Add lines to the file, which is made if there is none; raises ActionError.
+
+    A file that has grown is written again with what is in force.
+    """
+    lines = b"".join(json.encode(each) + b"\n" for each in added)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        os.makedirs(os.path.dirname(file) or ".", mode=0o700, exist_ok=True)
+        descriptor = os.open(file, flags, 0o666 if _is_shared(file) else 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ActionError(f"not acknowledged: {clean(file)} is not a regular file")
+            _lock(descriptor, file)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                # Somebody's line is torn: ours must not be a part of it.
+                lines = b"\n" + lines
+            if size + len(lines) > _MAX_BYTES // 2:
+                now = time.time()
+                known, _ = load(file)
+                kept = [json.encode(each) + b"\n" for each in known if each.is_in_force(now)]
+                lines = b"".join(kept) + lines
+                os.ftruncate(descriptor, 0)
+            if os.write(descriptor, lines) < len(lines):
+                raise ActionError(f"not acknowledged: {clean(file)} was written in part")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ActionError(f"not acknowledged: {clean(file)}: {error.strerror}") from None
+
+
+def _is_shared(file: str) -> bool:
+    """Whether a file is not that of the user alone, so that the umask decides who may write."""
+    with suppress(KeyError):
+        return os.path.dirname(file) != state_folder()
+    return True
+
+
+def _lock(descriptor: int, file: str) -> None:
+    """Wait for others who write, not for ever; the lock ends with the descriptor."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ActionError(f"not acknowledged: {clean(file)} is locked") from None
+            time.sleep(0.02)
+
+
+# What people type
+
+
+def place_of(text: str, this_host: str) -> Place:
+    """Return the host and GPU that `gpu20:5`, `gpu20` or `:5`, on this host, names.
+
+    Raises UsageError.
+    """
+    match = _TARGET.fullmatch(text)
+    host = (match and match["host"]) or (this_host if text.startswith(":") else "")
+    name = host.strip("[]")
+    if match is None or not name or len(name) > NAME_BYTES or clean(name) != name:
+        raise UsageError(f"{clean(text)!r} names no host: expected HOST, HOST:GPU or :GPU")
+    return name, None if match["gpu"] is None else int(match["gpu"])
+
+
+def until_of(text: str, now: datetime) -> datetime:
+    """Return the instant that `8h`, `3d` or a date and time names; raises UsageError."""
+    span = parse_span(text)
+    moment: datetime | None = None
+    with suppress(ValueError, OverflowError, OSError):
+        if span is not None:
+            moment = now + timedelta(seconds=span.value)
+        else:
+            moment = datetime.fromisoformat(text).astimezone()
+    if moment is None or not now < moment < now + _MAX_YEARS:
+        text = clean(text)
+        raise UsageError(f"{text!r} is no time to come: expected 8h, 3d or 2026-11-27T08:00")
+    return moment.astimezone(timezone.utc).replace(microsecond=0)
+
+
+def acknowledgement(place: Place, *, until: datetime | None, reason: str) -> Acknowledgement:
+    """Return an acknowledgement of now by the user who runs this, its texts cleaned."""
+    try:
+        who = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        who = str(os.geteuid())
+    return Acknowledgement(
+        host=place[0],
+        gpu=place[1],
+        until=until,
+        reason=clean(reason.strip(), _MAX_REASON - 1),
+        by=clean(who, NAME_BYTES - 1),
+        at=datetime.now(timezone.utc).replace(microsecond=0),
+    )

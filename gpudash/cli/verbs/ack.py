@@ -1,0 +1,95 @@
+"""`gpudash ack`: what is wrong and known, by host and GPU."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from datetime import datetime, timezone
+
+from gpudash.analysis.health.acknowledged import (
+    Acknowledged,
+    Acknowledgement,
+    InForce,
+    Place,
+    acknowledgement,
+    place_of,
+    until_of,
+    write,
+)
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import write_json
+from gpudash.cli.options import acknowledged_path
+from gpudash.cli.verbs import Verb
+from gpudash.model.errors import ActionError, ExitStatus, UsageError
+from gpudash.system import terminal
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash ack` takes."""
+    add = parser.add_argument
+    text = "a host, HOST:GPU, or :GPU of this host; none lists what is in force"
+    add("places", nargs="*", metavar="HOST[:GPU]", help=text)
+    text = "for how long, or until when: 8h, 3d, 2026-11-27T08:00; without it until taken back"
+    add("--until", metavar="TIME", help=text)
+    add("--reason", metavar="TEXT", help="what is known, such as a ticket")
+    add("--take-back", action="store_true", help="what is wrong there is new again")
+    add_shared(parser, "json", "no-config", json="list as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Acknowledge, take back or list; raises UsageError, ActionError."""
+    places = [place_of(text, socket.gethostname()) for text in options.places]
+    try:
+        file = acknowledged_path(config=not options.no_config)
+    except KeyError:
+        raise ActionError("no home for the file of acknowledgements") from None
+    known = Acknowledged(lambda: file).now()
+    if not places:
+        if options.until or options.reason or options.take_back:
+            raise UsageError("a host is missing: gpudash ack HOST[:GPU]")
+        return _list(known, as_json=options.json)
+    added = _taken_back(known, places) if options.take_back else _added(options, places)
+    write(file, added)
+    for each in added:
+        text = "is new again" if each.taken_back else f"acknowledged: {each.text}"
+        terminal.write(f"{each.title} {text}\n".encode("utf-8", "backslashreplace"))
+    return ExitStatus.OK
+
+
+def _added(options: argparse.Namespace, places: list[Place]) -> list[Acknowledgement]:
+    until = None if options.until is None else until_of(options.until, datetime.now(timezone.utc))
+    return [acknowledgement(each, until=until, reason=options.reason or "") for each in places]
+
+
+def _taken_back(known: InForce, places: list[Place]) -> list[Acknowledgement]:
+    for place in places:
+        if place not in known.found:
+            title = Acknowledgement(host=place[0], gpu=place[1]).title
+            raise UsageError(f"{title} is not acknowledged: gpudash ack lists what is")
+    return [Acknowledgement(host=host, gpu=gpu, taken_back=True) for host, gpu in places]
+
+
+def _list(known: InForce, *, as_json: bool) -> int:
+    """Print what is in force, a line each; on stderr what is wrong with the file."""
+    if known.problem is not None:
+        terminal.write_message(f"gpudash: {known.problem}\n")
+    found = sorted(known.found.values(), key=lambda each: (each.host, each.gpu or -1))
+    if as_json:
+        write_json(found)
+    else:
+        cells = max((len(each.title) for each in found), default=0)
+        lines = [f"{each.title:{cells}}  {each.text}\n" for each in found]
+        text = "".join(lines) or "nothing is acknowledged\n"
+        terminal.write(text.encode("utf-8", "backslashreplace"))
+    return ExitStatus.OK
+
+
+VERB = Verb(
+    "acknowledge what is wrong with a host or GPU",
+    add_arguments,
+    run,
+    "Findings about it are dimmed, with the reason, and are neither counted as new nor seen by "
+    "--fail-on and --on-finding; pick and run still leave such a GPU out. They stand in "
+    "~/.local/state/gpudash/acknowledged.jsonl, or in the file of [fleet] acknowledged in the "
+    "settings, which several people may share. On the screen: a.",
+)

@@ -1,0 +1,93 @@
+"""The dialog that acknowledges what is wrong: for how long, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from gpudash.analysis.health.acknowledged import (
+    Acknowledged,
+    Acknowledgement,
+    Place,
+    acknowledgement,
+    names_of,
+    path,
+    until_of,
+    write,
+)
+from gpudash.model.errors import GpudashError
+from gpudash.model.units import parse_span
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.dialog import put_above
+from gpudash.tui.page import Page
+from gpudash.tui.theme import Theme
+
+_BACK = "take back"
+_SPANS = {"8h": "8 hours", "1h": "1 hour", "1d": "1 day", "7d": "7 days", "": "until taken back"}
+
+
+def ask(page: Page, places: Sequence[Place], theme: Theme) -> None:
+    """Ask for how long hosts and GPUs are to be acknowledged, and why; then write that down.
+
+    Where all of them are, it can be taken back.
+    """
+    shared = page.app.preferences.current.fleet.acknowledged
+    try:
+        file = path(shared)
+    except KeyError:
+        page.show_message("no home for the file of acknowledgements")
+        return
+    known = Acknowledged(lambda: file).now()
+    found = [known.about(names_of(host), gpu) for host, gpu in places]
+    in_force = [each for each in found if each is not None]
+
+    def chosen(value: str | None) -> None:
+        if value is None:
+            return
+        try:
+            added = _taken_back(in_force) if value == _BACK else _added(places, value)
+            write(file, added)
+        except GpudashError as error:
+            page.show_message(str(error))
+            return
+        verb = "new again" if value == _BACK else f"acknowledged: {added[0].text}"
+        page.show_message(f"{_named(places)}: {verb}; shown with the next sample")
+
+    choices = [Choice(span, text, span) for span, text in _SPANS.items()]
+    if len(in_force) == len(places):
+        choices.insert(0, Choice(_BACK, _BACK, in_force[0].text))
+    title = f"Acknowledge {_named(places)}"
+    hint = "type for how long and why: 8h RMA 4711"
+    dialog = ChooseScreen(
+        title, choices, theme, current=choices[0].value, understood=_choice, hint=hint
+    )
+    put_above(page.app, dialog, chosen)
+
+
+def _named(places: Sequence[Place]) -> str:
+    first = Acknowledgement(host=places[0][0], gpu=places[0][1]).title
+    return first if len(places) == 1 else f"{first} and {len(places) - 1} more"
+
+
+def _choice(typed: str) -> Choice:
+    """Return the entry of what is typed; raises UsageError."""
+    until, reason = _parsed(typed)
+    end = "until taken back" if until is None else f"until {until.astimezone():%m-%d %H:%M}"
+    return Choice(typed, reason or "no reason given", end)
+
+
+def _parsed(text: str) -> tuple[datetime | None, str]:
+    """Return until when, None for until it is taken back, and why; raises UsageError."""
+    first, _, rest = text.strip().partition(" ")
+    if parse_span(first) is None:
+        return None, text.strip()
+    return until_of(first, datetime.now(timezone.utc)), rest.strip()
+
+
+def _added(places: Sequence[Place], text: str) -> list[Acknowledgement]:
+    until, reason = _parsed(text)
+    return [acknowledgement(place, until=until, reason=reason) for place in places]
+
+
+def _taken_back(known: Sequence[Acknowledgement]) -> list[Acknowledgement]:
+    return [Acknowledgement(host=each.host, gpu=each.gpu, taken_back=True) for each in known]

@@ -1,0 +1,224 @@
+"""What is acknowledged is no news: on one host and many, whatever stands in the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gpudash.analysis.health.acknowledged import (
+    Acknowledged,
+    Acknowledgement,
+    acknowledgement,
+    load,
+    place_of,
+    until_of,
+    write,
+)
+from gpudash.analysis.health.engine import Diagnosis, marked
+from gpudash.fleet.reduce import Reducer
+from gpudash.model.errors import ActionError, UsageError
+from gpudash.model.fleet import FleetSnapshot
+from gpudash.model.snapshot import Finding
+from tests.factories import make_device, make_host, make_snapshot
+from tests.fleet.many import INSTANT, device, host
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=timezone.utc)
+
+
+def known(file: Path, *entries: Acknowledgement) -> Acknowledged:
+    """What a file says once these are written to it."""
+    write(str(file), entries)
+    return Acknowledged(lambda: str(file))
+
+
+def of(place: str, reason: str = "RMA 4711", until: datetime | None = None) -> Acknowledgement:
+    return replace(acknowledgement(place_of(place, "here"), until=until, reason=reason), by="alice")
+
+
+def both(findings: tuple[Finding, ...] | None) -> tuple[list[Finding], list[Finding]]:
+    """The new findings, and those that are known."""
+    found = findings or ()
+    return (
+        [each for each in found if each.acknowledged is None],
+        [each for each in found if each.acknowledged is not None],
+    )
+
+
+def test_of_two_lost_gpus_of_a_host_the_one_that_is_not_acknowledged_is_new(tmp_path: Path) -> None:
+    devices = tuple(make_device(index=i, state="lost" if i < 2 else "ok") for i in range(4))
+    snapshot = make_snapshot(devices=devices, host=make_host(hostname="node1"), topology=None)
+    acknowledged = known(tmp_path / "a", of("node1:1"))
+    new, old = both(Diagnosis(acknowledged).examine(snapshot).findings)
+    assert {each.indices for each in new if each.rule == "lost"} == {(0,)}
+    assert [(each.indices, each.acknowledged) for each in old] == [((1,), "RMA 4711, alice")]
+
+
+def test_of_many_hosts_the_part_that_is_not_acknowledged_is_new(tmp_path: Path) -> None:
+    hosts = (
+        host(1, *["busy"] * 7, "lost"),
+        host(2, "lost", "lost", *["busy"] * 6),
+        host(3, state="down", message="No route to host"),
+        host(4, state="down"),
+    )
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=hosts)
+    whole = Reducer().reduce(snapshot).findings
+    assert {each.rule: each.hosts for each in whole} == {
+        "gpus-lost": ("gpu0001", "gpu0002"),
+        "host-down": ("gpu0003", "gpu0004"),
+    }
+    entries = of("gpu0001:7"), of("gpu0002:0", "broken fan"), of("gpu0003.example.org", "moved")
+    reducer = Reducer(acknowledged=known(tmp_path / "a", *entries, of("gpu0003", "moved")))
+    new, old = both(reducer.reduce(snapshot).findings)
+    assert {each.rule: (each.hosts, len(each.uuids)) for each in new} == {
+        "gpus-lost": (("gpu0002",), 1),
+        "host-down": (("gpu0004",), 0),
+    }
+    assert {each.rule: each.hosts for each in old} == {
+        "gpus-lost": ("gpu0001", "gpu0002"),
+        "host-down": ("gpu0003",),
+    }
+    assert {each.acknowledged for each in old} == {
+        "RMA 4711, alice; broken fan, alice",
+        "moved, alice",
+    }
+
+
+def test_a_gpu_that_is_not_even_listed_is_acknowledged_by_its_index(tmp_path: Path) -> None:
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=(host(1, *["busy"] * 6),))
+    reducer = Reducer(acknowledged=known(tmp_path / "a", of("gpu0001:7")))
+    new, old = both(reducer.reduce(snapshot).findings)
+    assert [each.evidence[0].value for each in (*new, *old)] == [1, 1]
+
+
+def test_a_straggler_is_compared_to_its_job_all_the_same(tmp_path: Path) -> None:
+    slow = device(0, sm_clock_mhz=900)
+    others = tuple(device(index, sm_clock_mhz=1900) for index in range(1, 8))
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=(host(1, devices=(slow, *others)),))
+    assert [each.rule for each in Reducer().reduce(snapshot).findings] == ["straggler"]
+    reducer = Reducer(acknowledged=known(tmp_path / "a", of("gpu0001:0")))
+    new, old = both(reducer.reduce(snapshot).findings)
+    assert not new
+    assert [each.rule for each in old] == ["straggler"]
+
+
+def test_findings_of_a_host_that_examines_itself_are_marked_where_they_arrive(
+    tmp_path: Path,
+) -> None:
+    devices = tuple(make_device(index=i, state="lost" if i < 2 else "ok") for i in range(4))
+    far = Diagnosis().examine(make_snapshot(devices=devices, topology=None))
+    both_gpus = known(tmp_path / "a", of("lab7:0"), of("lab7:1")).now()
+    assert not both(marked(far, both_gpus, "lab7").findings)[0]
+    one = known(tmp_path / "b", of("lab7:0")).now()
+    assert not both(marked(far, one, "lab7").findings)[1]
+
+
+def test_it_ends_by_itself_or_is_taken_back(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    write(str(file), [of("gpu1", until=NOW + timedelta(hours=8)), of("gpu2:3")])
+    moment = [NOW.timestamp()]
+    acknowledged = Acknowledged(lambda: str(file), lambda: moment[0])
+    assert [*acknowledged.now().found] == [("gpu1", None), ("gpu2", 3)]
+    moment[0] += 8 * 3600
+    assert [*acknowledged.now().found] == [("gpu2", 3)]
+    write(str(file), [replace(of("gpu2:3"), taken_back=True)])
+    assert not Acknowledged(lambda: str(file), lambda: moment[0]).now().found
+
+
+def test_a_bad_line_is_named_and_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    write(str(file), [of("gpu1")])
+    with file.open("ab") as opened:
+        opened.write(b'\xff\n{"host": 1}\n[[[[\n{"host": "x", "gpu": -1}\n{"host":"torn')
+    write(str(file), [of("gpu2")])
+    found = Acknowledged(lambda: str(file)).now()
+    assert [*found.found] == [("gpu1", None), ("gpu2", None)]
+    (finding,) = found.finding
+    assert finding.level == "warn"
+    assert "5 lines are not an acknowledgement, the first is line 2" in finding.sentence
+
+
+@given(st.binary(max_size=300))
+def test_whatever_stands_there_is_read_to_its_end(data: bytes) -> None:
+    descriptor = os.memfd_create("acknowledged")
+    os.write(descriptor, data)
+    found, problem = load(f"/proc/self/fd/{descriptor}")
+    os.close(descriptor)
+    assert found or problem or not data.strip(b"\n\r\t \x0b\x0c")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (os.mkfifo, "not a regular file"),
+        (lambda file: file.mkdir(), "Is a directory"),
+        (lambda file: file.write_bytes(b"x" * (1 << 20) + b"y"), "larger than 1 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_one_is_one_line(
+    tmp_path: Path, make: Callable[[Path], object], words: str
+) -> None:
+    file = tmp_path / "a"
+    make(file)
+    found = Acknowledged(lambda: str(file)).now()
+    assert not found.found
+    assert words in found.finding[0].sentence
+
+
+def test_texts_of_others_are_cleaned(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text('{"host":"gpu1","reason":"\\u001b[31mred\\n","by":"\\u202eeve"}\n')
+    text = Acknowledged(lambda: str(file)).now().text(["gpu1"], ())
+    assert text is not None
+    assert text.isprintable()
+
+
+def test_a_file_that_has_grown_keeps_what_is_in_force(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    past = NOW - timedelta(days=400)
+    write(str(file), [of("gpu1"), *(of(f"old{i}", "x" * 150, past) for i in range(2500))])
+    write(str(file), [of("gpu2")])
+    assert [*Acknowledged(lambda: str(file)).now().found] == [("gpu1", None), ("gpu2", None)]
+    assert file.stat().st_size < 1000
+
+
+def test_a_folder_that_forbids_it_is_one_error(
+    as_nobody: Callable[[], None], tmp_path: Path
+) -> None:
+    as_nobody()
+    with pytest.raises(ActionError, match="Permission denied"):
+        write("/proc/none/acknowledged.jsonl" if os.geteuid() == 0 else "/root/a", [of("gpu1")])
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("gpu20:5", ("gpu20", 5)),
+        ("gpu20", ("gpu20", None)),
+        (":3", ("here", 3)),
+        ("prod/gpu20:0", ("prod/gpu20", 0)),
+        ("[fe80::1]:2", ("fe80::1", 2)),
+    ],
+)
+def test_places_are_typed_as_hosts_and_gpus(text: str, place: tuple[str, int | None]) -> None:
+    assert place_of(text, "here") == place
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "x" * 300])
+def test_what_is_no_host_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no host"):
+        place_of(text, "here")
+
+
+def test_until_is_a_span_or_a_time_to_come() -> None:
+    assert until_of("8h", NOW) == NOW + timedelta(hours=8)
+    assert until_of("2026-11-27T12:00+00:00", NOW) == NOW + timedelta(days=1)
+    for text in ("yesterday", "2020-01-01", "0s", "99999999999d"):
+        with pytest.raises(UsageError, match="no time to come"):
+            until_of(text, NOW)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from gpudash.cli.arguments import parse
+from gpudash.model.errors import UsageError
+
+
+def run(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    options = parse([*words])
+    status = options.run(options)
+    return (status, *capfd.readouterr())
+
+
+def test_what_is_acknowledged_is_listed_and_taken_back(capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capfd, "ack", "gpu20:5", ":3", "--until", "8h", "--reason", "RMA 4711")
+    assert out.startswith("gpu20:5 acknowledged: RMA 4711, ")
+    _, out, _ = run(capfd, "ack", "--json")
+    places = [(each["host"], each["gpu"]) for each in json.loads(out)]
+    assert sorted(places) == sorted([("gpu20", 5), (socket.gethostname(), 3)])
+    run(capfd, "ack", "gpu20:5", ":3", "--take-back")
+    assert run(capfd, "ack")[1] == "nothing is acknowledged\n"
+
+
+def test_the_file_of_the_settings_is_shared(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "team" / "acknowledged.jsonl"
+    settings = tmp_path / "config.toml"
+    settings.write_text(f'[fleet]\nacknowledged = "{shared}"\n')
+    monkeypatch.setenv("GPUDASH_CONFIG", str(settings))
+    run(capfd, "ack", "gpu20")
+    assert "gpu20" in shared.read_text()
+    with shared.open("a") as opened:
+        opened.write("nonsense\n")
+    _, out, err = run(capfd, "ack")
+    assert out.startswith("gpu20 ")
+    assert "line 2 is not an acknowledgement; the others count" in err
+
+
+@pytest.mark.parametrize("words", [["--reason", "x"], ["gpu1", "--until", "no"], ["", "--json"]])
+def test_mistakes_are_usage_errors(capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        run(capfd, "ack", *words)
+
+
+def test_fail_on_obeys_it_on_one_host_and_on_many(capfd: pytest.CaptureFixture[str]) -> None:
+    many = ["--demo=fleet-4x4", "--once", "--fail-on", "warn"]
+    assert run(capfd, *many)[0] == 1
+    documents = json.loads(run(capfd, "--demo=fleet-4x4", "--once", "--json")[1])
+    hosts = {name for each in documents["findings"] for name in each["hosts"]}
+    run(capfd, "ack", *hosts)
+    status, out, _ = run(capfd, *many)
+    assert status == 0
+    assert "acknowledged (" in out
+
+
+def test_fail_on_lets_a_lost_gpu_pass_that_is_acknowledged(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    once = ["--demo=lost", "--once", "--fail-on", "critical"]
+    status, out, _ = run(capfd, *once, "--json")
+    document = json.loads(out)
+    assert status == 15
+    lost = [each["index"] for each in document["devices"] if each["state"] == "lost"]
+    run(capfd, "ack", *(f"{document['host']['hostname']}:{index}" for index in lost))
+    assert run(capfd, *once)[0] == 0
+    assert run(capfd, *once[:2])[0] == 15
