@@ -8,7 +8,7 @@ no GPU are two.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from math import inf
 from typing import TypeVar
@@ -64,6 +64,11 @@ class Collector:
         """Pass on what a screen asks for."""
         for source in self._sources:
             source.ask(request)
+
+    def pasts(self, since: datetime, until: datetime) -> Iterator[Iterable[FleetSnapshot]]:
+        """Yield the past of each source, as `Source.past` has it."""
+        for source in self._sources:
+            yield source.past(since, until)
 
     def read(self) -> list[Reading]:
         """Return what each source knows now."""

@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
 
 
-def _word(
+def word(
     key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
 ) -> Column[Row]:
     """Return a column of words."""
@@ -136,8 +136,8 @@ def _gpus_text(row: HostRow) -> str:
 
 
 HOST_COLUMNS: tuple[Column[HostRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 40),
-    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    word("host", "HOST", lambda row: row.host.name, 40),
+    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="state",
         header="STATUS",
@@ -146,7 +146,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         width=12,
         level=lambda row: row.level,
     ),
-    _word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
+    word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
     Column(
         key="gpus",
         header="GPUS",
@@ -221,7 +221,7 @@ def _group_count(state: State, **more: Any) -> Column[GroupRow]:
 
 
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
-    _word("group", "GROUP", lambda row: row.name, 40),
+    word("group", "GROUP", lambda row: row.name, 40),
     Column(
         key="hosts",
         header="HOSTS",
@@ -296,8 +296,8 @@ def _memory_share(row: GpuRow) -> float | None:
 
 
 GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 40),
-    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    word("host", "HOST", lambda row: row.host.name, 40),
+    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="gpu",
         header="GPU",
@@ -371,8 +371,8 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_known(lambda row: "warn" if row.state is HELD else "unknown"),
     ),
     _words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
-    _word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
-    _word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
+    word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
+    word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
 """GPUs; the column `state` ascends from the worst."""
 
@@ -381,7 +381,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
 
 
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
-    _word("user", "USER", lambda user: user.name, 40),
+    word("user", "USER", lambda user: user.name, 40),
     _amount("gpus", "GPUS", lambda user: user.devices, _whole, 5),
     _amount(
         "busy",
@@ -436,10 +436,10 @@ def _busy_level(job: FleetJob) -> Level:
 
 
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
-    _word("job", "JOB", lambda job: job.id, 28),
-    _word("user", "USER", lambda job: job.user, 16),
-    _word("name", "NAME", lambda job: job.name, 24, priority=3),
-    _word("state", "STATE", lambda job: job.state, 10, priority=7),
+    word("job", "JOB", lambda job: job.id, 28),
+    word("user", "USER", lambda job: job.user, 16),
+    word("name", "NAME", lambda job: job.name, 24, priority=3),
+    word("state", "STATE", lambda job: job.state, 10, priority=7),
     _amount("gpus", "GPUS", lambda job: job.devices, _whole, 5),
     _amount(
         "busy",

@@ -31,6 +31,7 @@ from gpudash.model.fleet import (
     FleetJob,
     FleetLine,
     FleetRequest,
+    FleetSnapshot,
     FleetSource,
 )
 from gpudash.model.text import SafeText, clean
@@ -43,6 +44,8 @@ _SLOT = 6 * 3600.0
 _TICK = 5.0
 _GIB, _MIB = 1 << 30, 1 << 20
 _HOUR = 3600.0
+_MAX_PAST = 200_000
+"""GPUs times instants of a past."""
 _MEAN_OF = 32
 """Hosts that the mean of the whole fleet is computed from in a chart."""
 
@@ -157,6 +160,19 @@ class DemoSource(Source):
             at=at,
             charts=tuple(self._chart(request, now) for request in self._request.charts),
         )
+
+    def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
+        """Yield what there was from one instant to another, at most so many GPUs in all."""
+        start, end = since.timestamp(), until.timestamp()
+        most = max(2, _MAX_PAST // (self._count * self._gpus))
+        step = max(60.0, (end - start) / most)
+        for number in range(int((end - start) // step) + 1):
+            now = start + number * step
+            yield FleetSnapshot(
+                taken_at=datetime.fromtimestamp(now, timezone.utc),
+                hosts=tuple([self._host(host, now) for host in range(self._count)]),
+                jobs=self._jobs(now),
+            )
 
     def _events_until(self, host: int, now: float) -> list[Event]:
         return [event for event in self._by_host.get(host, ()) if self._start + event.at <= now]

@@ -9,7 +9,14 @@ from math import inf
 
 from msgspec import Struct
 
-from gpudash.model.fleet import FleetChart, FleetHost, FleetJob, FleetRequest, FleetSource
+from gpudash.model.fleet import (
+    FleetChart,
+    FleetHost,
+    FleetJob,
+    FleetRequest,
+    FleetSnapshot,
+    FleetSource,
+)
 
 Clock = Callable[[], float]
 
@@ -59,6 +66,13 @@ class Source:
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         raise NotImplementedError
+
+    def past(self, since: datetime, until: datetime) -> Iterable[FleetSnapshot]:
+        """Return what there was from one instant to another, oldest first; none without a past.
+
+        Hosts that have not changed are the same objects. Waits for it; raises GpudashError.
+        """
+        return ()
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End all that it started; waits at most `wait_seconds`."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from gpudash.system.processes import login_id
 
 _NAME = "audit.jsonl"
 _MAX_COMMAND = 2000
+_MAX_READ = 1 << 20
 
 
 class Sending(NamedTuple):
@@ -82,6 +83,31 @@ def record(sendings: Sequence[Sending]) -> None:
     except (OSError, KeyError) as error:
         reason = getattr(error, "strerror", None) or "no home"
         raise ActionError(f"not recorded in {_NAME}: {reason}") from None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A signal of the record."""
+
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
+    pid: int
+    signal: str
+    command: str = ""
+    result: str = ""
+
+
+def entries() -> list[Entry]:
+    """Return what stands at the end of the record, lines that are torn left out."""
+    try:
+        with open(path(), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_READ))
+            lines = file.read(_MAX_READ).split(b"\n")
+    except (OSError, KeyError):
+        return []
+    found = []
+    for line in lines:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found.append(msgspec.json.decode(line, type=Entry))
+    return found
 
 
 def _append(file: str, lines: bytes) -> None:

@@ -26,7 +26,8 @@ from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.inventory import Inventory, Row
+from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, Query, questions
 from gpudash.fleet.prometheus.workers import (
@@ -40,12 +41,15 @@ from gpudash.fleet.prometheus.workers import (
 )
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSource
+from gpudash.model.fleet import (
+    ChartRequest,
+    FleetHost,
+    FleetRequest,
+    FleetSnapshot,
+    FleetSource,
+)
 from gpudash.model.text import SafeText, clean, did_you_mean
 from gpudash.model.units import counted
-
-QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
-_NAMES_PATH = "/api/v1/label/__name__/values"
 
 _NAMES_SPAN = 600.0
 _TIMEOUT_SECONDS = 30.0
@@ -185,6 +189,20 @@ class PrometheusSource(Source):
             charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
         )
 
+    def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
+        """Yield what there was from one instant to another; raises PrometheusError."""
+        client = Client(self._endpoint)
+
+        def ask(path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
+            return answer_of(client, path, parameters, decoder, _TIMEOUT_SECONDS).data
+
+        try:
+            known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
+            found = Past(ask, known, public_url(self._endpoint.url))
+            yield from found.snapshots(since.timestamp(), until.timestamp())
+        finally:
+            client.close()
+
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
@@ -247,7 +265,7 @@ class PrometheusSource(Source):
             end = time.time() if at is None else at
             selector = view.picture.inventory.catalog.selector
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
-            self._ask(_NAMES_PATH, [*span, ("match[]", selector)], NAMES, take)
+            self._ask(NAMES_PATH, [*span, ("match[]", selector)], NAMES, take)
             task.is_in_flight = True
             return
         expression = task.query.expression(view.picture)

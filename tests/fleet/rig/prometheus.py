@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,15 +46,22 @@ def past(
     recorded: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Run one that knows this much of these hosts up to now, and scrapes nothing."""
-    require()
     now = float(int(time.time()))
+    with importing(folder, history(hosts, now, seconds, step, recorded or {})) as url:
+        yield Server(url, now)
+
+
+@contextmanager
+def importing(folder: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Run one that knows these lines of OpenMetrics, and yield its URL."""
+    require()
     text = folder / "history.om"
     with text.open("w") as file:
-        file.writelines(history(hosts, now, seconds, step, recorded or {}))
+        file.writelines(lines)
     import_command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
     subprocess.run([*import_command, str(text), str(folder / "data")], check=True)
     with serving(folder, "{}") as url:
-        yield Server(url, now)
+        yield url
 
 
 @contextmanager

@@ -1,0 +1,175 @@
+"""`gpudash events`: what happened, by host, GPU and job."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import chain
+
+from gpudash.actions.kill import audit
+from gpudash.cli.arguments import add_shared, add_sources
+from gpudash.cli.fleet import open_collector
+from gpudash.cli.oneshot import write_json
+from gpudash.cli.options import check_recording, has_color, is_ascii
+from gpudash.cli.verbs import Verb
+from gpudash.feed.instants import FORMS, Span, parse_instant
+from gpudash.feed.recording.reader import Recording
+from gpudash.fleet.events import Changes, Event, events, matching
+from gpudash.fleet.from_snapshot import SnapshotReader
+from gpudash.fleet.sources import SOURCES, WITH_PAST
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError, WireError
+from gpudash.model.fleet import FleetSnapshot
+from gpudash.model.text import clean
+from gpudash.model.units import parse_span
+from gpudash.output.events import render
+from gpudash.system import terminal
+
+_DEFAULT_SINCE = "12h"
+_MAX_SAMPLES = 4000
+"""Of a recording; of a longer one they are further apart."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash events` takes."""
+    add = parser.add_argument
+    text = f"how far back, or from when: 12h, 3d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE})"
+    add("--since", metavar="TIME", help=text)
+    text = "only events with these words: 'host:gpu20', 'gpu:5 kind:xid', 'job:4242', alice"
+    add("--filter", metavar="WORDS", default="", help=text)
+    text = "until when, instead of now or the end of the recording"
+    add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
+    add_sources(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
+    if options.replay is None:
+        span, found = _of_sources(options)
+    else:
+        check_recording(options)
+        span, found = _of_recording(Recording(options.replay), options)
+    start, end = span
+    shown = [each for each in found if start <= each.at <= end]
+    shown += _signals(start, end) if options.replay is None and options.demo is None else []
+    shown = sorted(filter(matching(options.filter), shown), key=lambda each: each.at)
+    if options.json:
+        write_json(shown)
+    else:
+        text = render(
+            shown, start, end, width=terminal.width(), color=has_color(), ascii=is_ascii(options)
+        )
+        terminal.write(text.encode("utf-8", "backslashreplace"))
+    return ExitStatus.OK
+
+
+def _span(options: argparse.Namespace, last: Span) -> tuple[datetime, datetime]:
+    """Return from when to when; raises UsageError."""
+    end = last.last if options.at is None else parse_instant(options.at, last)
+    since = options.since or _DEFAULT_SINCE
+    back = parse_span(since)
+    try:
+        start = (
+            parse_instant(since, last._replace(first=None))
+            if back is None
+            else end - timedelta(seconds=back.value)
+        )
+    except OverflowError:
+        raise UsageError(f"--since {since!r} is too far back: {FORMS}") from None
+    if start >= end:
+        raise UsageError(f"--since {since}: that is not before the end, {end:%F %T}")
+    return start, end
+
+
+def _of_sources(options: argparse.Namespace) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
+    if not any(kind.is_asked(options) for kind in SOURCES.values()) and not options.no_config:
+        options.prometheus = [""]
+    asked = {name: kind for name, kind in SOURCES.items() if kind.is_asked(options)}
+    if asked and WITH_PAST.isdisjoint(asked):
+        option = next(iter(next(iter(asked.values())).options))
+        raise UsageError(
+            f"--{option} has no past: give --prometheus, or --replay FILE of a recording; the "
+            "screen shows what it has watched"
+        )
+    span = _span(options, Span(None, datetime.now(timezone.utc)))
+    collector = open_collector(options)
+    try:
+        return span, list(chain.from_iterable(map(events, _with_data(collector.pasts(*span)))))
+    finally:
+        collector.close()
+
+
+def _with_data(pasts: Iterable[Iterable[FleetSnapshot]]) -> Iterator[Iterable[FleetSnapshot]]:
+    """Yield the pasts; raises GpudashError where none of them has anything."""
+    is_empty = True
+    for past in pasts:
+        snapshots = iter(past)
+        first = next(snapshots, None)
+        if first is not None:
+            is_empty = False
+            yield chain((first,), snapshots)
+    if is_empty:
+        raise GpudashError("there is no data of GPUs in that time")
+
+
+def _of_recording(
+    recording: Recording, options: argparse.Namespace
+) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
+    """Return what happened in a recording, all of it unless --since is given."""
+    known = recording.span
+    if options.since is None:
+        end = known.last if options.at is None else parse_instant(options.at, known)
+        span = known.first or end, end
+    else:
+        span = _span(options, known)
+    return span, list(_recorded(recording, *span))
+
+
+def _recorded(recording: Recording, start: datetime, end: datetime) -> Iterator[Event]:
+    changes, step = Changes(), (end - start) / _MAX_SAMPLES
+    first, due, reader = recording.at(start), start, None
+    for sample in chain((first,), recording.after(first)):
+        if sample.taken_at > end:
+            return
+        if sample.taken_at < due and sample is not first:
+            continue
+        due = sample.taken_at + step
+        try:
+            if sample.is_fleet:
+                yield from changes.add(sample.fleet())
+                continue
+            snapshot = sample.snapshot()
+        except WireError:
+            # What can be read of a damaged recording still happened.
+            continue
+        if not snapshot.brief:
+            reader = reader or SnapshotReader(snapshot.host.hostname, None)
+            host = reader.read(snapshot)
+            many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(host,))
+            yield from changes.add(many, snapshot.leases)
+
+
+def _signals(start: datetime, end: datetime) -> Sequence[Event]:
+    """Return the signals that gpudash has sent on this host."""
+    host = clean(os.uname().nodename)
+    return [
+        Event(
+            at=each.time,
+            kind="signal",
+            host=host,
+            what=clean(f"{each.signal} to PID {each.pid} ({each.command}): {each.result}", 200),
+        )
+        for each in audit.entries()
+        if start <= each.time <= end
+    ]
+
+
+VERB = Verb(
+    "list what happened: GPUs lost, hosts down, XID errors, jobs",
+    add_arguments,
+    run,
+    "The past of a Prometheus is looked at in steps of a minute or more, longer for more GPUs: "
+    "what is away for less is left out, and times are as exact as that. Without a source it is "
+    "the Prometheus of the settings. Signals are those that gpudash sent on this host.",
+)

@@ -1,0 +1,347 @@
+"""What happened: snapshots one after the other -> what changed between them.
+
+Whatever brings the snapshots, a recording, the past of a Prometheus or what is watched, the
+events are found here. The first snapshot is what all others are compared to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gpudash.analysis.health.rules.reliability import meaning
+from gpudash.fleet.summary import brief, label_of
+from gpudash.model.fields import Index
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.process import Lease
+from gpudash.model.state import HOT, State, unreadable_state
+from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
+
+EventKind = Literal[
+    "gpu-lost",
+    "gpu-returned",
+    "host-down",
+    "host-up",
+    "xid",
+    "throttled",
+    "unthrottled",
+    "job-began",
+    "job-ended",
+    "lease-taken",
+    "lease-ended",
+    "signal",
+]
+ALARMING: frozenset[str] = frozenset({"gpu-lost", "host-down", "xid"})
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that happened at an instant, as exact as the snapshots are close to each other."""
+
+    at: Annotated[datetime, Meta(tz=True)]
+    kind: EventKind
+    host: SafeText | None = None
+    """None for a job on several hosts, of which `what` names some."""
+    cluster: SafeText | None = None
+    gpu: SafeText | None = None
+    """What the GPU is called on its host, None for the host or its job."""
+    uuid: SafeText | None = None
+    xid: Index | None = None
+    job: SafeText | None = None
+    user: SafeText | None = None
+    what: SafeText
+    """In a few words that go without the rest."""
+
+
+class _Gpu(Struct):
+    """A GPU as it was seen last."""
+
+    label: SafeText
+    uuid: SafeText | None = None
+    problem: str | None = None
+    xid: int | None = None
+    is_hot: bool = False
+    job: SafeText | None = None
+
+
+class _Host(Struct):
+    """A host as it was seen last."""
+
+    host: FleetHost
+    is_down: bool
+    gpus: dict[str, _Gpu] = {}
+    """By their UUIDs; those that were lost, too."""
+
+
+class _Job(Struct):
+    """A job that runs: on how many devices of which hosts, as far as that is known."""
+
+    hosts: frozenset[HostKey | str]
+    devices: int
+    user: SafeText | None = None
+
+
+class Changes:
+    """Finds what happened from one snapshot to the next."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[HostKey, _Host] = {}
+        self._held: dict[HostKey, Mapping[SafeText, tuple[int, SafeText | None]]] = {}
+        """Jobs by host, with their devices there and their user."""
+        self._jobs: dict[SafeText, _Job] = {}
+        self._leases: dict[tuple[str, int | None], Lease] = {}
+        self._asked: set[HostKey] = set()
+        """Hosts that were there before they had answered."""
+        self._fresh: set[str] = set()
+        """Those that the newest snapshot is the first of."""
+        self._is_first = True
+
+    def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
+        """Return what has happened since the snapshot before; `leases` are those of its one host.
+
+        Nothing follows from a host that is still being asked, or whose values are only old.
+        """
+        self._fresh.clear()
+        found = [event for host in snapshot.hosts for event in self._host(host, snapshot.taken_at)]
+        found += self._gone(snapshot)
+        found += self._jobs_of(snapshot)
+        found += self._leases_of(snapshot, leases)
+        is_first, self._is_first = self._is_first, False
+        return [] if is_first else found
+
+    # Hosts
+
+    def _host(self, host: FleetHost, at: datetime) -> Iterator[Event]:
+        known = self._hosts.get(host.key)
+        if known is not None and known.host is host:
+            return
+        if host.state in ("connecting", "stale"):
+            self._asked.add(host.key)
+            return
+        self._held[host.key] = _held(host)
+        is_down = host.state != "ok"
+        if known is None:
+            known = self._hosts[host.key] = _Host(host, is_down=is_down)
+            self._fresh.add(host.name)
+            if not is_down and not self._is_first and host.key not in self._asked:
+                yield _of_host("host-up", host, at, "is new here")
+        known.host = host
+        if is_down != known.is_down:
+            known.is_down = is_down
+            why = f": {host.message}" if is_down and host.message else ""
+            words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
+            yield _of_host("host-down" if is_down else "host-up", host, at, words)
+        if not is_down:
+            yield from self._gpus(host, known, at)
+
+    def _gone(self, snapshot: FleetSnapshot) -> Iterator[Event]:
+        """Yield hosts that a snapshot does not have any more, where all sources have answered."""
+        if any(each.state != "ok" or each.warnings for each in snapshot.sources):
+            return
+        for key in self._hosts.keys() - {host.key for host in snapshot.hosts}:
+            known = self._hosts.pop(key)
+            self._held.pop(key, None)
+            if not known.is_down:
+                yield _of_host("host-down", known.host, snapshot.taken_at, "is not there any more")
+
+    # GPUs
+
+    def _gpus(self, host: FleetHost, known: _Host, at: datetime) -> Iterator[Event]:
+        is_new = not known.gpus
+        there = {each.key: each for each in host.devices if each.parent_uuid is None}
+        for key, device in there.items():
+            gpu = known.gpus.get(key)
+            if gpu is None:
+                gpu = known.gpus[key] = _Gpu(clean(label_of(host, device)), device.uuid)
+                if not is_new and unreadable_state(device) is None:
+                    yield _of_gpu("gpu-returned", host, gpu, at, "is new here")
+            elif not is_new:
+                yield from _changes(host, gpu, device, at)
+            state = _problem(device)
+            gpu.problem = None if state is None else state.id
+            if state is None:
+                gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == HOT.id, device.job
+        for key in known.gpus.keys() - there.keys():
+            gpu = known.gpus[key]
+            if gpu.problem is None:
+                gpu.problem = "gone"
+                yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
+
+    # Jobs and leases
+
+    def _jobs_of(self, snapshot: FleetSnapshot) -> Iterator[Event]:
+        """Yield jobs that began, and that ended where all of their hosts can be seen."""
+        running = self._running(snapshot)
+        unseen = {
+            name for key, each in self._hosts.items() if each.is_down for name in (key, key[1])
+        }
+        unseen.update(host.name for host in snapshot.hosts if host.state in ("connecting", "stale"))
+        began = sorted(running.keys() - self._jobs.keys())
+        for job in sorted(self._jobs.keys() - running.keys()):
+            if unseen.isdisjoint(self._jobs[job].hosts):
+                yield _of_job("job-ended", job, self._jobs[job], snapshot.taken_at)
+            else:
+                running[job] = self._jobs[job]
+        for job in began:
+            names = {each if isinstance(each, str) else each[1] for each in running[job].hosts}
+            # What runs on hosts that were not seen before may have run for long.
+            if names <= self._fresh:
+                continue
+            yield _of_job("job-began", job, running[job], snapshot.taken_at)
+        self._jobs = running
+
+    def _running(self, snapshot: FleetSnapshot) -> dict[SafeText, _Job]:
+        hosts: dict[SafeText, list[HostKey]] = {}
+        devices: dict[SafeText, int] = {}
+        users: dict[SafeText, SafeText | None] = {}
+        for key, held in self._held.items():
+            for job, (count, user) in held.items():
+                hosts.setdefault(job, []).append(key)
+                devices[job] = devices.get(job, 0) + count
+                users[job] = users.get(job) or user
+        running = {job: _Job(frozenset(hosts[job]), devices[job], users[job]) for job in hosts}
+        for each in snapshot.jobs:
+            if each.hosts and each.state in (None, "RUNNING"):
+                count = each.devices or devices.get(each.id, 0)
+                running[each.id] = _Job(
+                    frozenset(each.hosts), count, each.user or users.get(each.id)
+                )
+        return running
+
+    def _leases_of(self, snapshot: FleetSnapshot, leases: Sequence[Lease]) -> Iterator[Event]:
+        there = {(each.uuid, each.pid): each for each in leases}
+        hosts = snapshot.hosts
+        kinds: tuple[EventKind, EventKind] = "lease-taken", "lease-ended"
+        for kind, known, others in zip(
+            kinds, (there, self._leases), (self._leases, there), strict=True
+        ):
+            for key in known.keys() - others.keys() if hosts else ():
+                lease = known[key]
+                who = f"{lease.username or 'unknown'}, PID {lease.pid or '?'}"
+                gpu = _Gpu(clean(str(lease.index)), clean(lease.uuid))
+                yield _of_gpu(kind, hosts[0], gpu, snapshot.taken_at, who, user=lease.username)
+        self._leases = there
+
+
+def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
+    """Yield what happened from each snapshot to the next."""
+    changes = Changes()
+    for snapshot in snapshots:
+        yield from changes.add(snapshot)
+
+
+def since_then(then: FleetSnapshot, now: FleetSnapshot) -> list[Event]:
+    """Return what differs now from an instant before."""
+    return [*events((then, now))]
+
+
+def matching(words: str) -> Callable[[Event], bool]:
+    """Return whether an event has all of some words in host, GPU, job, user, kind or text.
+
+    `host:gpu20`, `gpu:5`, `job:4242`, `user:alice` and `kind:xid` look in one of these alone.
+    """
+    wanted = [word.casefold().partition(":") for word in words.split()]
+
+    def fits(event: Event) -> bool:
+        return all(_has(event, *each) for each in wanted)
+
+    return fits
+
+
+_NAMED = ("host", "cluster", "gpu", "job", "user", "kind", "xid")
+
+
+def _has(event: Event, name: str, colon: str, value: str) -> bool:
+    if colon and name in _NAMED:
+        own = str(getattr(event, name) if getattr(event, name) is not None else "").casefold()
+        is_whole = name in ("gpu", "xid", "job")
+        return (
+            own == value if is_whole else value in own or (name == "host" and _names(event, value))
+        )
+    texts = (event.kind, event.host, event.cluster, event.job, event.user, event.what)
+    return any(f"{name}{colon}{value}" in text.casefold() for text in texts if text)
+
+
+def _names(event: Event, host: str) -> bool:
+    """Whether the text of a job names a host."""
+    return event.host is None and host in event.what.casefold()
+
+
+def _held(host: FleetHost) -> Mapping[SafeText, tuple[int, SafeText | None]]:
+    held: dict[SafeText, tuple[int, SafeText | None]] = {}
+    for each in host.devices:
+        if each.job is not None:
+            count, user = held.get(each.job, (0, None))
+            held[each.job] = count + 1, user or (each.users[0] if each.users else None)
+    return held
+
+
+def _problem(device: FleetDevice) -> State | None:
+    state = unreadable_state(device)
+    return state if state is not None and state.is_problem else None
+
+
+def _changes(host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime) -> Iterator[Event]:
+    """Yield what happened to a GPU since it was last seen."""
+    job = device.job or gpu.job
+    state = _problem(device)
+    if state is not None and gpu.problem != state.id:
+        yield _of_gpu("gpu-lost", host, gpu, at, state.sentence, job=job)
+    elif state is None and gpu.problem is not None:
+        yield _of_gpu("gpu-returned", host, gpu, at, "is back")
+    if device.xid is not None and device.xid != gpu.xid:
+        text = f"XID {device.xid}: {meaning(device.xid).text}"
+        yield _of_gpu("xid", host, gpu, at, text, job=job, xid=device.xid)
+    is_hot = device.status == HOT.id
+    if is_hot is not gpu.is_hot and state is None:
+        words = HOT.sentence if is_hot else "is not throttled any more"
+        yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)
+
+
+def _of_host(kind: EventKind, host: FleetHost, at: datetime, words: str) -> Event:
+    return Event(at=at, kind=kind, host=host.name, cluster=host.cluster, what=clean(words))
+
+
+def _of_gpu(
+    kind: EventKind,
+    host: FleetHost,
+    gpu: _Gpu,
+    at: datetime,
+    words: str,
+    *,
+    job: SafeText | None = None,
+    user: SafeText | None = None,
+    xid: int | None = None,
+) -> Event:
+    return Event(
+        at=at,
+        kind=kind,
+        host=host.name,
+        cluster=host.cluster,
+        gpu=gpu.label,
+        uuid=gpu.uuid,
+        xid=xid,
+        job=job,
+        user=user,
+        what=clean(words),
+    )
+
+
+def _of_job(kind: EventKind, job: SafeText, known: _Job, at: datetime) -> Event:
+    names = sorted(each if isinstance(each, str) else each[1] for each in known.hosts)
+    is_one = len(names) == 1
+    on = "" if is_one else f" on {brief(tuple(names), 3)}"
+    clusters = {each[0] for each in known.hosts if not isinstance(each, str)} - {None}
+    cluster = clean(clusters.pop() or "") if len(clusters) == 1 else None
+    return Event(
+        at=at,
+        kind=kind,
+        host=clean(names[0]) if is_one else None,
+        cluster=cluster,
+        job=job,
+        user=known.user,
+        what=clean(f"{counted(known.devices, 'GPU')}{on}"),
+    )

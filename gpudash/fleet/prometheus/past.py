@@ -1,0 +1,395 @@
+"""The past of hosts as a Prometheus has it: snapshots at coarse steps, by range queries.
+
+Asked for is only what changes from one step to the next, so that the answers are small: the server
+compares each device with itself a step before. Its work is bounded by the length of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timezone
+from itertools import chain
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+from msgspec import json
+
+from gpudash.fleet.prometheus.dialects import (
+    DATED_XIDS,
+    ENGINE,
+    MEMORY,
+    UTILIZATION,
+    XID_LABEL,
+    XIDS,
+    Labels,
+    Person,
+    dialects,
+)
+from gpudash.fleet.prometheus.failures import PrometheusError
+from gpudash.fleet.prometheus.inventory import Inventory, KnownDevice, KnownHost, finite
+from gpudash.fleet.prometheus.queries import Metric, promql, series
+from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
+from gpudash.model.device import device_label
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource
+from gpudash.model.state import HOT, UNKNOWN
+from gpudash.model.text import NAME_BYTES, SafeText, clean
+
+QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
+NAMES_PATH = "/api/v1/label/__name__/values"
+
+Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
+"""Asks the server and waits; raises PrometheusError."""
+
+_MIN_STEP = 60
+_MAX_POINTS = 2_000_000
+"""Devices times steps that the server looks at for one question about all of the span."""
+_CHUNK_POINTS = 250_000
+"""The same of one query."""
+_IDENTITIES = 5
+"""Instants at which it is asked which devices there are."""
+_COUNTED_SECONDS = 600
+_MAX_WINDOW = 600
+_MAX_STEPS = 10_000
+"""Of one query: a Prometheus refuses more than 11,000."""
+_MAX_XID = 1 << 16
+_LOOKS = 60
+"""How often a span is looked at for the first data in it."""
+_THERMAL = 0x20 | 0x40
+"""Bits of DCGM's reasons for lower clocks: thermal slowdown by software and by hardware."""
+_REASONS = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS|DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
+_HEAT_SECONDS = "DCGM_FI_DEV_THERMAL_VIOLATION|DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"
+_SMI_REASONS = "nvidia_smi_clocks_(event|throttle)_reasons_(hw|sw)_thermal_slowdown"
+
+_Span = tuple[float, float]
+
+
+class _Device:
+    """What is known of a device over time."""
+
+    def __init__(self) -> None:
+        self.open: dict[frozenset[tuple[str, str]], tuple[float, Person | None]] = {}
+        """Its series that are there: since when, and who has it by their labels."""
+        self.spans: list[tuple[float, float, Person | None]] = []
+        """From when to when it had others."""
+        self.xids: list[tuple[float, int]] = []
+        self.hot: list[float] = []
+        """The steps at which it was throttled."""
+
+
+class _Spacing(NamedTuple):
+    start: float
+    end: float
+    step: int
+    window: int
+    """How far each step looks back: what is missing for less is not missed."""
+
+    def chunks(self, devices: int) -> Iterator[_Span]:
+        """Yield the first and the last step of each query."""
+        steps = max(1, min(_MAX_STEPS, _CHUNK_POINTS // max(1, devices)))
+        at = self.start + self.step
+        while at <= self.end:
+            last = min(at + (steps - 1) * self.step, self.end)
+            yield at, last
+            at = last + self.step
+
+
+class Past:
+    """Asks a Prometheus for a span of its past."""
+
+    def __init__(self, ask: Ask, inventory: Inventory, name: str) -> None:
+        self._ask = ask
+        self._inventory = inventory
+        self._source = FleetSource(kind="prometheus", name=clean(name))
+        self._devices: dict[KnownDevice, _Device] = {}
+
+    def snapshots(self, since: float, until: float) -> Iterator[FleetSnapshot]:
+        """Yield a snapshot of the start, and one for each instant at which something changed."""
+        self._learn(since, until)
+        count = sum(1 for _ in self._inventory.devices())
+        if not count:
+            return
+        spacing = self._spacing(since, until, count)
+        catalog = self._inventory.catalog
+        for term in catalog.main():
+            self._ask_presence(term, spacing, count)
+        for term in catalog.field(XIDS):
+            self._ask_xids(term, spacing, count)
+        for term in catalog.field(DATED_XIDS):
+            self._ask_dated_xids(term, spacing, count)
+        self._ask_heat(spacing, count)
+        yield from self._sequence(spacing)
+
+    # What is asked
+
+    def _learn(self, since: float, until: float) -> None:
+        """Learn which metrics and devices there were."""
+        inventory = self._inventory
+        span = [("start", f"{since:.0f}"), ("end", f"{until:.0f}")]
+        try:
+            found = self._ask(NAMES_PATH, [*span, ("match[]", inventory.catalog.selector)], NAMES)
+        except PrometheusError as error:
+            if error.status not in (400, 403, 404, 405, 422):
+                raise
+            found = ()
+        inventory.set_names(found)
+        expression = promql(inventory.catalog.identity(), series)
+        for number in range(_IDENTITIES, -1, -1) if expression else ():
+            at = since + (until - since) * number / _IDENTITIES
+            rows = self._ask(QUERY, [("query", expression or ""), ("time", f"{at:.3f}")], VECTOR)
+            if not inventory.hosts:
+                inventory.learn(rows.result)
+                there = {each.full_uuid: each.host for each in inventory.devices()}
+            else:
+                inventory.learn_gone(rows.result)
+        for host in {*inventory.hosts.values()} - {*there.values()} if inventory.hosts else ():
+            uuids = [each.full_uuid for each in host.devices.values() if each.full_uuid]
+            new = next((there[uuid] for uuid in uuids if uuid in there), None)
+            if new is not None:
+                # Its GPUs have another host's name now.
+                inventory.rename(host, new)
+
+    def _spacing(self, since: float, until: float, devices: int) -> _Spacing:
+        """Return steps as short as the bound on the server's work and its scrapes allow."""
+        step = max(_MIN_STEP, (until - since) * devices / _MAX_POINTS)
+        step = 15 * ceil(step / 15)
+        slowest = 1.0
+        for term in self._inventory.catalog.main():
+            counts = f"count_over_time({term.selector}[{_COUNTED_SECONDS}s])"
+            expression = f"min(max by ({term.host_by}) ({counts}) > 1)"
+            rows = self._ask(QUERY, [("query", expression), ("time", f"{until:.3f}")], VECTOR)
+            for row in rows.result:
+                slowest = max(slowest, _COUNTED_SECONDS / (row.number or _COUNTED_SECONDS))
+        window = step * max(1, ceil(min(2.2 * slowest, _MAX_WINDOW) / step))
+        end = until - until % step
+        return _Spacing(since - since % step - window, end, step, window)
+
+    def _ask_presence(self, term: Metric, spacing: _Spacing, devices: int) -> None:
+        """Ask when each series came and went, and with it its device and its job."""
+        now, before = _windows(term.selector, spacing)
+        for row in self._instant(now, spacing.start):
+            self._appear(row.labels, spacing.start)
+        rows = [
+            (at, True, row.metric)
+            for row, at, _ in self._range(f"{now} unless {before}", spacing, devices)
+        ]
+        # What has gone was last there a window ago.
+        rows += [
+            (at - spacing.window, False, row.metric)
+            for row, at, _ in self._range(f"{before} unless {now}", spacing, devices)
+        ]
+        for at, is_there, labels in sorted(rows, key=lambda each: each[:2]):
+            if is_there:
+                self._appear(labels, at)
+            else:
+                self._vanish(labels, at)
+
+    def _ask_xids(self, term: Metric, spacing: _Spacing, devices: int) -> None:
+        """Ask for last XID errors that are others than a step before."""
+        now, before = (
+            f"max by ({term.by}) ({each} > 0)" for each in _windows(term.selector, spacing)
+        )
+        for row in self._instant(now, spacing.start):
+            self._xid(row.labels, spacing.start, row.number)
+        changed = f"{now} != {before} or ({now} unless {before})"
+        for each, at, value in self._range(changed, spacing, devices):
+            self._xid(each.metric, at, value)
+
+    def _ask_dated_xids(self, term: Metric, spacing: _Spacing, devices: int) -> None:
+        """Ask for the times of XID errors."""
+        now, _ = _windows(term.selector, spacing)
+        for row, at, value in self._range(f"{now} > time() - {spacing.step}", spacing, devices):
+            if spacing.start < value <= at and row.metric.get(XID_LABEL, "").isdecimal():
+                self._xid(row.metric, value, float(row.metric[XID_LABEL]))
+
+    def _ask_heat(self, spacing: _Spacing, devices: int) -> None:
+        """Ask at which steps devices were throttled for heat, where an exporter has that."""
+        for name, metrics, form, is_mask in (
+            ("dcgm-exporter", _HEAT_SECONDS, "increase({}[{}s]) > 0", False),
+            ("dcgm-exporter", _REASONS, "last_over_time({}[{}s]) >= 32", True),
+            ("nvidia_gpu_exporter", _SMI_REASONS, "last_over_time({}[{}s]) > 0", False),
+        ):
+            if name not in self._inventory.catalog.choices:
+                continue
+            function, _, condition = form.partition(" ")
+            selector = f'{{__name__=~"{metrics}"}}'
+            text = f"{function.format(selector, spacing.step)} {condition}"
+            for row, at, value in self._range(text, spacing, devices):
+                device = self._inventory.device_of(row.metric)
+                if device is not None and (not is_mask or int(value) & _THERMAL):
+                    self._of(device).hot.append(at)
+
+    def _instant(self, expression: str, at: float) -> Iterable[Any]:
+        rows = self._ask(QUERY, [("query", expression), ("time", f"{at:.3f}")], VECTOR).result
+        return list(rows)
+
+    def _range(
+        self, expression: str, spacing: _Spacing, devices: int
+    ) -> Iterator[tuple[RangeRow, float, float]]:
+        """Yield the series of a query with each of their instants and values."""
+        for start, end in spacing.chunks(devices):
+            span = [("start", f"{start:.0f}"), ("end", f"{end:.0f}"), ("step", str(spacing.step))]
+            for row in self._ask(RANGE, [("query", expression), *span], MATRIX).result:
+                for at, text in row.values:
+                    value = finite(text)
+                    if value is not None:
+                        yield row, at, value
+
+    # What becomes of it
+
+    def _of(self, device: KnownDevice) -> _Device:
+        return self._devices.setdefault(device, _Device())
+
+    def _appear(self, labels: Labels, at: float) -> None:
+        device = self._inventory.device_of(labels)
+        if device is not None:
+            choices = self._inventory.catalog.choices.values()
+            people = (choice.person(labels) for choice in choices)
+            person = next(filter(None, people), None)
+            self._of(device).open.setdefault(_identity(labels), (at, person))
+
+    def _vanish(self, labels: Labels, at: float) -> None:
+        device = self._inventory.device_of(labels)
+        found = None if device is None else self._of(device).open.pop(_identity(labels), None)
+        if device is not None and found is not None:
+            self._of(device).spans.append((found[0], max(at, found[0]), found[1]))
+
+    def _xid(self, labels: Labels, at: float, value: float | None) -> None:
+        device = self._inventory.device_of(labels)
+        if device is not None and value and value < _MAX_XID:
+            self._of(device).xids.append((at, int(value)))
+
+    def _sequence(self, spacing: _Spacing) -> Iterator[FleetSnapshot]:
+        hosts: dict[KnownHost, list[tuple[KnownDevice, _History]]] = {}
+        changes: dict[float, set[KnownHost]] = {}
+        for device, found in self._devices.items():
+            history = _History(found, spacing)
+            hosts.setdefault(device.host, []).append((device, history))
+            for at in history.instants:
+                changes.setdefault(at, set()).add(device.host)
+        shown: dict[KnownHost, FleetHost] = {}
+        first = min((each.there[0][0] for some in hosts.values() for _, each in some), default=0)
+        # Where the data begin, not all hosts are there with the first: none of them is new.
+        first += spacing.window
+        changes.setdefault(first, set()).update(hosts)
+        for at in sorted(at for at in changes if at >= first):
+            for host in changes[at]:
+                now = _host_at(host, hosts[host], at)
+                if now is not None:
+                    shown[host] = now
+            yield FleetSnapshot(
+                taken_at=datetime.fromtimestamp(at, timezone.utc),
+                sources=(self._source,),
+                hosts=tuple(shown.values()),
+            )
+
+
+class _History:
+    """What a device was at each instant."""
+
+    def __init__(self, device: _Device, spacing: _Spacing) -> None:
+        end, window = spacing.end + 1, spacing.window
+        spans = [*device.spans, *((at, end, person) for at, person in device.open.values())]
+        # A series whose labels change ends, and its device and its job go on.
+        self.there = _joined([each[:2] for each in spans], window)
+        self._people = {
+            person: _joined([each[:2] for each in spans if each[2] == person], window)
+            for person in {each[2] for each in spans if each[2] is not None}
+        }
+        self._hot = _joined([(at, at + spacing.step) for at in device.hot], spacing.step)
+        self._xids: list[tuple[float, int | None]] = []
+        for at, code in sorted(device.xids):
+            if self._xids and self._xids[-1][1] == code:
+                since = max((start for start, _ in self.there if start <= at), default=0.0)
+                if at - since <= window:
+                    # It has come back with the error that it had.
+                    continue
+                self._xids.append((at - 1, None))
+            self._xids.append((at, code))
+        jobs = chain.from_iterable(self._people.values())
+        instants = {at for span in (*self.there, *jobs, *self._hot) for at in span}
+        instants |= {at for at, _ in self._xids}
+        self.instants = {at for at in instants if spacing.start <= at <= spacing.end}
+
+    def at(self, at: float, device: KnownDevice) -> FleetDevice | None:
+        """Return what it was, None before it was there."""
+        if not self.there or at < self.there[0][0]:
+            return None
+        label = device_label(device.index)
+        fields: dict[str, Any] = {"index": device.index, "label": label, "uuid": device.uuid}
+        if not _has(self.there, at):
+            return FleetDevice(**fields, state="lost")
+        people = [person for person, spans in self._people.items() if _has(spans, at)]
+        first = min(people, key=lambda each: each.job, default=None)
+        users = sorted({clean(each.user, NAME_BYTES) for each in people if each.user})
+        xids = [code for moment, code in self._xids if moment <= at]
+        return FleetDevice(
+            **fields,
+            status=(HOT if _has(self._hot, at) else UNKNOWN).id,
+            xid=xids[-1] if xids else None,
+            job=None if first is None else clean(first.job, NAME_BYTES),
+            users=tuple(users),
+        )
+
+
+def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
+    return frozenset(each for each in labels.items() if each[0] != "__name__")
+
+
+def _joined(spans: Iterable[_Span], gap: float) -> list[_Span]:
+    """Return spans in order, those as one that are as close to each other as a gap."""
+    found: list[_Span] = []
+    for start, end in sorted(spans):
+        if found and start - found[-1][1] <= gap:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _has(spans: Iterable[_Span], at: float) -> bool:
+    return any(start <= at < end for start, end in spans)
+
+
+def _host_at(
+    host: KnownHost, devices: list[tuple[KnownDevice, _History]], at: float
+) -> FleetHost | None:
+    """Return a host as it was at an instant, None before it was there."""
+    found: dict[int, FleetDevice] = {}
+    for device, history in devices:
+        now = history.at(at, device)
+        # Of a GPU in MIG instances each counts: it is there while one of them is.
+        if now is not None and (device.index not in found or now.state == "ok"):
+            found[device.index] = now
+    if not found:
+        return None
+    is_up = any(each.state == "ok" for each in found.values())
+    return FleetHost(
+        name=host.name,
+        cluster=host.cluster,
+        group=host.group,
+        state="ok" if is_up else "down",
+        message=None if is_up else SafeText("its series have ended"),
+        devices=tuple(found[index] for index in sorted(found)),
+    )
+
+
+def _windows(selector: str, spacing: _Spacing) -> tuple[str, str]:
+    """Return each series' last value within the window, now and a step before."""
+    over = f"last_over_time({selector}[{spacing.window}s]"
+    return f"{over})", f"{over} offset {spacing.step}s)"
+
+
+def oldest(ask: Ask, since: float, until: float) -> float:
+    """Return from when on there are GPUs in a span, infinity for never; raises PrometheusError."""
+    fields = (UTILIZATION, ENGINE, MEMORY)
+    names = (each.name for dialect in dialects() for field in fields for each in dialect.of(field))
+    expression = f'count({{__name__=~"{"|".join(names)}"}})'
+    while True:
+        step = max(15.0, (until - since) / _LOOKS)
+        span = [("start", f"{since:.0f}"), ("end", f"{until:.0f}"), ("step", f"{step:.0f}")]
+        rows = ask(RANGE, [("query", expression), *span], MATRIX).result
+        found = (each.values[0][0] for each in rows if each.values)
+        first = min((at for at in found if since - step <= at <= until + step), default=inf)
+        if first == inf or step <= _MIN_STEP:
+            return float(first)
+        since, until = max(since, first - step), first

@@ -1,0 +1,80 @@
+"""What happened in a day that a real Prometheus knows: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpudash.cli.arguments import parse
+from gpudash.model.errors import GpudashError
+from tests.fleet.rig.day import SECONDS, Day
+from tests.fleet.rig.prometheus import importing
+
+_AWAY_SECONDS = 150.0
+"""By how much the time of an event may be off: a step, and what a step looks back."""
+
+
+@pytest.fixture(scope="module")
+def day() -> Day:
+    return Day(float(int(time.time()) - SECONDS) // 60 * 60)
+
+
+@pytest.fixture(scope="module")
+def url(day: Day, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with importing(tmp_path_factory.mktemp("prometheus"), day.lines()) as url:
+        yield url
+
+
+def found(url: str, capfd: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    options = parse(["events", f"--prometheus={url}", "--json", "--since=24h", *words])
+    assert options.run(options) == 0
+    events: list[dict[str, object]] = json.loads(capfd.readouterr().out)
+    return events
+
+
+def test_finds_all_that_happened_and_invents_nothing(
+    day: Day, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    missing = list(day.happened)
+    assert len(missing) > 100
+    invented = []
+    for event in found(url, capfd):
+        at = time.mktime(time.strptime(str(event["at"])[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+        gpu = None if event["gpu"] is None else int(str(event["gpu"]))
+        named = event["kind"], None if str(event["kind"]).startswith("job") else event["host"], gpu
+        is_of_job = str(event["kind"]).startswith("job")
+        match = [
+            each
+            for each in missing
+            if (each.kind, each.host, each.gpu) == named
+            and (each.job == event["job"] or not is_of_job)
+            and each.xid in (None, event["xid"])
+            and abs(each.at - at) <= _AWAY_SECONDS
+        ]
+        if match:
+            missing.remove(match[0])
+        else:
+            invented.append(event)
+    late = day.start + SECONDS - 3 * _AWAY_SECONDS
+    assert [each for each in missing if each.at < late] == []
+    assert invented == []
+
+
+def test_a_filter_and_an_end_leave_out_the_rest(
+    day: Day, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    xids = found(url, capfd, "--filter=kind:xid")
+    assert len(xids) == 12
+    host = str(xids[0]["host"])
+    assert {each["host"] for each in found(url, capfd, f"--filter=host:{host}")} <= {host, None}
+    assert not [
+        each for each in found(url, capfd, "--at=-12h") if str(each["at"]) > str(xids[-1]["at"])
+    ]
+
+
+def test_a_time_without_data_is_an_error(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(GpudashError, match="no data"):
+        found(url, capfd, "--at=-30h", "--since=1h")

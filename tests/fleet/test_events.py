@@ -1,0 +1,211 @@
+"""What is an event from one snapshot to the next, and what is none."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gpudash.cli.arguments import parse
+from gpudash.fleet.events import Event, events, matching, since_then
+from gpudash.model import fleet as document
+from gpudash.model import wire
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.process import Lease
+from gpudash.model.text import SafeText
+from tests.factories import make_device, make_host, make_snapshot
+from tests.fleet.many import INSTANT, device, fleet, host
+
+
+def at(seconds: float, *hosts: FleetHost, **fields: object) -> FleetSnapshot:
+    """A snapshot without any job but those of its devices."""
+    values = {"jobs": (), **fields}
+    return fleet(hosts, seconds=seconds, **values)
+
+
+def told(*snapshots: FleetSnapshot) -> list[tuple[str, str | None, str | None]]:
+    return [(each.kind, each.host, each.gpu or each.job) for each in events(snapshots)]
+
+
+def lost(index: int) -> object:
+    return device(index, "lost", state="lost", job=None)
+
+
+def test_the_first_snapshot_is_no_news_whatever_it_shows() -> None:
+    assert told(at(0, host(1, devices=(lost(0),)), host(2, state="down"))) == []
+
+
+def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
+    there, shown = host(1), host(1, devices=(lost(0), *host(1).devices[1:]))
+    left_out = host(1, devices=host(1).devices[:7])
+    assert told(at(0, there), at(10, shown), at(20, shown), at(30, there)) == [
+        ("gpu-lost", "gpu0001", "0"),
+        ("gpu-returned", "gpu0001", "0"),
+    ]
+    assert told(at(0, there), at(10, left_out), at(20, there)) == [
+        ("gpu-lost", "gpu0001", "7"),
+        ("gpu-returned", "gpu0001", "7"),
+    ]
+
+
+def test_a_host_goes_down_and_up_and_its_job_goes_on_meanwhile() -> None:
+    down = host(1, state="down", message="No route to host", devices=())
+    assert told(at(0, host(1)), at(10, down), at(20, down), at(30, host(1))) == [
+        ("host-down", "gpu0001", None),
+        ("host-up", "gpu0001", None),
+    ]
+    (event, *_) = events((at(0, host(1)), at(10, down)))
+    assert event.what == "cannot be reached: No route to host"
+    idle = host(1, *["free"] * 8)
+    assert told(at(0, host(1)), at(10, down), at(20, idle))[-1] == ("job-ended", "gpu0001", "4242")
+
+
+def test_what_is_only_old_or_still_being_asked_is_no_event() -> None:
+    stale = host(1, state="stale", devices=())
+    asking = host(2, state="connecting", devices=())
+    assert told(at(0, host(1), asking), at(5, stale, asking), at(9, host(1), host(2))) == []
+
+
+def test_a_host_of_which_nothing_was_known_is_new_and_one_that_is_gone_is_missed() -> None:
+    assert told(at(0, host(1)), at(10, host(1), host(2))) == [("host-up", "gpu0002", None)]
+    assert told(at(0, host(1), host(2)), at(10, host(1))) == [("host-down", "gpu0002", None)]
+
+
+def test_hosts_that_a_failing_source_leaves_out_are_not_gone() -> None:
+    source = at(0).sources[0]
+    failed = at(10, sources=(replace(source, state="failed"),))
+    warned = at(20, sources=(replace(source, warnings=(SafeText("partial"),)),))
+    assert told(at(0, host(1)), failed, warned, at(30, host(1))) == []
+
+
+def test_an_xid_is_one_event_however_long_it_stays() -> None:
+    broken = host(1, devices=(device(0, xid=79), *host(1).devices[1:]))
+    found = [*events((at(0, host(1)), at(10, broken), at(20, broken)))]
+    assert [(each.kind, each.gpu, each.xid, each.job) for each in found] == [
+        ("xid", "0", 79, "4242")
+    ]
+    gone = host(1, devices=(lost(0), *host(1).devices[1:]))
+    assert told(at(0, host(1)), at(10, broken), at(20, gone), at(30, broken)) == [
+        ("xid", "gpu0001", "0"),
+        ("gpu-lost", "gpu0001", "0"),
+        ("gpu-returned", "gpu0001", "0"),
+    ]
+
+
+def test_throttling_begins_and_ends() -> None:
+    hot = host(1, "hot", *["busy"] * 7)
+    assert [each[0] for each in told(at(0, host(1)), at(10, hot), at(20, host(1)))] == [
+        "throttled",
+        "unthrottled",
+    ]
+
+
+def test_jobs_of_the_scheduler_begin_once_they_run() -> None:
+    free = host(1, *["free"] * 8)
+    job = FleetJob(id=SafeText("7"), state=SafeText("PENDING"), user=SafeText("eve"), devices=2)
+    running = replace(job, state=SafeText("RUNNING"), hosts=(SafeText("gpu0001"),))
+    found = [*events(at(n, free, jobs=jobs) for n, jobs in enumerate([(job,), (running,), ()]))]
+    assert [(each.kind, each.user, each.what) for each in found] == [
+        ("job-began", "eve", "2 GPUs"),
+        ("job-ended", "eve", "2 GPUs"),
+    ]
+
+
+def test_what_differs_now_is_what_happened_between_the_two() -> None:
+    then, now = at(0, host(1), host(2)), at(3600, host(1, state="down"), host(2))
+    assert [each.kind for each in since_then(then, now)] == ["host-down"]
+    assert since_then(then, at(3600, host(1), host(2))) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "fits"),
+    [
+        ("", True),
+        ("host:gpu20 gpu:5 kind:xid", True),
+        ("job:4242 user:ALICE xid:79", True),
+        ("bus alice", True),
+        ("gpu:55", False),
+        ("host:gpu20 bob", False),
+        ("job:42", False),
+    ],
+)
+def test_a_filter_names_host_gpu_job_or_any_word(words: str, fits: bool) -> None:
+    event = Event(
+        at=INSTANT,
+        kind="xid",
+        host=SafeText("gpu20"),
+        gpu=SafeText("5"),
+        xid=79,
+        job=SafeText("4242"),
+        user=SafeText("alice"),
+        what=SafeText("fell off the bus"),
+    )
+    assert matching(words)(event) is fits
+
+
+def test_a_recording_of_many_hosts_is_read_to_its_end(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "many.jsonl"
+    snapshots = at(0, host(1)), at(60, host(1, state="down")), at(120, host(1))
+    file.write_bytes(b"".join(document.encode(each) + b"\n" for each in snapshots) + b"torn {\n")
+    options = parse(["events", f"--replay={file}", "--json"])
+    assert options.run(options) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [each["kind"] for each in found] == ["host-down", "host-up"]
+
+
+def test_a_recording_of_one_host_has_its_leases_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "one.jsonl"
+    devices = tuple(make_device(index=index) for index in range(2))
+    gone = (devices[0], replace(devices[1], state="lost"))
+    lease = Lease(uuid=str(devices[0].uuid), index=0, pid=77, username=SafeText("eve"))
+    moments = ((devices, ()), (devices, (lease,)), (gone, (lease,)), (devices, ()))
+    lines = [
+        wire.encode(
+            make_snapshot(
+                devices=some,
+                leases=leases,
+                host=make_host(hostname="node1"),
+                taken_at=INSTANT + timedelta(minutes=number),
+                topology=None,
+            )
+        )
+        for number, (some, leases) in enumerate(moments)
+    ]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    options = parse(["events", f"--replay={file}"])
+    assert options.run(options) == 0
+    rows = [line.split()[2:5] for line in capfd.readouterr().out.splitlines()[3:]]
+    assert rows == [
+        ["lease-taken", "node1", "0"],
+        ["gpu-lost", "node1", "1"],
+        ["gpu-returned", "node1", "1"],
+        ["lease-ended", "node1", "0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host=a,b"], "--host has no past"),
+        (["--demo=fleet-2x2", "--since=never"], "is not a time"),
+        (["--demo=fleet-2x2", "--at=-1h", "--since=2099-01-01"], "outside|not before"),
+    ],
+)
+def test_mistakes_are_usage_errors(words: list[str], message: str) -> None:
+    options = parse(["events", *words])
+    with pytest.raises(UsageError, match=message):
+        options.run(options)
+
+
+def test_the_simulated_fleet_has_its_events(capfd: pytest.CaptureFixture[str]) -> None:
+    options = parse(["events", "--demo=fleet-64x8", "--since=2h", "--json", "--filter=kind:host"])
+    assert options.run(options) == 0
+    assert [each["kind"] for each in json.loads(capfd.readouterr().out)] == ["host-down"]
