@@ -128,7 +128,8 @@ def test_a_scrape_has_every_gpu_and_totals_of_users(
         assert b"4242" not in plain
         assert exporter.ask("/metrics", **{"Accept-Encoding": "gzip"})[1][:2] == b"\x1f\x8b"
         assert exporter.ask("/metrics", "HEAD") == (200, b"")
-        assert exporter.ask("/healthz") == (200, b"ok\n")
+        for path in ("/healthz", "/-/ready", "/-/healthy"):
+            assert exporter.ask(path) == (200, b"ok\n")
         assert exporter.ask("/secret")[0] == 404
         assert exporter.ask("/metrics", "POST")[0] == 501
         exporter.process.send_signal(signal.SIGTERM)
@@ -143,7 +144,8 @@ def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_
         exporter.process.send_signal(signal.SIGUSR1)
         gone = exporter.until(lambda found: not is_up(found))
         assert gone.keys() == {"gpudash_up"}
-        assert exporter.ask("/healthz") == (503, DETACHED)
+        assert exporter.ask("/healthz") == exporter.ask("/-/ready") == (503, DETACHED)
+        assert exporter.ask("/-/healthy") == (200, b"ok\n")
         exporter.process.send_signal(signal.SIGUSR1)
         exporter.until(is_up)
         tell(control, HANG="nvmlDeviceGetMemoryInfo:0:inf")
@@ -244,13 +246,33 @@ def test_only_clients_with_a_certificate_are_served(fakenvml: Path, tmp_path: Pa
             exporter.ask("/metrics")
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+def test_of_certificate_and_key_the_one_is_named_that_cannot_be_used(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    own, other = certificate(tmp_path, "one"), certificate(tmp_path, "two")
+    run = gpudash("serve", "--tls-cert", str(own), "--tls-key", str(other), library=fakenvml)
+    assert f"--tls-key {other} cannot be used: key values mismatch" in run.stderr
+    locked = tmp_path / "locked.key"
+    lock = ["openssl", "ec", "-aes128", "-passout", "pass:secret", "-out", str(locked)]
+    subprocess.run([*lock, "-in", str(tmp_path / "one.key")], check=True, capture_output=True)
+    run = gpudash("serve", "--tls-cert", str(own), "--tls-key", str(locked), library=fakenvml)
+    assert f"--tls-key {locked} cannot be used: " in run.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("--listen", "no.such.host.invalid:9836"), "cannot listen on no.such.host.invalid:9836"),
         (("--listen", "a..b:80"), "cannot listen on a..b:80"),
         (("--client-ca", "x"), "go with --tls-cert"),
-        (("--tls-cert", "/dev/null"), "the certificates cannot be used"),
+        (("--tls-cert", "/dev/null"), "--tls-cert /dev/null cannot be used"),
+        (("--tls-cert", "/no/cert"), "--tls-cert /no/cert cannot be used: No such file"),
+        (
+            ("--tls-cert", "/dev/null", "--tls-key", "/no/key"),
+            "--tls-key /no/key cannot be used: No",
+        ),
+        (("--tls-cert", "/dev/null", "--client-ca", "/"), "--client-ca / cannot be used: Is a dir"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(

@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from argparse import ArgumentTypeError
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -27,6 +28,7 @@ from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds
 from gpudash.cli.verbs import Verb
 from gpudash.feed.supervisor import Supervisor
+from gpudash.fleet.sources import dest
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.output import prometheus
@@ -43,7 +45,10 @@ _CLIENT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
 _FILES = ("--tls-cert", "--tls-key", "--client-ca")
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
-_INDEX = b"gpudash: /metrics, and /healthz, which is 503 while the driver does not answer\n"
+_INDEX = (
+    b"gpudash: /metrics; /-/healthy, 200 while it serves; /-/ready or /healthz, 503 while the "
+    b"driver does not answer\n"
+)
 
 _UNIT = """\
 [Unit]
@@ -169,14 +174,39 @@ def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
             raise UsageError("--tls-key and --client-ca go with --tls-cert FILE")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(options.tls_cert, options.tls_key)
-        if options.client_ca is not None:
-            context.load_verify_locations(options.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ValueError) as error:
-        raise UsageError(f"the certificates cannot be used: {error}") from None
+    certificate, key, authority = (_file(options, option) for option in _FILES)
+    with _naming(_FILES[0], certificate):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificate)
+    with _naming(*((_FILES[0], certificate) if key is None else (_FILES[1], key))):
+        # A key with a passphrase would ask for it on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    if authority is not None:
+        with _naming(_FILES[2], authority):
+            context.load_verify_locations(authority)
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _file(options: argparse.Namespace, option: str) -> Any:
+    """Return the file of an option, None if it was not given; raises UsageError."""
+    file = getattr(options, dest(option[2:]))
+    if file is not None:
+        with _naming(option, file):
+            open(file, "rb").close()
+    return file
+
+
+@contextmanager
+def _naming(option: str, file: str) -> Iterator[None]:
+    """Turn what is wrong with a file into a UsageError that names it."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        raise UsageError(f"{option} {file} cannot be used: {reason}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{option} {file} cannot be used: {reason}") from None
 
 
 class Exporter:
@@ -209,7 +239,9 @@ class Exporter:
         """Return the status and the body of a page."""
         if path == "/metrics":
             return 200, self._document if self._is_fresh else prometheus.down().encode()
-        if path == "/healthz":
+        if path == "/-/healthy":
+            return 200, b"ok\n"
+        if path in ("/-/ready", "/healthz"):
             is_up = self._is_fresh and self._is_up
             return (200, b"ok\n") if is_up else (503, f"{self.problem}\n".encode())
         return (200, _INDEX) if path == "/" else (404, b"not found; there is /metrics\n")

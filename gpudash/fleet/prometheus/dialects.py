@@ -253,12 +253,19 @@ def named_by(label: str, labels: Labels) -> str | None:
 
 
 def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
-    """Whether a label distinguishes hosts: one value for several targets does not."""
+    """Whether a label distinguishes hosts: one value for several targets does not.
+
+    Unless these have the same GPUs: then it is one host that several exporters show.
+    """
     having = [row for row in rows if named_by(label, row)]
     values = {row[label] for row in having}
-    return len(values) > 1 or (
-        len(values) == 1 and len({row.get("instance") for row in having}) < 2
-    )
+    if len(values) != 1:
+        return len(values) > 1
+    gpus: dict[str | None, set[str | None]] = {}
+    for row in having:
+        gpus.setdefault(row.get("instance"), set()).add(row.get("UUID") or row.get("uuid"))
+    first, *others = gpus.values()
+    return all(each == first and None not in each for each in others)
 
 
 def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:

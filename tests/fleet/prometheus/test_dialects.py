@@ -167,3 +167,14 @@ def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     )
     assert promql(catalog.field("memory_used_bytes"), value) is None
     assert promql(Catalog(frozenset()).identity(), value) is None
+
+
+def test_exporters_that_show_the_same_gpus_are_those_of_one_host() -> None:
+    two = [row(instance=f"{name}:9836", Hostname="demo", UUID="GPU-1") for name in ("a", "b")]
+    (named,) = {choose_labels(two).host(each) for each in two}
+    assert named == ("Hostname", "demo")
+    others = [row(instance=f"{name}:9836", Hostname="demo", UUID=name) for name in ("a", "b")]
+    assert {choose_labels(others).host(each) for each in others} == {
+        ("instance", "a"),
+        ("instance", "b"),
+    }
