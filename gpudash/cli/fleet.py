@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
@@ -131,7 +132,9 @@ def _print_lines(
             raise terminal.ReaderGoneError
         while control.requests:
             with suppress(WireError):
-                collector.ask(fleet.decode_request(control.requests.pop(0)))
+                request = fleet.decode_request(control.requests.pop(0))
+                view.log.since = request.events_since
+                collector.ask(request)
                 eager_until = time.monotonic() + _EAGER_SECONDS
 
 
@@ -163,10 +166,12 @@ class Printed:
     """What is printed of the sources: merged, judged, and only what fits --where."""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        from gpudash.fleet.events import Log
         from gpudash.fleet.reduce import Reducer
 
         self._reducer = Reducer(settings(options).fleet.prices, acknowledged(options))
         self._fits = fits(options)
+        self.log = Log()
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
@@ -176,9 +181,16 @@ class Printed:
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return what fits of the snapshot of what sources know now."""
+        from msgspec.structs import replace
+
         from gpudash.fleet.collector import narrowed
 
-        return narrowed(self.whole(readings), self._fits, self._reducer.price)
+        whole = self.whole(readings)
+        # What is still missing of the first answers has not just changed.
+        if all(reading.at is None and reading.is_whole for reading in readings):
+            self.log.watch(whole)
+        whole = replace(whole, events=self.log.shown(whole.events))
+        return narrowed(whole, self._fits, self._reducer.price)
 
 
 def prices(options: argparse.Namespace) -> Prices:
@@ -205,7 +217,8 @@ def print_once(options: argparse.Namespace) -> int:
     from gpudash.fleet.collector import narrowed
     from gpudash.output import FLEET_FORMATS, Destination
 
-    check_recording(options)
+    if options.replay is not None or options.at is None or not _has_past(options):
+        check_recording(options)
     name, fitting = _format(options), fits(options)
     if options.replay is not None:
         whole = _recorded(options)
@@ -220,8 +233,13 @@ def print_once(options: argparse.Namespace) -> int:
 
 def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot:
     """Return all that can be known, or is when the time is over."""
+    from gpudash.feed.instants import Span, parse_instant
     from gpudash.fleet.collector import is_settled
+    from gpudash.model.fleet import FleetRequest
 
+    if options.at is not None:
+        at = parse_instant(options.at, Span(None, datetime.now(timezone.utc)))
+        collector.ask(FleetRequest(at=at))
     seconds = options.timeout or _ONCE_SECONDS
     deadline = time.monotonic() + seconds
     while not is_settled(readings := collector.read()):
@@ -230,6 +248,11 @@ def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot
             break
         _advance(collector, left)
     return Printed(options).whole([_in_time(reading, seconds) for reading in readings])
+
+
+def _has_past(options: argparse.Namespace) -> bool:
+    """Whether a source is asked for that knows instants of before."""
+    return any(kind.has_past and kind.is_asked(options) for kind in SOURCES.values())
 
 
 def _in_time(reading: Reading, seconds: float) -> Reading:

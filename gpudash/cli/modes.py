@@ -38,7 +38,8 @@ def is_fleet(options: Namespace) -> bool:
 
 
 def _prints_fleet_once(options: Namespace) -> bool:
-    is_asked = options.once or options.format is not None
+    # Of an instant there is one document.
+    is_asked = options.once or options.format is not None or options.at is not None
     return is_fleet(options) and (is_asked or (options.json is None and not terminal.is_terminal()))
 
 

@@ -55,7 +55,7 @@ def check_recording(options: argparse.Namespace) -> None:
     """Raise UsageError for options that have no effect with, or without, a recording."""
     if options.replay is None:
         if options.at is not None:
-            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
+            raise UsageError("--at goes with --prometheus, --replay FILE, or gpudash replay FILE")
         return
     refuse(options, _LIVE_ONLY, "--replay")
 

@@ -55,6 +55,9 @@ class Kept(Protocol[D]):
     def at(self, moment: float) -> D:
         """Return the one of an instant."""
 
+    def is_partial(self, snapshot: D) -> bool:
+        """Whether a whole one of the same instant is on its way."""
+
     def freeze_last_row(self) -> None:
         """Keep what is charted up to now as it is."""
 
@@ -150,7 +153,7 @@ class Timeline(Generic[D]):
             taken_at = each.snapshot.taken_at
             if self.asked is not None:
                 # What was on its way when another instant was asked for is not that.
-                if _is_same(taken_at, self.asked):
+                if _is_same(taken_at, self.asked) and not self._kept.is_partial(each.snapshot):
                     self.moment, self._is_waiting = self._instant(taken_at), False
                     self._show(each.snapshot)
             elif taken_at >= self._kept.latest.taken_at or not self._was_asked_for(taken_at):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import chain
 from math import inf
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import Fits, fitting, host_rows, names_of
 from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import (
+    Event,
     FleetDevice,
     FleetHost,
     FleetJob,
@@ -121,7 +123,14 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
         hosts=tuple(sorted(merger.hosts, key=lambda host: (host.cluster or "", host.name))),
         jobs=tuple(jobs.values()),
         charts=tuple(chart for reading in readings for chart in reading.charts),
+        events=_together([reading.events for reading in readings]),
     )
+
+
+def _together(found: Sequence[tuple[Event, ...] | None]) -> tuple[Event, ...] | None:
+    """Return the events of all sources, None while one is being asked."""
+    known = [each for each in found if each is not None]
+    return None if len(known) < len(found) else tuple(chain.from_iterable(known))
 
 
 def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetSnapshot:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.fleet.events import events
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
@@ -34,6 +35,7 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
 )
+from gpudash.model.fleet import Event as Happened
 from gpudash.model.text import SafeText, clean
 
 _NAME = re.compile(r"fleet(?:-(\d{1,4})x(\d{1,2}))?")
@@ -44,7 +46,7 @@ _SLOT = 6 * 3600.0
 _TICK = 5.0
 _GIB, _MIB = 1 << 30, 1 << 20
 _HOUR = 3600.0
-_MAX_PAST = 200_000
+_MAX_PAST = 40_000
 """GPUs times instants of a past."""
 _MEAN_OF = 32
 """Hosts that the mean of the whole fleet is computed from in a chart."""
@@ -128,9 +130,13 @@ class DemoSource(Source):
         self._racks = [SafeText(f"r{host // _RACK + 1:02d}") for host in range(hosts)]
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
         self._request, self._has_news = FleetRequest(), False
+        self._happened: tuple[Happened, ...] = ()
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, and the past of metrics; the answer is there at once."""
+        since = request.events_since
+        if since is not None and since != self._request.events_since:
+            self._happened = tuple(events(self.past(since, datetime.now(timezone.utc))))
         self._request, self._has_news = request, True
 
     def due_in(self) -> float:
@@ -159,6 +165,7 @@ class DemoSource(Source):
             jobs=self._jobs(now),
             at=at,
             charts=tuple(self._chart(request, now) for request in self._request.charts),
+            events=self._happened,
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:

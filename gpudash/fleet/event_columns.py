@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import word
-from gpudash.fleet.events import ALARMING, Event
+from gpudash.fleet.events import ALARMING
+from gpudash.model.fleet import Event
 from gpudash.model.state import Level
 
 

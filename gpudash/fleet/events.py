@@ -6,54 +6,37 @@ events are found here. The first snapshot is what all others are compared to.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.summary import brief, label_of
-from gpudash.model.fields import Index
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.fleet import (
+    HOST_STATES,
+    Event,
+    EventKind,
+    FleetDevice,
+    FleetHost,
+    FleetSnapshot,
+    HostKey,
+)
 from gpudash.model.process import Lease
 from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-EventKind = Literal[
-    "gpu-lost",
-    "gpu-returned",
-    "host-down",
-    "host-up",
-    "xid",
-    "throttled",
-    "unthrottled",
-    "job-began",
-    "job-ended",
-    "lease-taken",
-    "lease-ended",
-    "signal",
-]
 ALARMING: frozenset[str] = frozenset({"gpu-lost", "host-down", "xid"})
 
 
-class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened at an instant, as exact as the snapshots are close to each other."""
+_MAX_KEPT = 2000
+_SAME_SECONDS = 600.0
+"""How far apart a source and what is watched may see the same event."""
 
-    at: Annotated[datetime, Meta(tz=True)]
-    kind: EventKind
-    host: SafeText | None = None
-    """None for a job on several hosts, of which `what` names some."""
-    cluster: SafeText | None = None
-    gpu: SafeText | None = None
-    """What the GPU is called on its host, None for the host or its job."""
-    uuid: SafeText | None = None
-    xid: Index | None = None
-    job: SafeText | None = None
-    user: SafeText | None = None
-    what: SafeText
-    """In a few words that go without the rest."""
+
+_HOT = HOT.id
 
 
 class _Gpu(Struct):
@@ -65,6 +48,16 @@ class _Gpu(Struct):
     xid: int | None = None
     is_hot: bool = False
     job: SafeText | None = None
+
+    def is_like(self, device: FleetDevice) -> bool:
+        """Whether a device that is well is as it was."""
+        return (
+            self.problem is None
+            and device.state == "ok"
+            and device.xid == self.xid
+            and device.job == self.job
+            and (device.status == _HOT) is self.is_hot
+        )
 
 
 class _Host(Struct):
@@ -121,7 +114,6 @@ class Changes:
         if host.state in ("connecting", "stale"):
             self._asked.add(host.key)
             return
-        self._held[host.key] = _held(host)
         is_down = host.state != "ok"
         if known is None:
             known = self._hosts[host.key] = _Host(host, is_down=is_down)
@@ -134,7 +126,9 @@ class Changes:
             why = f": {host.message}" if is_down and host.message else ""
             words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
             yield _of_host("host-down" if is_down else "host-up", host, at, words)
-        if not is_down:
+        if is_down:
+            self._held.pop(host.key, None)
+        else:
             yield from self._gpus(host, known, at)
 
     def _gone(self, snapshot: FleetSnapshot) -> Iterator[Event]:
@@ -150,12 +144,20 @@ class Changes:
     # GPUs
 
     def _gpus(self, host: FleetHost, known: _Host, at: datetime) -> Iterator[Event]:
-        is_new = not known.gpus
-        there = {each.key: each for each in host.devices if each.parent_uuid is None}
-        for key, device in there.items():
-            gpu = known.gpus.get(key)
+        is_new, gpus, count = not known.gpus, known.gpus, 0
+        has_changed = is_new or host.key not in self._held
+        for device in host.devices:
+            if device.parent_uuid is not None:
+                has_changed = True
+                continue
+            count += 1
+            gpu = gpus.get(device.uuid or device.key)
+            if gpu is not None and gpu.is_like(device):
+                # Nearly all, of thousands.
+                continue
+            has_changed = True
             if gpu is None:
-                gpu = known.gpus[key] = _Gpu(clean(label_of(host, device)), device.uuid)
+                gpu = gpus[device.key] = _Gpu(clean(label_of(host, device)), device.uuid)
                 if not is_new and unreadable_state(device) is None:
                     yield _of_gpu("gpu-returned", host, gpu, at, "is new here")
             elif not is_new:
@@ -164,8 +166,12 @@ class Changes:
             gpu.problem = None if state is None else state.id
             if state is None:
                 gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == HOT.id, device.job
-        for key in known.gpus.keys() - there.keys():
-            gpu = known.gpus[key]
+        if has_changed:
+            self._held[host.key] = _held(host)
+        if count == len(gpus):
+            return
+        for key in gpus.keys() - {each.key for each in host.devices}:
+            gpu = gpus[key]
             if gpu.problem is None:
                 gpu.problem = "gone"
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
@@ -238,6 +244,43 @@ def since_then(then: FleetSnapshot, now: FleetSnapshot) -> list[Event]:
     return [*events((then, now))]
 
 
+class Log:
+    """What happened while snapshots were watched, and before where a source knows that."""
+
+    def __init__(self) -> None:
+        self.since: datetime | None = None
+        """From when on it is asked for, None for not at all."""
+        self._changes = Changes()
+        self._watched: deque[Event] = deque(maxlen=_MAX_KEPT)
+
+    def watch(self, snapshot: FleetSnapshot) -> None:
+        """Take the next snapshot of the present."""
+        self._watched.extend(self._changes.add(snapshot))
+
+    def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
+        """Return what happened since then, the oldest first; `known` is that of the sources.
+
+        What both have seen is one event. None where it is not asked for, or nothing is there yet.
+        """
+        since = self.since
+        if since is None or (known is None and not self._watched):
+            return None
+        moments: dict[object, list[datetime]] = {}
+        found = [*(known or ())]
+        for each in found:
+            moments.setdefault(_identity(each), []).append(each.at)
+        for each in self._watched:
+            others = moments.get(_identity(each), ())
+            if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
+                found.append(each)
+        found = sorted((each for each in found if each.at >= since), key=lambda each: each.at)
+        return tuple(found[-_MAX_KEPT:])
+
+
+def _identity(event: Event) -> object:
+    return event.kind, event.cluster, event.host, event.gpu, event.job, event.xid
+
+
 def matching(words: str) -> Callable[[Event], bool]:
     """Return whether an event has all of some words in host, GPU, job, user, kind or text.
 
@@ -288,7 +331,7 @@ def _changes(host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime) -> I
     """Yield what happened to a GPU since it was last seen."""
     job = device.job or gpu.job
     state = _problem(device)
-    if state is not None and gpu.problem != state.id:
+    if state is not None and gpu.problem is None:
         yield _of_gpu("gpu-lost", host, gpu, at, state.sentence, job=job)
     elif state is None and gpu.problem is not None:
         yield _of_gpu("gpu-returned", host, gpu, at, "is back")

@@ -47,13 +47,23 @@ class FleetHistory:
         moment = snapshot.taken_at.timestamp()
         if moment < self.now:
             self.clear()
-        elif self._kept and moment == self.now:
+        elif self._kept and (moment == self.now or self.is_partial(self.latest)):
             self._bytes -= len(self._kept.pop().packed)
         self.latest = snapshot
         self._kept.append(_Kept(moment, pack(line)))
         self._bytes += len(self._kept[-1].packed)
         while len(self._kept) > _MAX_KEPT or self._bytes > _MAX_BYTES:
             self._bytes -= len(self._kept.popleft().packed)
+
+    def is_partial(self, snapshot: FleetSnapshot) -> bool:
+        """Whether hosts are still being asked, so that what is missing proves nothing.
+
+        The next sample replaces such a one.
+        """
+        return any(host.state == "connecting" for host in snapshot.hosts) or any(
+            source.kind in WITH_PAST and source.state == "ok" and source.expected_hosts is None
+            for source in snapshot.sources
+        )
 
     def at(self, moment: float) -> FleetSnapshot:
         """Return the last sample not after an instant, the oldest for one before it."""

@@ -10,6 +10,7 @@ from math import inf
 from msgspec import Struct
 
 from gpudash.model.fleet import (
+    Event,
     FleetChart,
     FleetHost,
     FleetJob,
@@ -40,6 +41,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     """Whether all that is asked for has been answered, or has failed, at least once."""
     charts: tuple[FleetChart, ...] = ()
     """Those that were asked for and have arrived."""
+    events: tuple[Event, ...] | None = ()
+    """What happened before it was asked, None while that is being asked."""
 
 
 class Source:

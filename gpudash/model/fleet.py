@@ -206,6 +206,41 @@ class FleetChart(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
+EventKind = Literal[
+    "gpu-lost",
+    "gpu-returned",
+    "host-down",
+    "host-up",
+    "xid",
+    "throttled",
+    "unthrottled",
+    "job-began",
+    "job-ended",
+    "lease-taken",
+    "lease-ended",
+    "signal",
+]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that happened; its instant is as exact as its snapshots are close to each other."""
+
+    # fmt: off
+    at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "When it was first seen.")]
+    kind: Annotated[EventKind, _document(Unit.NONE, "What kind it is of.")]
+    host: Annotated[SafeText | None, _host(Unit.NONE,
+        "Its host, null for a job on several, some of which `what` names.")] = None
+    cluster: Annotated[SafeText | None, _host(Unit.NONE, "That of its host.")] = None
+    gpu: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "What the GPU is called on its host; null for the host or a job.")] = None
+    uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "The UUID of that GPU.")] = None
+    xid: Annotated[Index | None, _gpu(Unit.NONE, "The XID error.")] = None
+    job: Annotated[SafeText | None, _use(Unit.NONE, "The job, or that which had the GPU.")] = None
+    user: Annotated[SafeText | None, _use(Unit.NONE, "Whose job or lease it is.")] = None
+    what: Annotated[SafeText, _document(Unit.NONE, "In a few words that go without the rest.")]
+    # fmt: on
+
+
 class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""
 
@@ -233,6 +268,8 @@ class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The instant that is shown, None for now."""
     charts: Annotated[tuple[ChartRequest, ...], Meta(max_length=16)] = ()
     """What is drawn on the screen; asked for again as time goes on."""
+    events_since: Annotated[datetime, Meta(tz=True)] | None = None
+    """From when on it is listed what happened, None for not at all."""
     retries: Annotated[int, Meta(ge=0)] = 0
     """Counts how often hosts that are not connected were to be connected at once."""
 
@@ -261,6 +298,9 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
         "What is wrong or wasteful, the worst first.")] = ()
     charts: Annotated[tuple[FleetChart, ...], Meta(max_length=16), _document(Unit.NONE,
         "The past that the screen asked for; empty in what is printed.")] = ()
+    events: Annotated[Annotated[tuple[Event, ...], Meta(max_length=1 << 14)] | None,
+        _document(Unit.NONE, "What happened, the oldest first; null unless the screen asked "
+        "for it and it has arrived.")] = None
     # fmt: on
 
 

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
-from gpudash.fleet.events import Event, events, matching, since_then
+from gpudash.fleet.events import events, matching, since_then
 from gpudash.model import fleet as document
 from gpudash.model import wire
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import Event, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.process import Lease
 from gpudash.model.text import SafeText
 from tests.factories import make_device, make_host, make_snapshot
@@ -46,7 +46,7 @@ def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
         ("gpu-lost", "gpu0001", "0"),
         ("gpu-returned", "gpu0001", "0"),
     ]
-    assert told(at(0, there), at(10, left_out), at(20, there)) == [
+    assert told(at(0, there), at(10, left_out), at(15, left_out), at(20, there)) == [
         ("gpu-lost", "gpu0001", "7"),
         ("gpu-returned", "gpu0001", "7"),
     ]

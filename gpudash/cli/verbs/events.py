@@ -16,11 +16,11 @@ from gpudash.cli.options import check_recording, has_color, is_ascii
 from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import FORMS, Span, parse_instant
 from gpudash.feed.recording.reader import Recording
-from gpudash.fleet.events import Changes, Event, events, matching
+from gpudash.fleet.events import Changes, events, matching
 from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.sources import SOURCES, WITH_PAST
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError, WireError
-from gpudash.model.fleet import FleetSnapshot
+from gpudash.model.fleet import Event, FleetSnapshot
 from gpudash.model.text import clean
 from gpudash.model.units import parse_span
 from gpudash.output.events import render

@@ -21,13 +21,14 @@ from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.config.settings import Settings
+from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Inventory, Row
-from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past
+from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past, oldest
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, Query, questions
 from gpudash.fleet.prometheus.workers import (
@@ -43,6 +44,7 @@ from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
+    Event,
     FleetHost,
     FleetRequest,
     FleetSnapshot,
@@ -107,6 +109,9 @@ class _Instant:
         """Counts what there is to see."""
         self.answered_at = -inf
         """When the main query was answered, by the wall clock: others stop in sleep."""
+        self.oldest: float | None = None
+        """From when on there are data, infinity for never, None while that is not known."""
+        self.has_asked_oldest = False
         self.tasks = {query.name: _Task(query) for query in questions(look_back)}
 
     def is_ready(self, task: _Task) -> bool:
@@ -137,7 +142,9 @@ class PrometheusSource(Source):
         self._pace = interval_seconds / INTERVAL_SECONDS
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
-        self._workers = Workers(IN_FLIGHT)
+        self._workers = Workers(IN_FLIGHT + 1)
+        self._events_since: datetime | None = None
+        self._events: tuple[Event, ...] | None = None
         self._live = self._view = _Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
@@ -160,6 +167,8 @@ class PrometheusSource(Source):
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
             self._view = self._live if at is None else _Instant(at, self._endpoint)
+        if request.events_since not in (None, self._events_since):
+            self._ask_events(request.events_since)
         known = self._charts
         self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
@@ -187,18 +196,15 @@ class PrometheusSource(Source):
             at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
             is_whole=view.is_whole,
             charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
+            events=self._events,
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
         """Yield what there was from one instant to another; raises PrometheusError."""
         client = Client(self._endpoint)
-
-        def ask(path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
-            return answer_of(client, path, parameters, decoder, _TIMEOUT_SECONDS).data
-
         try:
             known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
-            found = Past(ask, known, public_url(self._endpoint.url))
+            found = Past(partial(_answer, client), known, public_url(self._endpoint.url))
             yield from found.snapshots(since.timestamp(), until.timestamp())
         finally:
             client.close()
@@ -206,6 +212,22 @@ class PrometheusSource(Source):
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
+
+    def _ask_events(self, since: datetime | None) -> None:
+        """Have what happened since then found by a thread that asks nothing else."""
+        self._events_since = since
+
+        def found() -> tuple[Event, ...]:
+            return tuple(events(self.past(since, datetime.now(timezone.utc)))) if since else ()
+
+        def take(result: tuple[Event, ...] | PrometheusError) -> None:
+            if isinstance(result, PrometheusError):
+                # Asked for again with the next request that differs.
+                self._events_since, self._events = None, ()
+            elif since == self._events_since:
+                self._events = result
+
+        self._workers.ask(found, take)
 
     def _hosts(self, view: _Instant) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()
@@ -229,6 +251,10 @@ class PrometheusSource(Source):
             state = "ok" if message is None else "stale"
         if error is None and view.tasks["main"].is_done and not view.picture.inventory.hosts:
             state, message = "failed", "has no GPU metrics of an exporter that is known"
+            if view.at is not None:
+                message = self._why_empty(view)
+                state = "starting" if message is None else state
+        past = view.tasks["past"]
         return FleetSource(
             kind="prometheus",
             name=public_url(self._endpoint.url),
@@ -236,9 +262,32 @@ class PrometheusSource(Source):
             message=None if message is None else clean(message, MESSAGE_LENGTH),
             age_seconds=age,
             answering_hosts=sum(host.state == "ok" for host in hosts),
-            expected_hosts=len(hosts) if view.tasks["past"].is_done else None,
+            expected_hosts=len(hosts) if past.is_done or past.failures else None,
             warnings=self._warnings(view),
         )
+
+    def _why_empty(self, view: _Instant) -> str | None:
+        """Return from when on there are data, None while that is being asked."""
+        if not view.has_asked_oldest:
+            view.has_asked_oldest = True
+
+            def take(result: float | PrometheusError) -> None:
+                view.oldest = inf if isinstance(result, PrometheusError) else result
+                view.version += 1
+
+            self._workers.ask(partial(self._with_client, oldest, view.now(), time.time()), take)
+        if view.oldest is None:
+            return None
+        if view.oldest == inf:
+            return "has no data of GPUs at that time"
+        return f"has no data before {datetime.fromtimestamp(view.oldest):%Y-%m-%d %H:%M}"
+
+    def _with_client(self, ask: Callable[..., float], *span: float) -> float:
+        client = Client(self._endpoint)
+        try:
+            return ask(partial(_answer, client), *span)
+        finally:
+            client.close()
 
     def _warnings(self, view: _Instant) -> tuple[SafeText, ...]:
         texts = [text for task in view.tasks.values() for text in task.warnings]
@@ -382,3 +431,8 @@ class PrometheusSource(Source):
         if view.picture.inventory.has_unknown:
             soon = time.monotonic() + _RETRY_SECONDS * self._pace
             identity.due_at = min(identity.due_at, soon)
+
+
+def _answer(client: Client, path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
+    """Return the data of an answer that is waited for; raises PrometheusError."""
+    return answer_of(client, path, parameters, decoder, _TIMEOUT_SECONDS).data

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.fleet.events import ALARMING
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.fleet import EMPTY
 from gpudash.model.state import DRAINED, HELD, UNKNOWN, Level, state_of
@@ -129,6 +131,36 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     room = max(0, cells - cells_of([sign, *counts]))
     named = Segment(cut(text, room, mark=theme.glyphs.ellipsis), theme.strong)
     return [fitted([sign, named, *counts], cells, theme.base)]
+
+
+def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+    """Return what differs now from an instant in the past that is shown; no line for nothing."""
+    if model.time.is_recorded or not model.time.mark.endswith("AGO"):
+        return []
+    heading = [Segment(" since then  ", theme.title)]
+    entries, jobs = [], Counter[str]()
+    for event in sorted(model.changed_since, key=lambda each: each.kind not in ALARMING):
+        if event.kind in _JOB_WORDS:
+            jobs[event.kind] += 1
+            continue
+        words = f"XID {event.xid}" if event.kind == "xid" else _SINCE_WORDS.get(event.kind, "")
+        place = event.host if event.gpu is None else f"{event.host}:{event.gpu}"
+        style = theme.critical if event.kind in ALARMING else theme.ok
+        entries.append([Segment(f"{place} ", theme.base), Segment(f"{words}  ", style)])
+    for kind, count in jobs.items():
+        entries.append([Segment(f"{counted(count, 'job')} {_JOB_WORDS[kind]}  ", theme.dim)])
+    return [_listed(heading, entries, cells, theme)] if entries else []
+
+
+_SINCE_WORDS = {
+    "gpu-lost": "lost",
+    "gpu-returned": "back",
+    "host-down": "down",
+    "host-up": "up",
+    "throttled": "throttled",
+    "unthrottled": "not throttled",
+}
+_JOB_WORDS = {"job-began": "began", "job-ended": "ended"}
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:

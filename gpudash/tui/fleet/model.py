@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
+from operator import is_not
 from typing import NamedTuple, Protocol
 
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -14,6 +15,8 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
+from gpudash.fleet.event_columns import EVENT_COLUMNS
+from gpudash.fleet.events import Changes, matching, since_then
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
@@ -26,6 +29,7 @@ from gpudash.fleet.summary import (
     Totals,
     fitting,
     host_rows,
+    label_of,
     names_of,
     totals,
 )
@@ -34,6 +38,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     EMPTY,
     ChartRequest,
+    Event,
     FleetHost,
     FleetJob,
     FleetRequest,
@@ -61,6 +66,7 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
+_EVENTS_SPAN, _MAX_EVENTS = timedelta(days=1), 2000
 _POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
@@ -124,6 +130,10 @@ class FleetModel:
     filter_text = ""
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
+    wants_events = False
+    """Whether the page in front lists what happened."""
+    has_events = False
+    """Whether some of that has arrived."""
     finding = 0
     """The index of the one under the cursor."""
 
@@ -162,6 +172,11 @@ class FleetModel:
         self.job_gpus.descending = False
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
+        self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
+        self._events_since = datetime.now(timezone.utc) - _EVENTS_SPAN
+        self._happened: tuple[Event, ...] = ()
+        self._played = Changes()
+        self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
         self._fits: Fits | None = None
@@ -170,7 +185,12 @@ class FleetModel:
 
     def ask(self) -> bool:
         """Ask the collector for what is shown besides the present; return whether that is new."""
-        request = FleetRequest(at=self.time.asked, charts=self.charts, retries=self.retries)
+        request = FleetRequest(
+            at=self.time.asked,
+            charts=self.charts,
+            retries=self.retries,
+            events_since=self._events_since if self.wants_events else None,
+        )
         if self.feed.collector is None or request == self._asked_last:
             return False
         self._asked_last = request
@@ -231,6 +251,11 @@ class FleetModel:
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
+        if self.feed.collector is None:
+            # Of a recording it is what was played.
+            self._happened = (*self._happened, *self._played.add(snapshot))[-_MAX_EVENTS:]
+        elif snapshot.events is not None:
+            self._happened, self.has_events = snapshot.events, True
         self._rows = ordered(host_rows(snapshot))
         self.everything = totals(self._rows)
         self._narrow()
@@ -354,6 +379,30 @@ class FleetModel:
             return [*jobs]
         shown = {name for row in self.rows for name in row.jobs}
         return [job for job in jobs if job.id in shown]
+
+    def ranked_events(self) -> Ranking[Event]:
+        """Return what happened until the instant that is shown, where the filter lets it pass."""
+        if self._is_due("events"):
+            until = self.snapshot.taken_at
+            self.events.fill([e for e in self._happened if e.at <= until and self._passes(e)])
+        return self.events
+
+    @property
+    def changed_since(self) -> list[Event]:
+        """What differs now from the instant in the past that is shown, where the filter lets it."""
+        compared = self.snapshot, self.history.latest
+        if self._compared is None or any(map(is_not, self._compared[0], compared)):
+            self._compared = compared, since_then(*compared)
+        return [event for event in self._compared[1] if self._passes(event)]
+
+    def _passes(self, event: Event) -> bool:
+        """Whether an event is about what passes the filter, or has its words."""
+        if not self.is_filtered or matching(self.filter_text)(event):
+            return True
+        hosts = [row for row in self.rows if event.host in names_of(row.host)]
+        if event.gpu is None:
+            return bool(hosts) or any(event.job in row.jobs for row in self.rows if event.job)
+        return any(label_of(row.host, each) == event.gpu for row in hosts for each in row.devices)
 
     def _is_due(self, what: str, host: HostKey | None = None) -> bool:
         if what in self._filled and self._filled[what] == host:

@@ -23,7 +23,7 @@ from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
-from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
+from gpudash.tui.fleet.head import filter_line, fleet_line, header, since_line, source_lines
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.keymap import (
     FLEET_KEYS,
@@ -145,7 +145,8 @@ class FleetPage(Wheel, Page):
             return []
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
         theme = faded(model.theme) if is_old and model.time.is_live else model.theme
-        filtered, below = filter_line(model, theme, cells), source_lines(model, theme, cells)
+        filtered = [*filter_line(model, theme, cells), *since_line(model, theme, cells)]
+        below = source_lines(model, theme, cells)
         self._above = 1 + len(filtered)
         room = max(0, height - self._above - len(below))
         model.charts = self.charts(cells, room)

@@ -78,3 +78,33 @@ def test_a_filter_and_an_end_leave_out_the_rest(
 def test_a_time_without_data_is_an_error(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(GpudashError, match="no data"):
         found(url, capfd, "--at=-30h", "--since=1h")
+
+
+def once(url: str, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    options = parse([f"--prometheus={url}", *words])
+    status = options.run(options)
+    return status, capfd.readouterr().out
+
+
+def test_an_instant_of_the_past_is_printed_as_the_present_is(
+    day: Day, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    down = [each for each in day.happened if each.kind == "host-down"][-1]
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(down.at + 400))
+    for words in (["--json"], ["--once", "--json"]):
+        status, out = once(url, capfd, *words, f"--at={at}")
+        document = json.loads(out)
+        assert status == 0
+        assert {e["name"]: e["state"] for e in document["hosts"] if e["state"] != "ok"} == {
+            down.host: "down"
+        }
+
+
+def test_a_time_before_the_data_names_when_they_begin(
+    day: Day, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, out = once(url, capfd, "--once", "--at=-30h", "--json")
+    assert status != 0
+    [source] = json.loads(out)["sources"]
+    begins = source["message"].removeprefix("has no data before ")
+    assert abs(time.mktime(time.strptime(begins, "%Y-%m-%d %H:%M")) - day.start) <= 120

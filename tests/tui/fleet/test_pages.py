@@ -14,6 +14,7 @@ from gpudash.feed.protocol import FeedState
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     ChartRequest,
+    Event,
     FleetChart,
     FleetHost,
     FleetLine,
@@ -24,6 +25,7 @@ from gpudash.model.snapshot import Evidence, Finding
 from gpudash.model.state import FREE
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
+from gpudash.tui.fleet.filtering import apply as filter_by
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
@@ -947,3 +949,55 @@ async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
         await on.press("a", *"RMA", "enter")
         await on.give(Diagnosis(Acknowledged()).examine(snapshot))
         await on.shows("acknowledged: RMA, ", "Findings: 1 acknowledged")
+
+
+def event(seconds: float, kind: Any, **fields: Any) -> Event:
+    return Event(at=INSTANT + timedelta(seconds=seconds), kind=kind, what=SafeText("x"), **fields)
+
+
+async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> None:
+    happened = (
+        event(-60, "gpu-lost", host="gpu0001", gpu="5"),
+        event(-5, "host-down", host="gpu0002"),
+    )
+    async with on_screen(fleet(some_hosts(3)), "e", size=(100, 20)) as on:
+        assert "asking what happened" in on.text
+        assert on.feed.asked[-1].events_since is not None
+        await on.give(fleet(some_hosts(3), seconds=10, events=happened))
+        rows = [line.split()[2:4] for line in on.lines[3:5]]
+        assert rows == [["host-down", "gpu0002"], ["gpu-lost", "gpu0001"]]
+        await on.press("1")
+        assert on.feed.asked[-1].events_since is None
+
+
+async def test_events_are_filtered_by_host_and_by_their_words() -> None:
+    happened = event(-60, "gpu-lost", host="gpu0001", gpu="5"), event(-5, "xid", host="gpu0002")
+    async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
+        for words, kinds in (
+            ("host:gpu0001", ["gpu-lost"]),
+            ("xid", ["xid"]),
+            ("", ["xid", "gpu-lost"]),
+        ):
+            filter_by(on.model, words)
+            assert [each.kind for each in on.model.ranked_events().rows] == kinds
+
+
+async def test_the_past_shows_what_differs_now() -> None:
+    hosts = some_hosts(3)
+    async with on_screen(fleet(hosts), size=(100, 24)) as on:
+        broken = replace(hosts[1], state="down", message=None)
+        await on.give(fleet((hosts[0], broken, hosts[2]), seconds=10))
+        assert "since then" not in on.text
+        await on.press("left_square_bracket")
+        assert "since then  gpu0001 down" in on.text
+        await on.press("p")
+        assert "since then" not in on.text
+
+
+async def test_samples_taken_while_hosts_are_asked_are_no_past() -> None:
+    hosts = some_hosts(3)
+    asking = replace(hosts[2], state="connecting", devices=())
+    async with on_screen(fleet((*hosts[:2], asking)), size=(100, 24)) as on:
+        await on.give(fleet(hosts, seconds=10))
+        await on.give(fleet(hosts, seconds=20))
+        assert len(on.model.history.moments) == 2

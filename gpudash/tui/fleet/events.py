@@ -1,0 +1,53 @@
+"""The page of what happened on many hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from gpudash.fleet.event_columns import EVENT_COLUMNS
+from gpudash.model.fleet import Event
+from gpudash.tui.draw.line import Line
+from gpudash.tui.fleet.tables import TablePage
+from gpudash.tui.listing import Ranking
+from gpudash.tui.theme import Theme
+
+
+class EventsPage(TablePage[Event]):
+    """What happened in the last day, the newest first."""
+
+    COLUMNS = EVENT_COLUMNS
+    TITLE = "Events"
+    ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
+    EMPTY = "nothing has happened since gpudash began to watch"
+
+    @property
+    def ranking(self) -> Ranking[Event]:
+        """The events in their order."""
+        return self.model.ranked_events()
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the rows in view; while the page is there, the collector is asked for them."""
+        self.model.wants_events = True
+        return super().lines(theme, cells, height)
+
+    def on_screen_suspend(self) -> None:
+        """Ask for no more of them."""
+        self.model.wants_events = False
+
+    @property
+    def empty_text(self) -> str:
+        """Why there are no rows."""
+        if self.model.time.reaches_back and not self.model.has_events:
+            return "asking what happened"
+        return super().empty_text
+
+    def action_enter(self) -> None:
+        """Go into the host of the event under the cursor, or show the GPUs of its job."""
+        event = self.ranking.selected
+        if event is None:
+            return
+        if event.host is not None:
+            self.enter_named(event.host)
+        elif event.job is not None:
+            self.narrow("job", event.job)
