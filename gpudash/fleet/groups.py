@@ -51,7 +51,7 @@ def group_rows(rows: Iterable[HostRow], by: str) -> list[GroupRow]:
             name,
             totals(members),
             min(members, key=lambda row: row.worst_first),
-            sum(row.level != "ok" for row in members),
+            sum(row.level in ("warn", "critical") for row in members),
             sum(map(is_whole_and_free, members)),
         )
         for name, members in found.items()

@@ -61,7 +61,10 @@ Fits = Callable[[FleetHost, FleetDevice | None], bool]
 
 
 class Worst(NamedTuple):
-    """The worst finding about a host, of those that are more than an information."""
+    """The worst finding about a host, of those that are more than an information.
+
+    Its level is unknown, which is dim, where all that are so bad are acknowledged.
+    """
 
     place: int
     """Among all findings, the worst of which is the first."""
@@ -147,7 +150,8 @@ class HostRow(NamedTuple):
     @property
     def level(self) -> Level:
         """How bad that is."""
-        if self.host.state != "ok":
+        is_known = self.worst is not None and self.worst.level == "unknown"
+        if self.host.state != "ok" and not is_known:
             return HOST_STATES[self.host.state].level
         return "ok" if self.worst is None else self.worst.level
 
@@ -233,7 +237,8 @@ def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
     found: dict[str, Worst] = {}
     for place, finding in enumerate(findings):
         if finding.level != "info":
-            worst = Worst(place, finding.rule, finding.level, frozenset(finding.uuids))
+            level: Level = finding.level if finding.acknowledged is None else "unknown"
+            worst = Worst(place, finding.rule, level, frozenset(finding.uuids))
             for name in finding.hosts:
                 found.setdefault(name, worst)
     return found

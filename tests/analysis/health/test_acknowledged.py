@@ -23,6 +23,7 @@ from gpudash.analysis.health.acknowledged import (
 )
 from gpudash.analysis.health.engine import Diagnosis, marked
 from gpudash.fleet.reduce import Reducer
+from gpudash.fleet.summary import host_rows
 from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.snapshot import Finding
@@ -222,3 +223,15 @@ def test_until_is_a_span_or_a_time_to_come() -> None:
     for text in ("yesterday", "2020-01-01", "0s", "99999999999d"):
         with pytest.raises(UsageError, match="no time to come"):
             until_of(text, NOW)
+
+
+def test_a_host_is_dim_and_behind_those_with_something_new_once_all_of_it_is_known(
+    tmp_path: Path,
+) -> None:
+    hosts = host(1, *["busy"] * 7, "lost"), host(2, state="down"), host(3, "hot", *["busy"] * 7)
+    acknowledged = known(tmp_path / "a", of("gpu0001"), of("gpu0002"))
+    reducer = Reducer(acknowledged=acknowledged)
+    rows = host_rows(reducer.reduce(FleetSnapshot(taken_at=INSTANT, hosts=hosts)))
+    assert [row.level for row in rows] == ["unknown", "unknown", "warn"]
+    assert min(rows, key=lambda row: row.worst_first).host.name == "gpu0003"
+    assert [row.host.worst_finding for row in rows] == [None, None, "hot-outlier"]
