@@ -39,7 +39,8 @@ def deterministic_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         """Let what the picture at the end of a pause begins, as after a layout, end, too."""
         await pause(self, delay)
         if delay is None:
-            await pause(self)
+            await _wait_for_idle()
+            self.app.screen._on_timer_update()
 
     monkeypatch.setattr(pilot.Pilot, "pause", pause_twice)
     monkeypatch.setattr(pilot, "wait_for_idle", _wait_for_idle)
