@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -189,6 +190,33 @@ def test_a_recording_of_one_host_has_its_leases_too(
         ["gpu-returned", "node1", "1"],
         ["lease-ended", "node1", "0"],
     ]
+
+
+@pytest.mark.parametrize("hostname", [os.uname().nodename, "another"])
+def test_signals_sent_on_a_host_are_among_its_events_alone(
+    tmp_path: Path, state: Path, capfd: pytest.CaptureFixture[str], hostname: str
+) -> None:
+    entry = (
+        f'{{"time":"{INSTANT.isoformat()}","pid":7,"signal":"TERM","command":"x","result":"sent"}}'
+    )
+    (state / "gpudash").mkdir(parents=True)
+    (state / "gpudash" / "audit.jsonl").write_text(f"{entry}\ntorn {{\n")
+    file = tmp_path / "one.jsonl"
+    lines = [
+        wire.encode(
+            make_snapshot(
+                host=make_host(hostname=hostname),
+                taken_at=INSTANT + timedelta(minutes=minutes),
+                topology=None,
+            )
+        )
+        for minutes in (-1, 1)
+    ]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    options = parse(["events", f"--replay={file}", "--json"])
+    options.run(options)
+    found = json.loads(capfd.readouterr().out)
+    assert [each["what"] for each in found] == ["TERM to PID 7 (x): sent"] * (hostname != "another")
 
 
 @pytest.mark.parametrize(

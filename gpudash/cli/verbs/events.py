@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 
 from gpudash.actions.kill import audit
+from gpudash.analysis.health.acknowledged import names_of
 from gpudash.cli.arguments import add_shared, add_sources
 from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
@@ -52,7 +53,6 @@ def run(options: argparse.Namespace) -> int:
         span, found = _of_recording(Recording(options.replay), options)
     start, end = span
     shown = [each for each in found if start <= each.at <= end]
-    shown += _signals(start, end) if options.replay is None and options.demo is None else []
     shown = sorted(filter(matching(options.filter), shown), key=lambda each: each.at)
     if options.json:
         write_json(shown)
@@ -95,19 +95,25 @@ def _of_sources(options: argparse.Namespace) -> tuple[tuple[datetime, datetime],
     span = _span(options, Span(None, datetime.now(timezone.utc)))
     collector = open_collector(options)
     try:
-        return span, list(chain.from_iterable(map(events, _with_data(collector.pasts(*span)))))
+        names: set[str] = set()
+        pasts = _with_data(collector.pasts(*span), names)
+        found = list(chain.from_iterable(map(events, pasts)))
+        return span, [*found, *_signals(names, *span)]
     finally:
         collector.close()
 
 
-def _with_data(pasts: Iterable[Iterable[FleetSnapshot]]) -> Iterator[Iterable[FleetSnapshot]]:
-    """Yield the pasts; raises GpudashError where none of them has anything."""
+def _with_data(
+    pasts: Iterable[Iterable[FleetSnapshot]], names: set[str]
+) -> Iterator[Iterable[FleetSnapshot]]:
+    """Yield the pasts, and add their hosts to `names`; raises GpudashError where all are empty."""
     is_empty = True
     for past in pasts:
         snapshots = iter(past)
         first = next(snapshots, None)
         if first is not None:
             is_empty = False
+            names.update(host.name for host in first.hosts)
             yield chain((first,), snapshots)
     if is_empty:
         raise GpudashError("there is no data of GPUs in that time")
@@ -144,15 +150,19 @@ def _recorded(recording: Recording, start: datetime, end: datetime) -> Iterator[
             # What can be read of a damaged recording still happened.
             continue
         if not snapshot.brief:
-            reader = reader or SnapshotReader(snapshot.host.hostname, None)
+            if reader is None:
+                reader = SnapshotReader(snapshot.host.hostname, None)
+                yield from _signals({snapshot.host.hostname}, start, end)
             host = reader.read(snapshot)
             many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(host,))
             yield from changes.add(many, snapshot.leases)
 
 
-def _signals(start: datetime, end: datetime) -> Sequence[Event]:
-    """Return the signals that gpudash has sent on this host."""
+def _signals(names: Set[str], start: datetime, end: datetime) -> Sequence[Event]:
+    """Return the signals that gpudash has sent on this host, if it is one of these."""
     host = clean(os.uname().nodename)
+    if names.isdisjoint(names_of(host)):
+        return ()
     return [
         Event(
             at=each.time,
