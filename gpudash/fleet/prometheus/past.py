@@ -12,7 +12,7 @@ from itertools import chain
 from math import ceil, inf
 from typing import Any, NamedTuple
 
-from msgspec import json
+from msgspec import Raw, json
 
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
@@ -26,7 +26,7 @@ from gpudash.fleet.prometheus.dialects import (
     dialects,
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
-from gpudash.fleet.prometheus.inventory import Inventory, KnownDevice, KnownHost, finite
+from gpudash.fleet.prometheus.inventory import Inventory, KnownDevice, KnownHost, Row, finite
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
 from gpudash.model.device import device_label
@@ -166,9 +166,8 @@ class Past:
     def _ask_presence(self, term: Metric, spacing: _Spacing, devices: int) -> None:
         """Ask when each series came and went, and with it its device and its job."""
         now, before = _windows(term.selector, spacing)
-        for row in self._instant(now, spacing.start):
-            self._appear(row.labels, spacing.start)
-        rows = [
+        rows = [(spacing.start, True, row.labels) for row in self._instant(now, spacing.start)]
+        rows += [
             (at, True, row.metric)
             for row, at, _ in self._range(f"{now} unless {before}", spacing, devices)
         ]
@@ -177,6 +176,15 @@ class Past:
             (at - spacing.window, False, row.metric)
             for row, at, _ in self._range(f"{before} unless {now}", spacing, devices)
         ]
+        # What was there only between the instants that were learned is known by its end.
+        name, inventory = term.names[0], self._inventory
+        inventory.learn_gone(
+            [
+                Row(Raw(json.encode({**labels, "__name__": name})), (at, str(at)))
+                for at, _, labels in rows
+                if inventory.device_of(labels) is None
+            ]
+        )
         for at, is_there, labels in sorted(rows, key=lambda each: each[:2]):
             if is_there:
                 self._appear(labels, at)

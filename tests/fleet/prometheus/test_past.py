@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pytest
 
 from gpudash.cli.arguments import parse
+from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model.errors import GpudashError
+from gpudash.model.fleet import FleetRequest
 from tests.fleet.rig.day import SECONDS, Day
 from tests.fleet.rig.prometheus import importing
+from tests.fleet.rig.reading import read_until
 
 _AWAY_SECONDS = 150.0
 """By how much the time of an event may be off: a step, and what a step looks back."""
@@ -108,3 +114,16 @@ def test_a_time_before_the_data_names_when_they_begin(
     [source] = json.loads(out)["sources"]
     begins = source["message"].removeprefix("has no data before ")
     assert abs(time.mktime(time.strptime(begins, "%Y-%m-%d %H:%M")) - day.start) <= 120
+
+
+def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> None:
+    source = PrometheusSource(Endpoint(url=url))
+    since = datetime.fromtimestamp(day.start, timezone.utc)
+    assert source.read().events is None
+    source.ask(FleetRequest(events_since=since))
+    events = read_until(source, lambda reading: reading.events is not None).events
+    source.close(10)
+    assert events is not None
+    kinds = Counter(each.kind for each in events)
+    lost = {(e.host, e.gpu) for e in events if e.kind == "gpu-lost"}
+    assert lost == {(e.host, str(e.gpu)) for e in day.happened if e.kind == "gpu-lost"}, kinds
