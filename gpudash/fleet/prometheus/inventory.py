@@ -67,6 +67,8 @@ class KnownDevice(Struct, eq=False):
     is_rough: bool = False
     """Whether it may have had newer ones: a look back at all devices is coarse."""
     idle: Rest = field(default_factory=Rest)
+    has_long_rested: bool = False
+    """Whether it has been held idle for as long as was looked back for all, and maybe longer."""
     xid: int | None = None
     xid_at: float | None = None
     """When that error came, None where it is not known yet, 0 before the look back."""

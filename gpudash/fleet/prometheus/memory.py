@@ -23,6 +23,8 @@ from gpudash.fleet.prometheus.queries import Names, glance_of
 
 _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
+_MAX_RESTED = 200
+"""The same of GPUs that are held idle, of which fewer instants are looked at."""
 _MIN_SIBLINGS = 3
 _MAX_XID = 1 << 16
 _NO_XID: tuple[int | None, float | None] = None, None
@@ -42,6 +44,7 @@ class Memory:
         self._looked_up: set[KnownHost] = set()
         """What has been asked for as much as it can be, unlike the two above, which are asked."""
         self._undated: list[KnownDevice] = []
+        self._rested: list[KnownDevice] = []
 
     def is_missing(self, device: KnownDevice) -> bool:
         """Whether a whole answer left a device out: of a partial one that says nothing."""
@@ -159,6 +162,23 @@ class Memory:
 
     def _sought(self, hosts: Iterable[KnownHost]) -> list[KnownHost]:
         return list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]
+
+    def rested(self) -> list[KnownDevice]:
+        """Return some devices that have been held idle for longer than is known."""
+        found = [each for each in self._inventory.devices() if each.has_long_rested]
+        self._rested = found[:_MAX_RESTED]
+        return self._rested
+
+    def take_last_used(self, rows: Iterable[Row], _at: float) -> None:
+        """Take when devices computed last, or were not held, or had their first sample."""
+        times: dict[KnownDevice, float] = {}
+        for row in rows:
+            found = self._inventory.find(row)
+            if found is not None:
+                times[found[0]] = max(row.number or 0.0, times.get(found[0], 0.0))
+        for device in self._rested:
+            device.has_long_rested = False
+            device.idle.extend(idle_at=times.get(device), held_at=times.get(device))
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
         """Take last XID errors, and the times of errors where there are some."""

@@ -48,6 +48,8 @@ _PATIENCE = 2.5
 """Scrapes that may be late of a host that is scraped more rarely."""
 _MIN_SCRAPES = 2
 
+LONG_SECONDS = 3600.0
+"""How far all devices are looked back at, to see which of them have been held idle."""
 _PARTIAL_SECONDS = 300.0
 """How long a device stays that partial answers leave out."""
 _FIELD_SECONDS = 600.0
@@ -121,6 +123,7 @@ class Picture:
         """Take devices whose memory has been held since then."""
         for device, _ in self._devices_of(rows):
             device.idle.extend(held_at=since)
+            device.has_long_rested = self.now - since > LONG_SECONDS / 2
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""

@@ -164,6 +164,23 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
     return f"{seconds:.0f}s", f"{seconds / steps:.0f}s"
 
 
+def last_used(seconds: float) -> Form:
+    """Ask for the last time in a span at which a device computed or was not held, else the first.
+
+    The first is that of its samples: what was before them is not known.
+    """
+    span, step = _span(seconds, _STEPS // 5)
+
+    def form(term: Metric) -> str:
+        used, there = (
+            f"{function}_over_time((time() + 0 * ({text}))[{span}:{step}])"
+            for function, text in (("max", term.condition), ("min", term.bound))
+        )
+        return f"({used} or {there})"
+
+    return form
+
+
 def ages(term: Metric) -> str:
     """Ask for the time of the newest sample of each host."""
     return _max(term.host_by, f"timestamp({term.selector})")
@@ -271,6 +288,21 @@ class Catalog(NamedTuple):
                 yield self._term(dialect, each.name)._replace(
                     bound=bound, condition=f" and ({idle})"
                 )
+
+    def used(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
+        """Yield what shows of few devices that they compute or are not held."""
+        for dialect in self._chosen():
+            memory = [
+                self._term(dialect, each.name)._replace(bound=f">= {NOTABLE_BYTES / each.factor:g}")
+                for each in self._present(dialect, MEMORY)
+            ]
+            bounded = [term for term in (*self._main(dialect), *memory) if term.bound]
+            some = list(self.of_hosts(bounded, hosts, gpus))
+            there = [_max(term.by, term.selector) for term in some]
+            pairs = zip(there, some, strict=True)
+            used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
+            if there:
+                yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
 
     def xids(self, seconds: float) -> Iterator[Metric]:
         """Yield last XID errors that are not 0, and the times of those of a span."""
@@ -391,6 +423,10 @@ def _literal(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _opposite(bound: str) -> str:
+    return bound.replace("<", ">=") if bound.startswith("<") else bound.replace(">=", "<")
 
 
 def _max(by: str, selector: str) -> str:

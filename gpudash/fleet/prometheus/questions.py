@@ -23,12 +23,11 @@ from gpudash.fleet.prometheus.dialects import (
 )
 from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_of
 from gpudash.fleet.prometheus.memory import Memory
-from gpudash.fleet.prometheus.picture import Picture
+from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
-_HOUR = 3600.0
 
 _PERIODS = {MEMORY: 60.0, TEMPERATURE: 60.0, POWER: 60.0, MEMORY_TOTAL: 600.0, POWER_LIMIT: 600.0}
 
@@ -84,6 +83,7 @@ def _since(
     seconds: float,
     step: str = "",
     terms: Callable[[Picture], Iterable[Metric]] | None = None,
+    after: str = "",
 ) -> Query:
     """Return what asks for devices that have been idle, or held, for a span."""
     is_idle = name == "idle"
@@ -96,7 +96,7 @@ def _since(
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
         # Hosts that were renamed meanwhile are known then.
-        "past" if step else "main",
+        after or ("past" if step else "main"),
     )
 
 
@@ -120,6 +120,12 @@ def _lost(picture: Picture) -> Iterable[Metric]:
     for glance, devices in sorted(picture.memory.lost().items()):
         for term in _of_devices(picture, Catalog.main, devices):
             yield term._replace(bound=str(glance))
+
+
+def _rested(picture: Picture) -> Iterable[Metric]:
+    devices = picture.memory.rested()
+    hosts, gpus = names_of({each.host for each in devices}), {each.index for each in devices}
+    return picture.inventory.catalog.used(hosts, gpus) if devices else ()
 
 
 def _held_before(picture: Picture) -> Iterable[Metric]:
@@ -165,6 +171,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     """
     gone = queries.gone(look_back_seconds)
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
+    used = queries.last_used(look_back_seconds)
     change = queries.last_change(look_back_seconds)
     others = (name for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
@@ -187,7 +194,8 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("users", 60, _all(Catalog.users), Picture.take_users),
         Query("frozen", inf, power, Picture.take_frozen, queries.frozen),
         Query("changes", 60, _frozen, _remember(Memory.take_changes), change, "frozen"),
-        _since("idle", _HOUR, "5m"),
-        _since("held", _HOUR, "5m"),
-        _since("held before", _HOUR, "5m", _held_before),
+        _since("idle", LONG_SECONDS, "5m"),
+        _since("held", LONG_SECONDS, "5m"),
+        _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
+        Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
     )

@@ -21,7 +21,7 @@ MINUTE, HOUR = 60.0, 3600.0
 STEP = 60.0
 LATE = 3 * STEP
 """How far a time may be off: samples, and the answers of the test itself."""
-LONG_AGO = 5 * HOUR
+LONG_AGO, PAST = 5 * HOUR, 9.5 * HOUR
 
 HELD = (Gpu(0, "held-idle"), Gpu(1, xid=79, xid_seconds=80 * MINUTE))
 
@@ -35,13 +35,14 @@ HOSTS = (
     Host("na", gpus=HELD, ended_seconds=20 * MINUTE),
     Host("nb", gpus=HELD, began_seconds=20 * MINUTE, board="na"),
     Host("blind2", gpus=(Gpu(0, "lost"), Gpu(1, "lost"))),
+    Host("held5", gpus=(Gpu(0, "fresh-job", fresh_seconds=LONG_AGO), Gpu(1, "held-idle"))),
     Host("fine1"),
 )
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, 9.5 * HOUR, STEP) as running:
+    with past(tmp_path_factory.mktemp("prometheus"), HOSTS, PAST, STEP) as running:
         yield running
 
 
@@ -87,6 +88,13 @@ def test_a_gpu_is_missed_since_its_last_sample(
     assert (lost.state, lost.index) == ("lost", index)
     assert lost.uuid == f"GPU-{name}-{index}"
     assert lost.age_seconds == pytest.approx(seconds, abs=LATE)
+
+
+def test_a_gpu_is_held_idle_since_its_job_began(whole: Reading) -> None:
+    """One was so at the first sample already: before, nothing is known."""
+    first, second = host_of(whole, "held5").devices
+    assert first.idle_seconds == pytest.approx(LONG_AGO, abs=2 * 300 + LATE)
+    assert second.idle_seconds == pytest.approx(PAST, abs=2 * 300 + LATE)
 
 
 def test_a_host_is_missed_since_its_last_sample(whole: Reading) -> None:

@@ -31,6 +31,8 @@ class Gpu(NamedTuple):
     """GPU instance ids; the first of them computes."""
     pods: int = 1
     """How many share it by time."""
+    fresh_seconds: float = FRESH_SECONDS
+    """How long its job runs, if that has not computed yet."""
     lost_seconds: float = DOWN_SECONDS
     """How long it is gone, if it is lost."""
 
@@ -144,7 +146,7 @@ def _braces(labels: Labels) -> str:
 def _values(gpu: Gpu, at: float, now: float) -> dict[str, float]:
     """Return utilization in percent, memory in MiB, watts, degrees and MHz."""
     noise = at % 97 / 97
-    has_job = gpu.does != "fresh-job" or at > now - FRESH_SECONDS
+    has_job = gpu.does != "fresh-job" or at > now - gpu.fresh_seconds
     util = 70 + round(20 * noise) if gpu.does in ("busy", "lost") else 0
     held = gpu.does in ("busy", "lost", "held-idle", "fresh-job") and has_job
     used = 50_000 if held else 4
@@ -183,7 +185,7 @@ def _dcgm(host: Host, gpu: Gpu, at: float, now: float) -> Iterator[Sample]:
     labels["Hostname" if host.dialect in ("dcgm", "dcgm46") else "hostname"] = host.name
     labels[f"DCGM_FI_{'SYSTEM_' * is_new}DRIVER_VERSION"] = "550.1"
     has_job = gpu.does not in ("free", "fresh-job") or (
-        gpu.does == "fresh-job" and at > now - FRESH_SECONDS
+        gpu.does == "fresh-job" and at > now - gpu.fresh_seconds
     )
     pod = {"pod": f"train-{gpu.index}", "namespace": f"team-{host.name}"} if has_job else {}
     for key, (old, new, factor) in _DCGM.items():
