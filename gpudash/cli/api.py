@@ -181,7 +181,9 @@ def _command(demo: str | None, gpus: Gpus) -> list[str]:
     if isinstance(gpus, Iterable) and not isinstance(gpus, str):
         gpus = ",".join(map(str, gpus))
     chosen = None if gpus is None else str(gpus)
-    options = Namespace(demo=demo, gpu=chosen, show_secrets=False, pcie_throughput=False)
+    options = Namespace(
+        demo=demo, gpu=chosen, no_config=False, show_secrets=False, pcie_throughput=False
+    )
     return collector_command(options)
 
 
