@@ -161,6 +161,8 @@ class ScrapeSource(Source):
             message = f"{failing[0].target['instance']} {failing[0].error}"
         elif answered and not hosts:
             message = "have no GPU metrics of an exporter that is known"
+        found = (self._picture.inventory.host_of(page.target) for page in answered)
+        shown = [host for host in found if host is not None]
         is_waiting = len(failing) + len(answered) < len(self._pages) or self._has_new
         age = min((time.time() - page.read_at for page in answered), default=None)
         return Reading(
@@ -171,7 +173,8 @@ class ScrapeSource(Source):
                 message=None if message is None else clean(message),
                 age_seconds=None if age is None else max(0.0, age),
                 answering_hosts=sum(host.state == "ok" for host in hosts),
-                expected_hosts=len(self._pages),
+                # Two exporters that show the same GPUs are one host.
+                expected_hosts=len(self._pages) - len(shown) + len({*shown}),
             ),
             hosts=hosts,
             jobs=self._picture.jobs(),

@@ -119,3 +119,16 @@ def test_an_invalid_url_is_a_usage_error() -> None:
 def test_more_than_a_handful_are_too_many() -> None:
     with pytest.raises(UsageError, match="--prometheus"):
         ScrapeSource([Endpoint(url="http://a")] * (MAX_EXPORTERS + 1))
+
+
+def test_two_exporters_that_show_the_same_gpus_are_one_host() -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(faulty()) for _ in range(2)]
+        for server in servers:
+            text = page(HOSTS[0], time.time()).encode()
+            server.page = lambda path, text=text: text if path == "/metrics" else b""
+        source = ScrapeSource([Endpoint(url=server.url) for server in servers])
+        reading = read_until(source, lambda reading: reading.is_whole)
+        source.close(10)
+    assert [each.name for each in reading.hosts] == [HOSTS[0].name]
+    assert (reading.report.answering_hosts, reading.report.expected_hosts) == (1, 1)
