@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import chain
 from math import inf, sin
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -327,14 +327,8 @@ class DemoSource(Source):
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
         uuid = self._uuids[host * self._gpus + gpu]
         if "lost" in flags:
-            return FleetDevice(
-                index=gpu,
-                label=device_label(gpu),
-                uuid=uuid,
-                name=model.name,
-                state="lost",
-                age_seconds=now - self._start - flags["lost"],
-            )
+            gone = now - self._start - flags["lost"]
+            return FleetDevice(**_known(gpu, uuid, model), state="lost", age_seconds=gone)
         kind = task.kind
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
@@ -352,10 +346,7 @@ class DemoSource(Source):
         power = min(power + 900 * noise, limit)
         job = task.job
         return FleetDevice(
-            index=gpu,
-            label=device_label(gpu),
-            uuid=uuid,
-            name=model.name,
+            **_known(gpu, uuid, model),
             gpu_utilization_percent=used,
             sm_active_percent=round(used * 0.9, 1),
             tensor_active_percent=round(100 * tensor, 1),
@@ -424,6 +415,11 @@ class DemoSource(Source):
             return [None] * len(devices)
         values = [getattr(each, metric, None) for each in devices]
         return [value if isinstance(value, (int, float)) else None for value in values]
+
+
+def _known(gpu: int, uuid: SafeText, model: _Model) -> dict[str, Any]:
+    """Return what is known of a GPU also when it is lost."""
+    return {"index": gpu, "label": device_label(gpu), "uuid": uuid, "name": model.name}
 
 
 def _utilization_percent(task: _Task, spread: float) -> float:

@@ -316,10 +316,8 @@ class Inventory:
         What was there overrules nothing that there is.
         """
         choice = self.catalog.choices.get(dialect.name)
-        if choice is None:
-            return None
-        named = choice.host(labels)
-        if named is None:
+        named = None if choice is None else choice.host(labels)
+        if choice is None or named is None:
             return None
         label, name = named
         cluster = cluster_of(labels)
@@ -352,19 +350,25 @@ class Inventory:
             device = host.devices[index, instance] = KnownDevice(host, index, instance)
         elif is_past:
             return device
-        uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
-        if uuid and not uuid.startswith(dialect.uuid_prefix):
-            uuid = dialect.uuid_prefix + uuid
-        old, device.uuid = device.uuid, clean(uuid, NAME_BYTES) if uuid else device.uuid
-        if old != device.uuid:
-            host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
-        device.name = clean(model, NAME_BYTES) if model else device.name
-        device.profile = labels.get("GPU_I_PROFILE", "")
+        _describe(device, labels, dialect)
         group = labels.get(choice.group) if choice.group else None
-        driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
         host.group = clean(group, NAME_BYTES) if group else host.group
-        host.driver = clean(driver, NAME_BYTES) if driver else host.driver
         return device
+
+
+def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
+    """Take what the labels of a series say of its device, and of the driver of its host."""
+    host = device.host
+    uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
+    if uuid and not uuid.startswith(dialect.uuid_prefix):
+        uuid = dialect.uuid_prefix + uuid
+    old, device.uuid = device.uuid, clean(uuid, NAME_BYTES) if uuid else device.uuid
+    if old != device.uuid:
+        host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
+    device.name = clean(model, NAME_BYTES) if model else device.name
+    device.profile = labels.get("GPU_I_PROFILE", "")
+    driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
+    host.driver = clean(driver, NAME_BYTES) if driver else host.driver
 
 
 def _index(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
