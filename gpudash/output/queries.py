@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
@@ -54,8 +53,8 @@ class QueryKind(Struct, frozen=True, kw_only=True):
     """Returns what the rows of a GPU are about."""
     reads: frozenset[str] = frozenset()
     """The fields of devices, and `processes`, that the rows come from."""
-    without: tuple[str, Callable[[Snapshot, Device], Iterable[Any]]] | None = None
-    """A field, and what the rows of a GPU are about where that is not asked for."""
+    is_distinct: bool = False
+    """Whether a row that a GPU has already is left out."""
 
 
 class Csv(Struct, frozen=True, kw_only=True):
@@ -80,8 +79,11 @@ class Csv(Struct, frozen=True, kw_only=True):
         """Yield the rows of each GPU; only of those with the `chosen` keys."""
         for device in snapshot.devices:
             if not device.is_mig and (chosen is None or device.key in chosen):
-                for about in self.kind.rows(snapshot, device):
-                    yield ", ".join(self._cell(each, snapshot, about) for each in self.fields)
+                rows = (
+                    ", ".join(self._cell(each, snapshot, about) for each in self.fields)
+                    for about in self.kind.rows(snapshot, device)
+                )
+                yield from dict.fromkeys(rows) if self.kind.is_distinct else rows
 
     def _cell(self, field: Field[Any], snapshot: Snapshot, about: Any) -> str:
         """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
@@ -102,8 +104,6 @@ def query(kind: QueryKind, names: str, format: str | None) -> Csv:
     header, units = parse_format(format)
     requested = [name.strip() for name in names.split(",") if name.strip()]
     fields = tuple(_find(name, kind.fields) for name in requested)
-    if kind.without is not None and kind.fields[kind.without[0]] not in fields:
-        kind = replace(kind, rows=kind.without[1])
     return Csv(kind=kind, fields=fields, header=header, units=units)
 
 
@@ -149,11 +149,6 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
         for graphics in each.graphics_clocks_mhz
     ]
     yield from (Item(device, pair) for pair in pairs or (None,))
-
-
-def _memory_clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    clocks = [Clocks(each.memory_clock_mhz, 0) for each in device.supported_clocks or ()]
-    yield from (Item(device, each) for each in clocks or (None,))
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
@@ -285,7 +280,7 @@ QUERIES: Mapping[str, QueryKind] = {
         ),
         rows=_clocks,
         reads=frozenset({"supported_clocks"}),
-        without=("graphics", _memory_clocks),
+        is_distinct=True,
     ),
     "accounted-apps": QueryKind(
         fields=_named(

@@ -241,11 +241,6 @@ def test_a_query_of_nothing_has_empty_lines(smi: Run, query: str) -> None:
     assert (run.returncode, run.stdout) == (0, EMPTY[query])
 
 
-def test_memory_clocks_alone_are_listed_once(smi: Run) -> None:
-    run = smi(["--query-supported-clocks=mem", "--format=csv"], DEVICES=1)
-    assert run.stdout == "memory [MHz]\n1593 MHz\n"
-
-
 @pytest.mark.parametrize(
     "line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1", "pmon -c 0"]
 )

@@ -9,7 +9,13 @@ from gpudash.model import wire
 from gpudash.model.device import device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
-from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SramErrors
+from gpudash.model.records import (
+    AccountedProcess,
+    EccLocation,
+    RetiredPage,
+    SramErrors,
+    SupportedClocks,
+)
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.queries import QUERIES, query
 from gpudash.output.smi import GPU_FIELDS, NOT_READ
@@ -256,6 +262,24 @@ def test_a_list_without_entries_has_no_rows_and_one_that_is_unknown_says_so(
     assert rows(empty, names, of=of) == []
     absent = make_snapshot(devices=(make_device(**{field: None}),))
     assert rows(absent, names, of=of) == unknown
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("memory", ["3201", "2201"]),
+        ("graphics", ["1980", "1965"]),
+        ("graphics,memory", ["1980, 3201", "1965, 3201", "1980, 2201"]),
+    ],
+)
+def test_clocks_that_can_be_set_are_listed_once(names: str, expected: list[str]) -> None:
+    clocks = (
+        SupportedClocks(memory_clock_mhz=3201, graphics_clocks_mhz=(1980, 1965)),
+        SupportedClocks(memory_clock_mhz=2201, graphics_clocks_mhz=(1980,)),
+    )
+    snapshot = make_snapshot(devices=(make_device(supported_clocks=clocks),))
+    found = rows(snapshot, names, "csv,noheader,nounits", of="supported-clocks")
+    assert list(found) == expected
 
 
 def test_accounting_that_is_off_keeps_no_processes() -> None:
