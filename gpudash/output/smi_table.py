@@ -96,15 +96,15 @@ _ERRORS = {
 """NVML's words for what it returns, other than an unknown error."""
 _STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
 """What NVML returns for all values of a GPU in such a state."""
-_NO_PERMISSION, _NOT_FOUND = 4, (6, 21)
-"""What it returns for a value that there is not: no error of the GPU."""
+_NO_PERMISSION, _NOT_FOUND, _NOT_READY = 4, (6, 21), 27
+"""What it returns for a value that there is not, or not yet: no error of the GPU."""
 
 
 def failure(device: Device, *fields: str) -> int | None:
     """Return why one of these fields could not be read, as NVML's number; None for no such one."""
     failed: Mapping[str, int] = getattr(device, "failed_fields", None) or {}
     codes = [_STATES.get(device.state), *map(failed.get, fields)]
-    return next((code for code in codes if code), None)
+    return next((code for code in codes if code not in (None, 0, _NOT_READY)), None)
 
 
 def why_absent(device: Device, *fields: str) -> str | None:

@@ -156,6 +156,13 @@ def test_what_only_newer_drivers_answer(fakenvml: Path) -> None:
     assert {path: gpu.findtext(path) for path in expected} == expected
 
 
+def test_what_is_not_ready_is_not_there_yet(fakenvml: Path) -> None:
+    settings = {"DEVICES": 1, "FAIL": "nvmlDeviceGetLastBBXFlushTime:0:27"}
+    gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
+    assert gpu is not None
+    assert gpu.findtext("inforom_bbx_flush/latest_timestamp") == "N/A"
+
+
 def test_a_board_outside_of_a_rack_has_its_module_only(fakenvml: Path) -> None:
     settings = {"DRIVER": "580.159.04", "DEVICES": 1}
     gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
