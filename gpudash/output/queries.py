@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
 from gpudash.model.records import AccountedProcess, RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import GPU_FIELDS, Field, moment
+from gpudash.output.smi import GPU_FIELDS, NEW_BRANCH, Field, branch, moment
 from gpudash.output.smi_table import mebibytes, program, why_absent
 
 _MODIFIERS = ("noheader", "nounits")
@@ -185,12 +186,13 @@ def _gpu_text(field: str) -> Callable[[Snapshot, Item], str | None]:
     return text
 
 
-def _gpu_number(field: str) -> Callable[[Snapshot, Item], str | None]:
-    """Return how a number or a flag of the GPU is written: without words."""
+def _remapped(field: Field[Device]) -> Callable[[Snapshot, Item], str | None]:
+    """Return how a field of --query-gpu is written here: a flag as a number by older drivers."""
 
-    def text(_snapshot: Snapshot, item: Item) -> str | None:
-        value = getattr(item.device, field)
-        return None if value is None else str(int(value))
+    def text(snapshot: Snapshot, item: Item) -> str | None:
+        written = field.text(snapshot, item.device)
+        is_old = branch(snapshot) < NEW_BRANCH
+        return {"No": "0", "Yes": "1"}.get(written or "", written) if is_old else written
 
     return text
 
@@ -247,17 +249,9 @@ QUERIES: Mapping[str, QueryKind] = {
         fields=_named(
             *_on_gpu(),
             *(
-                Field(
-                    f"remapped_rows.{name}",
-                    _gpu_number(f"remapped_rows_{field}"),
-                    reads=(f"remapped_rows_{field}",),
-                )
-                for name, field in (
-                    ("correctable", "corrected_count"),
-                    ("uncorrectable", "uncorrected_count"),
-                    ("pending", "pending"),
-                    ("failure", "failed"),
-                )
+                replace(field, text=_remapped(field))
+                for name, field in GPU_FIELDS.items()
+                if name == field.name and name.startswith("remapped_rows.")
             ),
         ),
         rows=lambda _, device: [Item(device, None)],

@@ -264,6 +264,14 @@ def test_a_list_without_entries_has_no_rows_and_one_that_is_unknown_says_so(
     assert rows(absent, names, of=of) == unknown
 
 
+@pytest.mark.parametrize(("driver", "flags"), [("535.261.03", "0, 1"), ("580.159.04", "No, Yes")])
+def test_flags_of_remapped_rows_are_numbers_to_older_drivers(driver: str, flags: str) -> None:
+    device = make_device(remapped_rows_pending=False, remapped_rows_failed=True)
+    snapshot = make_snapshot(devices=(device,), host=make_host(driver_version=driver))
+    names = "remapped_rows.pending,remapped_rows.failure"
+    assert list(rows(snapshot, names, of="remapped-rows")) == [flags]
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

@@ -23,6 +23,11 @@ NOT_CAPTURED = {
     "retired_pages.timestamp",
 }
 
+OLD_ROWS = {
+    f"remapped_rows.{name}" for name in ("correctable", "uncorrectable", "pending", "failure")
+}
+"""What 535 knows in a query of its own alone."""
+
 
 @pytest.mark.parametrize(
     ("query", "model", "gpus"),
@@ -40,7 +45,7 @@ def test_every_field_under_each_of_its_names(
     fakenvml: Path, query: str, model: str, gpus: int
 ) -> None:
     fields = QUERIES[query].fields
-    newer = NEWER if query == "gpu" else set()
+    newer = NEWER if query == "gpu" else NEWER - OLD_ROWS
     names = [name for name in fields if name not in NOT_CAPTURED | newer]
     words = f"--query-{query}={','.join(names)}", "--format=csv"
     settings = {"DEVICES": gpus, "MODEL": model, "TIME": MOMENT, "WORN": 1}
