@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpudash.fleet.sources import SOURCES, dest
@@ -14,7 +14,7 @@ from gpudash.system import terminal
 if TYPE_CHECKING:
     import argparse
 
-    from gpudash.analysis.health.acknowledged import Acknowledged
+    from gpudash.analysis.health.acknowledged import InForce
     from gpudash.config import Settings
     from gpudash.model.snapshot import Finding, FindingLevel
 
@@ -73,11 +73,11 @@ def settings(options: argparse.Namespace) -> Settings:
     return found
 
 
-def acknowledged(options: argparse.Namespace) -> Acknowledged:
-    """Return what is acknowledged: in the file of the settings, else in the user's own."""
+def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
+    """Return the reader of what is acknowledged: in the file of the settings, else the user's."""
     from gpudash.analysis.health.acknowledged import Acknowledged
 
-    return Acknowledged(lambda: acknowledged_path(config=not options.no_config))
+    return Acknowledged(lambda: acknowledged_path(config=not options.no_config)).now
 
 
 def acknowledged_path(*, config: bool) -> str:

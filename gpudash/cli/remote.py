@@ -75,7 +75,7 @@ def of(options: argparse.Namespace, host: str) -> LineSource:
             # A host without gpudash judges nothing by itself.
             snapshot = diagnosis.examine(snapshot)
         elif snapshot is not None and snapshot.findings:
-            snapshot = marked(snapshot, known.now(), host)
+            snapshot = marked(snapshot, known(), host)
         if snapshot is None or not gpus:
             return snapshot
         try:

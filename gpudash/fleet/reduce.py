@@ -7,19 +7,13 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
-from gpudash.analysis.health.acknowledged import (
-    NONE,
-    Acknowledged,
-    InForce,
-    Place,
-    names_of,
-)
+from gpudash.analysis.health.acknowledged import InForce, Place, names_of
 from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
@@ -54,7 +48,9 @@ class Reducer:
     """Adds to snapshots, one after the other, what follows from them and from those before."""
 
     def __init__(
-        self, prices: Mapping[str, float] | None = None, acknowledged: Acknowledged = NONE
+        self,
+        prices: Mapping[str, float] | None = None,
+        acknowledged: Callable[[], InForce] = InForce,
     ) -> None:
         """`prices` are those of an hour of a GPU by a part of its name."""
         self.price = Prices(prices)
@@ -80,7 +76,7 @@ class Reducer:
         self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
-        known = self._acknowledged.now()
+        known = self._acknowledged()
         named = _uniquely_named(survey.snapshot)
         before = self._answering
         answering = (host.name for host in named.hosts if host.state == "ok")

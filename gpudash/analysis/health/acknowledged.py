@@ -28,7 +28,7 @@ from gpudash.system.files import state_folder
 
 _NAME = "acknowledged.jsonl"
 _MAX_BYTES = 1 << 20
-_MAX_IN_FORCE = 4096
+_TOO_LARGE = "larger than 1 MiB"
 _MAX_REASON = 200
 _AGAIN_SECONDS = 2.0
 """How often the file is looked at again."""
@@ -77,6 +77,10 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
         until = "" if self.until is None else f"until {self.until.astimezone():%m-%d %H:%M}"
         parts = (self.reason, " ".join(filter(None, (self.by, until))))
         return clean(", ".join(filter(None, parts)) or "no reason given", _MAX_REASON)
+
+
+_Read = tuple[tuple[Acknowledgement, ...], SafeText | None]
+"""The lines of the file, and what is wrong with it."""
 
 
 class InForce(NamedTuple):
@@ -148,7 +152,7 @@ class Acknowledged:
         self._thread: Thread | None = None
         self._looked_at = -_AGAIN_SECONDS
         self._stamp: object = None
-        self._read: tuple[tuple[Acknowledgement, ...], SafeText | None] = (), None
+        self._read: _Read = (), None
 
     def now(self) -> InForce:
         """Return what is in force now, as far as the file can be read."""
@@ -158,28 +162,39 @@ class Acknowledged:
             self._thread = Thread(target=self._look, name="acknowledged", daemon=True)
             self._thread.start()
             self._thread.join(_PATIENCE_SECONDS)
-        known, problem = self._read
-        now = self._clock()
-        return InForce({each.place: each for each in known if each.is_in_force(now)}, problem)
+        return _in_force(self._read, self._clock())
 
     def _look(self) -> None:
-        try:
-            file = self._find()
-            status = os.stat(file)
-            stamp = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-            if stamp != self._stamp:
-                self._read, self._stamp = load(file), stamp
-        except (FileNotFoundError, NotADirectoryError, KeyError):
-            self._read, self._stamp = ((), None), None
-        except OSError as error:
-            self._read, self._stamp = ((), _problem(file, error.strerror or str(error))), None
+        with suppress(KeyError):
+            file, stamp = self._find(), None
+            with suppress(OSError):
+                status = os.stat(file)
+                stamp = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            if stamp is None or stamp != self._stamp:
+                self._read, self._stamp = _read(file), stamp
 
 
-NONE = Acknowledged(lambda: os.devnull + "/none")
-"""Where nothing is acknowledged."""
+def in_force(file: str) -> InForce:
+    """Return what is in force now by a file, however long it takes to be read."""
+    return _in_force(_read(file), time.time())
 
 
-def load(file: str) -> tuple[tuple[Acknowledgement, ...], SafeText | None]:
+def _in_force(read: _Read, now: float) -> InForce:
+    known, problem = read
+    return InForce({each.place: each for each in known if each.is_in_force(now)}, problem)
+
+
+def _read(file: str) -> _Read:
+    """Return what `load` does, of a file that is missing or cannot be read too."""
+    try:
+        return load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return (), None
+    except OSError as error:
+        return (), _problem(file, error.strerror or str(error))
+
+
+def load(file: str) -> _Read:
     """Return the last word on each host and GPU, and what is wrong with the file in one line.
 
     Raises OSError if it cannot be read.
@@ -190,7 +205,7 @@ def load(file: str) -> tuple[tuple[Acknowledgement, ...], SafeText | None]:
             return (), _problem(file, "not a regular file: nothing is acknowledged")
         data = opened.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        return (), _problem(file, f"larger than {_MAX_BYTES >> 20} MiB: nothing is acknowledged")
+        return (), _problem(file, f"{_TOO_LARGE}: nothing is acknowledged")
     found: dict[Place, Acknowledgement] = {}
     wrong: list[int] = []
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -202,12 +217,12 @@ def load(file: str) -> tuple[tuple[Acknowledgement, ...], SafeText | None]:
             found[each.place] = each
         except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
             wrong.append(number)
-    newest = tuple(found.values())[-_MAX_IN_FORCE:]
+    last = tuple(found.values())
     if not wrong:
-        return newest, None
+        return last, None
     some = f"line {wrong[0]} is" if len(wrong) == 1 else f"{len(wrong)} lines are"
     which = "" if len(wrong) == 1 else f", the first is line {wrong[0]}"
-    return newest, _problem(file, f"{some} not an acknowledgement{which}; the others count")
+    return last, _problem(file, f"{some} not an acknowledgement{which}; the others count")
 
 
 _DECODER = json.Decoder(Acknowledgement)
@@ -240,6 +255,8 @@ def write(file: str, added: Iterable[Acknowledgement]) -> None:
                 known, _ = load(file)
                 kept = [json.encode(each) + b"\n" for each in known if each.is_in_force(now)]
                 lines = b"".join(kept) + lines
+                if max(size, len(lines)) > _MAX_BYTES:
+                    raise ActionError(f"not acknowledged: {clean(file)} is {_TOO_LARGE}")
                 os.ftruncate(descriptor, 0)
             if os.write(descriptor, lines) < len(lines):
                 raise ActionError(f"not acknowledged: {clean(file)} was written in part")

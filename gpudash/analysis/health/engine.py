@@ -8,7 +8,7 @@ from itertools import chain, groupby
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.acknowledged import NONE, Acknowledged, InForce, names_of
+from gpudash.analysis.health.acknowledged import InForce, names_of
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
@@ -121,7 +121,7 @@ def _presence(host: Snapshot | None) -> Callable[[Symptom], bool]:
 class Diagnosis:
     """Examines the samples of one host, one after the other."""
 
-    def __init__(self, acknowledged: Acknowledged = NONE) -> None:
+    def __init__(self, acknowledged: Callable[[], InForce] = InForce) -> None:
         self._acknowledged = acknowledged
         self._now: float | None = None
         self._clock = UptimeClock()
@@ -149,7 +149,7 @@ class Diagnosis:
         if last is None or now - last >= _MIN_SECONDS or states != self._states:
             self._now, self._states = now, states
             symptoms = chain.from_iterable(check(context) for check in self._checks)
-            known = self._acknowledged.now()
+            known = self._acknowledged()
             marked = _marked(symptoms, snapshot, known) if known.found else symptoms
             self._found = (*self._tracker.findings(marked, now, snapshot), *known.finding)
         return self._judged(context, replace(snapshot, findings=self._found))

@@ -7,11 +7,11 @@ import socket
 from datetime import datetime, timezone
 
 from gpudash.analysis.health.acknowledged import (
-    Acknowledged,
     Acknowledgement,
     InForce,
     Place,
     acknowledgement,
+    in_force,
     place_of,
     until_of,
     write,
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         file = acknowledged_path(config=not options.no_config)
     except KeyError:
         raise ActionError("no home for the file of acknowledgements") from None
-    known = Acknowledged(lambda: file).now()
+    known = in_force(file)
     if not places:
         if options.until or options.reason or options.take_back:
             raise UsageError("a host is missing: gpudash ack HOST[:GPU]")

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import json
 from msgspec.structs import replace
 
 from gpudash.analysis.health.acknowledged import (
     Acknowledged,
     Acknowledgement,
+    InForce,
     acknowledgement,
+    in_force,
     load,
     place_of,
     until_of,
@@ -33,10 +36,10 @@ from tests.fleet.many import INSTANT, device, host
 NOW = datetime(2026, 11, 26, 12, tzinfo=timezone.utc)
 
 
-def known(file: Path, *entries: Acknowledgement) -> Acknowledged:
+def known(file: Path, *entries: Acknowledgement) -> Callable[[], InForce]:
     """What a file says once these are written to it."""
     write(str(file), entries)
-    return Acknowledged(lambda: str(file))
+    return Acknowledged(lambda: str(file)).now
 
 
 def of(place: str, reason: str = "RMA 4711", until: datetime | None = None) -> Acknowledgement:
@@ -114,9 +117,9 @@ def test_findings_of_a_host_that_examines_itself_are_marked_where_they_arrive(
 ) -> None:
     devices = tuple(make_device(index=i, state="lost" if i < 2 else "ok") for i in range(4))
     far = Diagnosis().examine(make_snapshot(devices=devices, topology=None))
-    both_gpus = known(tmp_path / "a", of("lab7:0"), of("lab7:1")).now()
+    both_gpus = known(tmp_path / "a", of("lab7:0"), of("lab7:1"))()
     assert not both(marked(far, both_gpus, "lab7").findings)[0]
-    one = known(tmp_path / "b", of("lab7:0")).now()
+    one = known(tmp_path / "b", of("lab7:0"))()
     assert not both(marked(far, one, "lab7").findings)[1]
 
 
@@ -138,7 +141,7 @@ def test_a_bad_line_is_named_and_takes_nothing_from_the_others(tmp_path: Path) -
     with file.open("ab") as opened:
         opened.write(b'\xff\n{"host": 1}\n[[[[\n{"host": "x", "gpu": -1}\n{"host":"torn')
     write(str(file), [of("gpu2")])
-    found = Acknowledged(lambda: str(file)).now()
+    found = in_force(str(file))
     assert [*found.found] == [("gpu1", None), ("gpu2", None)]
     (finding,) = found.finding
     assert finding.level == "warn"
@@ -167,7 +170,7 @@ def test_a_file_that_cannot_be_one_is_one_line(
 ) -> None:
     file = tmp_path / "a"
     make(file)
-    found = Acknowledged(lambda: str(file)).now()
+    found = in_force(str(file))
     assert not found.found
     assert words in found.finding[0].sentence
 
@@ -175,7 +178,7 @@ def test_a_file_that_cannot_be_one_is_one_line(
 def test_texts_of_others_are_cleaned(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text('{"host":"gpu1","reason":"\\u001b[31mred\\n","by":"\\u202eeve"}\n')
-    text = Acknowledged(lambda: str(file)).now().text(["gpu1"], ())
+    text = in_force(str(file)).text(["gpu1"], ())
     assert text is not None
     assert text.isprintable()
 
@@ -185,8 +188,17 @@ def test_a_file_that_has_grown_keeps_what_is_in_force(tmp_path: Path) -> None:
     past = NOW - timedelta(days=400)
     write(str(file), [of("gpu1"), *(of(f"old{i}", "x" * 150, past) for i in range(2500))])
     write(str(file), [of("gpu2")])
-    assert [*Acknowledged(lambda: str(file)).now().found] == [("gpu1", None), ("gpu2", None)]
+    assert [*in_force(str(file)).found] == [("gpu1", None), ("gpu2", None)]
     assert file.stat().st_size < 1000
+
+
+def test_a_file_that_is_too_large_to_be_read_is_not_emptied(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    before = b"".join(json.encode(of(f"gpu{i}", "x" * 150)) + b"\n" for i in range(6000))
+    file.write_bytes(before)
+    with pytest.raises(ActionError, match="1 MiB"):
+        write(str(file), [of("another")])
+    assert file.read_bytes() == before
 
 
 def test_a_folder_that_forbids_it_is_one_error(

@@ -930,7 +930,7 @@ async def test_a_known_finding_stands_last_with_its_reason_and_is_not_counted() 
     async with on_screen(Reducer().reduce(fleet(hosts)), "w", "a", size=(120, 30)) as on:
         await on.shows("Acknowledge gpu0001:0 and 1 more")
         await on.press(*"4h RMA", "enter")
-        await on.give(Reducer(acknowledged=Acknowledged()).reduce(fleet(hosts, seconds=10)))
+        await on.give(Reducer(acknowledged=Acknowledged().now).reduce(fleet(hosts, seconds=10)))
         await on.shows("acknowledged: RMA, ")
         assert [each.rule for each in on.model.findings] == [
             "gpus-missing",
@@ -947,7 +947,7 @@ async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
     async with on_screen(Diagnosis().examine(snapshot), "w", size=(100, 30)) as on:
         assert "1 critical" in on.text
         await on.press("a", *"RMA", "enter")
-        await on.give(Diagnosis(Acknowledged()).examine(snapshot))
+        await on.give(Diagnosis(Acknowledged().now).examine(snapshot))
         await on.shows("acknowledged: RMA, ", "Findings: 1 acknowledged")
 
 
