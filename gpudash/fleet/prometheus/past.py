@@ -135,12 +135,12 @@ class Past:
         expression = promql(inventory.catalog.identity(), series)
         for number in range(_IDENTITIES, -1, -1) if expression else ():
             at = since + (until - since) * number / _IDENTITIES
-            rows = self._ask(QUERY, [("query", expression or ""), ("time", f"{at:.3f}")], VECTOR)
+            rows = self._instant(expression or "", at)
             if not inventory.hosts:
-                inventory.learn(rows.result)
+                inventory.learn(rows)
                 there = {each.full_uuid: each.host for each in inventory.devices()}
             else:
-                inventory.learn_gone(rows.result)
+                inventory.learn_gone(rows)
         for host in {*inventory.hosts.values()} - {*there.values()} if inventory.hosts else ():
             uuids = [each.full_uuid for each in host.devices.values() if each.full_uuid]
             new = next((there[uuid] for uuid in uuids if uuid in there), None)
@@ -156,8 +156,7 @@ class Past:
         for term in self._inventory.catalog.main():
             counts = f"count_over_time({term.selector}[{_COUNTED_SECONDS}s])"
             expression = f"min(max by ({term.host_by}) ({counts}) > 1)"
-            rows = self._ask(QUERY, [("query", expression), ("time", f"{until:.3f}")], VECTOR)
-            for row in rows.result:
+            for row in self._instant(expression, until):
                 slowest = max(slowest, _COUNTED_SECONDS / (row.number or _COUNTED_SECONDS))
         window = step * max(1, ceil(min(2.2 * slowest, _MAX_WINDOW) / step))
         end = until - until % step
@@ -226,9 +225,11 @@ class Past:
                 if device is not None and (not is_mask or int(value) & _THERMAL):
                     self._of(device).hot.append(at)
 
-    def _instant(self, expression: str, at: float) -> Iterable[Any]:
-        rows = self._ask(QUERY, [("query", expression), ("time", f"{at:.3f}")], VECTOR).result
-        return list(rows)
+    def _instant(self, expression: str, at: float) -> list[Row]:
+        rows: list[Row] = self._ask(
+            QUERY, [("query", expression), ("time", f"{at:.3f}")], VECTOR
+        ).result
+        return rows
 
     def _range(
         self, expression: str, spacing: _Spacing, devices: int
