@@ -145,6 +145,7 @@ class PrometheusSource(Source):
         self._workers = Workers(IN_FLIGHT + 1)
         self._events_since: datetime | None = None
         self._events: tuple[Event, ...] | None = None
+        self._events_error: PrometheusError | None = None
         self._live = self._view = _Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
@@ -167,8 +168,9 @@ class PrometheusSource(Source):
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
             self._view = self._live if at is None else _Instant(at, self._endpoint)
-        if request.events_since not in (None, self._events_since):
-            self._ask_events(request.events_since)
+        since = request.events_since
+        if since is not None and since != self._events_since:
+            self._ask_events(since)
         known = self._charts
         self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
@@ -213,19 +215,21 @@ class PrometheusSource(Source):
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
 
-    def _ask_events(self, since: datetime | None) -> None:
+    def _ask_events(self, since: datetime) -> None:
         """Have what happened since then found by a thread that asks nothing else."""
         self._events_since = since
 
         def found() -> tuple[Event, ...]:
-            return tuple(events(self.past(since, datetime.now(timezone.utc)))) if since else ()
+            return tuple(events(self.past(since, datetime.now(timezone.utc))))
 
         def take(result: tuple[Event, ...] | PrometheusError) -> None:
+            if since != self._events_since:
+                return
             if isinstance(result, PrometheusError):
                 # Asked for again with the next request that differs.
-                self._events_since, self._events = None, ()
-            elif since == self._events_since:
-                self._events = result
+                self._events_since, self._events, self._events_error = None, (), result
+            else:
+                self._events, self._events_error = result, None
 
         self._workers.ask(found, take)
 
@@ -294,6 +298,8 @@ class PrometheusSource(Source):
         for task in view.tasks.values():
             if task.error is not None and not task.is_core:
                 texts.append(f"{task.name}: {task.error}")
+        if self._events_error is not None:
+            texts.append(f"events: {self._events_error}")
         if view.picture.wrong_values:
             texts.append(counted(view.picture.wrong_values, "impossible value"))
         unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)

@@ -97,6 +97,19 @@ def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
         source.close(10)
 
 
+def test_a_past_that_cannot_be_read_is_not_one_in_which_nothing_happened() -> None:
+    with faulty() as proxy:
+        proxy.fault = "404"
+        source = PrometheusSource(Endpoint(url=proxy.url + "/wrong"))
+        since = datetime.now(timezone.utc)
+        source.ask(FleetRequest(events_since=since))
+        reading = read_until(source, lambda reading: bool(reading.report.warnings))
+        (warning,) = reading.report.warnings
+        assert warning.startswith("events: ")
+        proxy.fault = ""
+        source.close(10)
+
+
 def test_numbers_that_are_none_are_not_known(server: Server) -> None:
     with faulty(server.url) as proxy:
         proxy.fault = "numbers"
