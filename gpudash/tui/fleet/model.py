@@ -250,9 +250,12 @@ class FleetModel:
     # What is derived
 
     def _show(self, snapshot: FleetSnapshot) -> None:
-        self.snapshot = snapshot
+        before, self.snapshot = self.snapshot, snapshot
         if self.feed.collector is None:
             # Of a recording it is what was played.
+            if snapshot.taken_at < before.taken_at:
+                self._played = Changes()
+                self._happened = tuple(e for e in self._happened if e.at <= snapshot.taken_at)
             self._happened = (*self._happened, *self._played.add(snapshot))[-_MAX_EVENTS:]
         elif snapshot.events is not None:
             self._happened, self.has_events = snapshot.events, True

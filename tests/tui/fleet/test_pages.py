@@ -982,6 +982,27 @@ async def test_events_are_filtered_by_host_and_by_their_words() -> None:
             assert [each.kind for each in on.model.ranked_events().rows] == kinds
 
 
+class PlayedFeed(HandFleetFeed):
+    """Snapshots of a recording, of which no collector can be asked."""
+
+    collector = None  # type: ignore[assignment]
+
+
+async def test_a_recording_that_is_played_backwards_is_no_news() -> None:
+    hosts = some_hosts(3)
+    broken = replace(hosts[1], state="down", message=None)
+    page = MapPage(FleetModel(PlayedFeed()))
+    async with on_screen(fleet(hosts), size=(100, 20), page=page) as on:
+        await on.give(fleet((hosts[0], broken, hosts[2]), seconds=10))
+        for key, kinds in (
+            ("e", ["host-down"]),
+            ("left_square_bracket", []),
+            ("right_square_bracket", ["host-down"]),
+        ):
+            await on.press(key)
+            assert [each.kind for each in on.model.ranked_events().rows] == kinds
+
+
 async def test_the_past_shows_what_differs_now() -> None:
     hosts = some_hosts(3)
     async with on_screen(fleet(hosts), size=(100, 24)) as on:
