@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from gpudash.fleet.event_columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
-from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.listing import Ranking
-from gpudash.tui.theme import Theme
 
 
 class EventsPage(TablePage[Event]):
@@ -19,17 +17,16 @@ class EventsPage(TablePage[Event]):
     COLUMNS = EVENT_COLUMNS
     TITLE = "Events"
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
-    EMPTY = "nothing has happened since gpudash began to watch"
+    EMPTY = "no event is known"
 
     @property
     def ranking(self) -> Ranking[Event]:
         """The events in their order."""
         return self.model.ranked_events()
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the rows in view; while the page is there, the collector is asked for them."""
+    def on_screen_resume(self) -> None:
+        """Have the collector asked for them."""
         self.model.wants_events = True
-        return super().lines(theme, cells, height)
 
     def on_screen_suspend(self) -> None:
         """Ask for no more of them."""
