@@ -1,4 +1,4 @@
-"""The columns of hosts, of their GPUs, of users and of jobs, on the screen and in print."""
+"""The columns of hosts, of their GPUs, of users, jobs and events, on the screen and in print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from gpudash.analysis.table import Column, number
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
-from gpudash.model.fleet import FleetJob, FleetUser
+from gpudash.model.fleet import Event, FleetJob, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
 from gpudash.model.units import (
     ABSENT,
@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
 
 
-def word(
+def _word(
     key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
 ) -> Column[Row]:
     """Return a column of words."""
@@ -136,8 +136,8 @@ def _gpus_text(row: HostRow) -> str:
 
 
 HOST_COLUMNS: tuple[Column[HostRow], ...] = (
-    word("host", "HOST", lambda row: row.host.name, 40),
-    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    _word("host", "HOST", lambda row: row.host.name, 40),
+    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="state",
         header="STATUS",
@@ -146,7 +146,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         width=12,
         level=lambda row: row.level,
     ),
-    word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
+    _word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
     Column(
         key="gpus",
         header="GPUS",
@@ -221,7 +221,7 @@ def _group_count(state: State, **more: Any) -> Column[GroupRow]:
 
 
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
-    word("group", "GROUP", lambda row: row.name, 40),
+    _word("group", "GROUP", lambda row: row.name, 40),
     Column(
         key="hosts",
         header="HOSTS",
@@ -296,8 +296,8 @@ def _memory_share(row: GpuRow) -> float | None:
 
 
 GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
-    word("host", "HOST", lambda row: row.host.name, 40),
-    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    _word("host", "HOST", lambda row: row.host.name, 40),
+    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="gpu",
         header="GPU",
@@ -371,8 +371,8 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_known(lambda row: "warn" if row.state is HELD else "unknown"),
     ),
     _words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
-    word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
-    word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
+    _word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
+    _word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
 """GPUs; the column `state` ascends from the worst."""
 
@@ -381,7 +381,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
 
 
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
-    word("user", "USER", lambda user: user.name, 40),
+    _word("user", "USER", lambda user: user.name, 40),
     _amount("gpus", "GPUS", lambda user: user.devices, _whole, 5),
     _amount(
         "busy",
@@ -436,10 +436,10 @@ def _busy_level(job: FleetJob) -> Level:
 
 
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
-    word("job", "JOB", lambda job: job.id, 28),
-    word("user", "USER", lambda job: job.user, 16),
-    word("name", "NAME", lambda job: job.name, 24, priority=3),
-    word("state", "STATE", lambda job: job.state, 10, priority=7),
+    _word("job", "JOB", lambda job: job.id, 28),
+    _word("user", "USER", lambda job: job.user, 16),
+    _word("name", "NAME", lambda job: job.name, 24, priority=3),
+    _word("state", "STATE", lambda job: job.state, 10, priority=7),
     _amount("gpus", "GPUS", lambda job: job.devices, _whole, 5),
     _amount(
         "busy",
@@ -470,4 +470,25 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     _amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
     _amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
     _words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),
+)
+
+
+# What happened
+
+
+EVENT_COLUMNS: tuple[Column[Event], ...] = (
+    Column(
+        key="time",
+        header="TIME",
+        text=lambda event: f"{event.at.astimezone():%m-%d %H:%M:%S}",
+        sort_key=lambda event: event.at.timestamp(),
+        width=14,
+    ),
+    _word("event", "EVENT", lambda event: event.kind, 12, level=lambda event: event.level),
+    _word("host", "HOST", lambda event: event.host, 40),
+    _word("cluster", "CLUSTER", lambda event: event.cluster, 16, priority=3),
+    _word("gpu", "GPU", lambda event: event.gpu, 5),
+    _word("job", "JOB", lambda event: event.job, 24, priority=1),
+    _word("user", "USER", lambda event: event.user, 16, priority=2),
+    _word("what", "WHAT", lambda event: event.what, 100, least=24, grows=True),
 )

@@ -28,14 +28,9 @@ from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-ALARMING: frozenset[str] = frozenset({"gpu-lost", "host-down", "xid"})
-
-
 _MAX_KEPT = 2000
 _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
-
-
 _HOT = HOT.id
 
 
@@ -151,7 +146,7 @@ class Changes:
                 has_changed = True
                 continue
             count += 1
-            gpu = gpus.get(device.uuid or device.key)
+            gpu = gpus.get(device.key)
             if gpu is not None and gpu.is_like(device):
                 # Nearly all, of thousands.
                 continue
@@ -165,7 +160,7 @@ class Changes:
             state = _problem(device)
             gpu.problem = None if state is None else state.id
             if state is None:
-                gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == HOT.id, device.job
+                gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == _HOT, device.job
         if has_changed:
             self._held[host.key] = _held(host)
         if count == len(gpus):
@@ -338,7 +333,7 @@ def _changes(host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime) -> I
     if device.xid is not None and device.xid != gpu.xid:
         text = f"XID {device.xid}: {meaning(device.xid).text}"
         yield _of_gpu("xid", host, gpu, at, text, job=job, xid=device.xid)
-    is_hot = device.status == HOT.id
+    is_hot = device.status == _HOT
     if is_hot is not gpu.is_hot and state is None:
         words = HOT.sentence if is_hot else "is not throttled any more"
         yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)

@@ -240,6 +240,11 @@ class Event(Struct, frozen=True, kw_only=True):
     what: Annotated[SafeText, _document(Unit.NONE, "In a few words that go without the rest.")]
     # fmt: on
 
+    @property
+    def level(self) -> Level:
+        """How bad it is."""
+        return "critical" if self.kind in ("gpu-lost", "host-down", "xid") else "ok"
+
 
 class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from gpudash.analysis.table import fit
-from gpudash.fleet.event_columns import EVENT_COLUMNS
+from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
 from gpudash.model.units import counted
 from gpudash.output.table import Line, body, heading, painted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gpudash.fleet.event_columns import EVENT_COLUMNS
+from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.listing import Ranking

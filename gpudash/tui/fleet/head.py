@@ -9,7 +9,6 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.events import ALARMING
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.fleet import EMPTY
 from gpudash.model.state import DRAINED, HELD, UNKNOWN, Level, state_of
@@ -139,13 +138,13 @@ def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
         return []
     heading = [Segment(" since then  ", theme.title)]
     entries, jobs = [], Counter[str]()
-    for event in sorted(model.changed_since, key=lambda each: each.kind not in ALARMING):
+    for event in sorted(model.changed_since, key=lambda each: each.level == "ok"):
         if event.kind in _JOB_WORDS:
             jobs[event.kind] += 1
             continue
         words = f"XID {event.xid}" if event.kind == "xid" else _SINCE_WORDS.get(event.kind, "")
         place = event.host if event.gpu is None else f"{event.host}:{event.gpu}"
-        style = theme.critical if event.kind in ALARMING else theme.ok
+        style = theme.critical if event.level == "critical" else theme.ok
         entries.append([Segment(f"{place} ", theme.base), Segment(f"{words}  ", style)])
     for kind, count in jobs.items():
         entries.append([Segment(f"{counted(count, 'job')} {_JOB_WORDS[kind]}  ", theme.dim)])

@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 
 from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
+    EVENT_COLUMNS,
     GPU_COLUMNS,
     GROUP_COLUMNS,
     HOST_COLUMNS,
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.event_columns import EVENT_COLUMNS
 from gpudash.fleet.events import Changes, matching, since_then
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
