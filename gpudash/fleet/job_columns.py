@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS
-from gpudash.fleet.jobs import SLOW_CLOCK, SLOW_POWER, JobGpu
+from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import brief
-from gpudash.model.state import Level
 from gpudash.model.units import megahertz
 
 _OF_ROW = ("text", "sort_key", "level", "share", "short")
@@ -29,11 +28,6 @@ def _lifted(function: Any) -> Any:
     return lambda row: function(row.gpu)
 
 
-def _level(value: float | None, row: JobGpu, usual: float | None, least: float) -> Level:
-    share = row.share(value, usual)
-    return "warn" if share is not None and share < least else "ok"
-
-
 JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
     *map(_of_gpu, ("host", "cluster", "gpu", "state", "utilization")),
     Column(
@@ -44,15 +38,9 @@ JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
         sort_key=lambda row: row.gpu.device.sm_clock_mhz or inf,
         width=7,
         align=">",
-        level=lambda row: _level(row.gpu.device.sm_clock_mhz, row, row.usual.clock_mhz, SLOW_CLOCK),
+        level=lambda row: "warn" if row.is_slow else "ok",
     ),
-    _of_gpu(
-        "power",
-        priority=0,
-        level=lambda row: _level(
-            row.gpu.device.power_usage_mw, row, row.usual.power_mw, SLOW_POWER
-        ),
-    ),
+    _of_gpu("power", priority=0, level=lambda row: "warn" if row.draws_little else "ok"),
     _of_gpu("temperature", priority=0),
     _of_gpu("memory", priority=4),
     Column(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from statistics import median
 from typing import NamedTuple
 
@@ -12,9 +13,19 @@ from gpudash.model.state import BUSY
 from gpudash.model.text import SafeText
 
 _MIN_JOB = 4
-SLOW_CLOCK, SLOW_POWER = 0.85, 0.75
+_SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
 """Of what is usual in the job, below which a GPU that computes is slow. Utilization tells
 nothing: one that waits for the others spins."""
+
+
+class Pace(NamedTuple):
+    """The GPUs of a job that compute and may be compared, and which of them are slow."""
+
+    busy: list[GpuRow]
+    clock_mhz: float
+    """Their median."""
+    slow: list[GpuRow]
+    """None where so many are that it is usual."""
 
 
 class Usual(NamedTuple):
@@ -31,13 +42,11 @@ class JobGpu(NamedTuple):
 
     gpu: GpuRow
     usual: Usual
+    is_slow: bool
+    draws_little: bool
+    """Whether its power is much lower than that of the others."""
     others: tuple[SafeText, ...]
     """Users of it whose job this is not."""
-
-    def share(self, value: float | None, usual: float | None) -> float | None:
-        """Return a value of a GPU that computes as a share of what is usual, None if unknown."""
-        is_comparable = self.gpu.device.status == BUSY.id and value is not None and bool(usual)
-        return value / usual if is_comparable and value and usual else None
 
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:
@@ -58,30 +67,37 @@ def usual_of(rows: Iterable[GpuRow]) -> Usual:
 
 def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
     """Return the GPUs of a job; whose they are beside it is not known without its user."""
-    usual, owner = usual_of(rows), None if job is None else job.user
+    usual, owner, pace = usual_of(rows), None if job is None else job.user, pace_of(rows)
+    slow = set(map(_key, pace.slow)) if pace is not None else ()
+    low_power = _LOW_POWER * (usual.power_mw or 0) if pace is not None else 0
     return [
         JobGpu(
             row,
             usual,
+            _key(row) in slow,
+            row.device.status == BUSY.id and (row.device.power_usage_mw or inf) < low_power,
             tuple([user for user in row.device.users if user != owner]) if owner else (),
         )
         for row in rows
     ]
 
 
-def stragglers_of(rows: Sequence[GpuRow]) -> tuple[list[GpuRow], list[GpuRow]]:
-    """Return the GPUs of a job that are slow by their clock, and all of it that compute.
+def _key(row: GpuRow) -> object:
+    return row.host.key, row.device.key
 
-    None are where too few compute, where models differ, or where so many are slow that it is
-    usual.
+
+def pace_of(rows: Sequence[GpuRow]) -> Pace | None:
+    """Return which GPUs of a job are slow by their clock.
+
+    None where too few compute, or where models differ.
     """
     if len(rows) < _MIN_JOB:
-        return [], []
+        return None
     # A MIG instance has the clock of its GPU, and the name of a slice of it.
     gpus = [row for row in rows if row.device.parent_uuid is None]
     busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status == BUSY.id]
     if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
-        return [], busy
+        return None
     usual = median([row.device.sm_clock_mhz or 0 for row in busy])
-    slow = [row for row in busy if (row.device.sm_clock_mhz or 0) < SLOW_CLOCK * usual]
-    return (slow if len(slow) * 4 <= len(busy) else []), busy
+    slow = [row for row in busy if (row.device.sm_clock_mhz or 0) < _SLOW_CLOCK * usual]
+    return Pace(busy, usual, slow if len(slow) * 4 <= len(busy) else [])

@@ -19,7 +19,7 @@ from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
-from gpudash.fleet.jobs import stragglers_of
+from gpudash.fleet.jobs import pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Prices, users_of
@@ -238,12 +238,12 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     ]
     if not percents:
         return replace(job, hosts=hosts)
-    slow, computing = stragglers_of(rows)
+    pace = pace_of(rows)
     return replace(
         job,
         hosts=hosts,
         busy=does[BUSY.id],
-        slow=len(slow) if computing else None,
+        slow=None if pace is None else len(pace.slow),
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
-from gpudash.fleet.jobs import job_gpus, stragglers_of
+from gpudash.fleet.jobs import job_gpus, pace_of
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetJob
@@ -45,13 +45,16 @@ def test_others_on_the_gpus_of_a_job_are_those_who_do_not_own_it() -> None:
 
 def test_slow_ones_are_few_among_gpus_of_one_model() -> None:
     usual = [at(n) for n in range(7)]
-    assert [row.device.index for row in stragglers_of(rows_of(*usual, at(7, 1200)))[0]] == [7]
-    for mixed in (
-        (*usual, at(7, 1200, name="NVIDIA L40S")),
-        (*usual[:2], at(7, 1200)),
-        (*usual[:3], *(at(n, 1200) for n in range(3, 6))),
+    for devices, slow in (
+        ((*usual, at(7, 1200)), [7]),
+        ((*usual, at(7, 1200, name="NVIDIA L40S", power_usage_mw=300_000)), None),
+        ((*usual[:2], at(7, 1200)), None),
+        ((*usual[:3], *(at(n, 1200) for n in range(3, 6))), []),
     ):
-        assert stragglers_of(rows_of(*mixed))[0] == []
+        pace, shown = pace_of(rows_of(*devices)), job_gpus(rows_of(*devices), JOB)
+        assert (None if pace is None else [row.device.index for row in pace.slow]) == slow
+        assert [row.gpu.device.index for row in shown if row.is_slow] == (slow or [])
+        assert not any(row.draws_little for row in shown)
 
 
 def test_a_job_counts_its_slow_gpus() -> None:

@@ -16,7 +16,7 @@ from gpudash.fleet.health.survey import (
     symptom,
     where,
 )
-from gpudash.fleet.jobs import stragglers_of
+from gpudash.fleet.jobs import pace_of
 from gpudash.fleet.summary import GpuRow, count_gpus
 from gpudash.model.state import HOT, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted, watts_in_words
@@ -163,14 +163,13 @@ def hot(survey: Survey) -> Iterator[Symptom]:
 def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
     for name, rows in survey.by_job.items():
-        slow, busy = stragglers_of(rows)
-        slow = [*filter(survey.covers_gpu, slow)]
-        if not slow:
+        pace = pace_of(rows)
+        slow = [] if pace is None else [*filter(survey.covers_gpu, pace.slow)]
+        if pace is None or not slow:
             continue
-        usual = median([row.device.sm_clock_mhz or 0 for row in busy])
         job = survey.jobs.get(name)
         owner = f" of {job.user}" if job is not None and job.user else ""
-        share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / usual
+        share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / pace.clock_mhz
         run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
         yield symptom(
             STRAGGLER,
@@ -178,12 +177,12 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
             f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
             f"{count_gpus(rows).total() - len(slow)} GPUs of job {name}{owner}, "
             f"which wait for {them}"
-            f"{_reason(slow, busy)}",
+            f"{_reason(slow, pace.busy)}",
             f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
             slow,
             subject=name,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
-            evidence=[number("sm_clock_mhz", usual, f"median of job {name}")],
+            evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}")],
         )
 
 
