@@ -12,6 +12,7 @@ from gpudash.fleet.prometheus.dialects import (
     HOST_LABELS,
     IDENTITY,
     INSTANCE_LABEL,
+    XID_LABEL,
     Dialect,
     Labels,
     Person,
@@ -27,6 +28,7 @@ from gpudash.model.text import NAME_BYTES, SafeText, clean
 _MAX_CACHED = 1 << 18
 _LARGEST = 1e18
 _MAX_DIGITS = 5
+_MAX_XID = 1 << 16
 
 
 class Row(Struct, gc=False):
@@ -390,6 +392,12 @@ def number_of(text: str) -> int | None:
     """Return a small number in decimal, None for anything else."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else None
+
+
+def xid_of(labels: Labels, value: float, *, is_dated: bool) -> int | None:
+    """Return the code of an XID error, None for none: a label if it is dated, else the value."""
+    code = number_of(labels.get(XID_LABEL, "")) if is_dated else int(value)
+    return code if code is not None and 0 < code < _MAX_XID else None
 
 
 def cluster_of(labels: Labels) -> str | None:

@@ -18,6 +18,7 @@ from gpudash.fleet.prometheus.inventory import (
     Row,
     names_of,
     number_of,
+    xid_of,
 )
 from gpudash.fleet.prometheus.queries import Names, glance_of
 
@@ -26,7 +27,6 @@ _MAX_LOOKED_UP = 50
 _MAX_RESTED = 200
 """The same of GPUs that are held idle, of which fewer instants are looked at."""
 _MIN_SIBLINGS = 3
-_MAX_XID = 1 << 16
 _NO_XID: tuple[int | None, float | None] = None, None
 
 
@@ -238,8 +238,8 @@ class Memory:
                 continue
             device, series = found
             is_dated = series is not None and series.field == DATED_XIDS
-            code = number_of(row.labels.get(XID_LABEL, "")) if is_dated else int(value)
-            if code is not None and 0 < code < _MAX_XID:
+            code = xid_of(row.labels, value, is_dated=is_dated)
+            if code is not None:
                 yield device, code, value if is_dated else None
 
 

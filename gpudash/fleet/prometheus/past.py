@@ -19,14 +19,20 @@ from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     MEMORY,
     UTILIZATION,
-    XID_LABEL,
     XIDS,
     Labels,
     Person,
     dialects,
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
-from gpudash.fleet.prometheus.inventory import Inventory, KnownDevice, KnownHost, Row, finite
+from gpudash.fleet.prometheus.inventory import (
+    Inventory,
+    KnownDevice,
+    KnownHost,
+    Row,
+    finite,
+    xid_of,
+)
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
 from gpudash.model.device import device_label
@@ -51,7 +57,6 @@ _COUNTED_SECONDS = 600
 _MAX_WINDOW = 600
 _MAX_STEPS = 10_000
 """Of one query: a Prometheus refuses more than 11,000."""
-_MAX_XID = 1 << 16
 _LOOKS = 60
 """How often a span is looked at for the first data in it."""
 _THERMAL = 0x20 | 0x40
@@ -196,7 +201,7 @@ class Past:
             f"max by ({term.by}) ({each} > 0)" for each in _windows(term.selector, spacing)
         )
         for row in self._instant(now, spacing.start):
-            self._xid(row.labels, spacing.start, row.number)
+            self._xid(row.labels, spacing.start, row.number or 0.0)
         changed = f"{now} != {before} or ({now} unless {before})"
         for each, at, value in self._range(changed, spacing, devices):
             self._xid(each.metric, at, value)
@@ -205,8 +210,8 @@ class Past:
         """Ask for the times of XID errors."""
         now, _ = _windows(term.selector, spacing)
         for row, at, value in self._range(f"{now} > time() - {spacing.step}", spacing, devices):
-            if spacing.start < value <= at and row.metric.get(XID_LABEL, "").isdecimal():
-                self._xid(row.metric, value, float(row.metric[XID_LABEL]))
+            if spacing.start < value <= at:
+                self._xid(row.metric, value, value, is_dated=True)
 
     def _ask_heat(self, spacing: _Spacing, devices: int) -> None:
         """Ask at which steps devices were throttled for heat, where an exporter has that."""
@@ -262,10 +267,10 @@ class Past:
         if device is not None and found is not None:
             self._of(device).spans.append((found[0], max(at, found[0]), found[1]))
 
-    def _xid(self, labels: Labels, at: float, value: float | None) -> None:
-        device = self._inventory.device_of(labels)
-        if device is not None and value and value < _MAX_XID:
-            self._of(device).xids.append((at, int(value)))
+    def _xid(self, labels: Labels, at: float, value: float, *, is_dated: bool = False) -> None:
+        device, code = self._inventory.device_of(labels), xid_of(labels, value, is_dated=is_dated)
+        if device is not None and code is not None:
+            self._of(device).xids.append((at, code))
 
     def _sequence(self, spacing: _Spacing) -> Iterator[FleetSnapshot]:
         hosts: dict[KnownHost, list[tuple[KnownDevice, _History]]] = {}
