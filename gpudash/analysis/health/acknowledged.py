@@ -313,7 +313,9 @@ def until_of(text: str, now: datetime) -> datetime:
             moment = datetime.fromisoformat(text).astimezone()
     if moment is None or not now < moment < now + _MAX_YEARS:
         text = clean(text)
-        raise UsageError(f"{text!r} is no time to come: expected 8h, 3d or 2026-11-27T08:00")
+        raise UsageError(
+            f"{text!r} is not a time in the future: expected 8h, 3d or 2026-11-27T08:00"
+        )
     return moment.astimezone(timezone.utc).replace(microsecond=0)
 
 

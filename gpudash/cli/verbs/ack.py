@@ -89,7 +89,7 @@ VERB = Verb(
     add_arguments,
     run,
     "Findings about it are dimmed, with the reason, and are neither counted as new nor seen by "
-    "--fail-on and --on-finding; pick and run still leave such a GPU out. They stand in "
-    "~/.local/state/gpudash/acknowledged.jsonl, or in the file of [fleet] acknowledged in the "
-    "settings, which several people may share. On the screen: a.",
+    "--fail-on and --on-finding; pick and run still leave such a GPU out. What is acknowledged is "
+    "kept in ~/.local/state/gpudash/acknowledged.jsonl, or in the file of [fleet] acknowledged in "
+    "the settings, which several people may share. On the screen: a.",
 )
