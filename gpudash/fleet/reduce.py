@@ -177,9 +177,9 @@ class Reducer:
 def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
     """Return a snapshot in which no two hosts have the same name: findings go by their names."""
     names = titles(snapshot.hosts)
-    hosts = zip(snapshot.hosts, names, strict=True)
-    if all(host.name == name for host, name in zip(snapshot.hosts, names, strict=True)):
+    if names == [host.name for host in snapshot.hosts]:
         return snapshot
+    hosts = zip(snapshot.hosts, names, strict=True)
     return replace(snapshot, hosts=tuple(replace(host, name=name) for host, name in hosts))
 
 
