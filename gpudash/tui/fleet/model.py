@@ -387,7 +387,7 @@ class FleetModel:
         """Return what happened until the instant that is shown, where the filter lets it pass."""
         if self._is_due("events"):
             until = self.snapshot.taken_at
-            self.events.fill([e for e in self._happened if e.at <= until and self._passes(e)])
+            self.events.fill(self._passing([e for e in self._happened if e.at <= until]))
         return self.events
 
     @property
@@ -396,16 +396,26 @@ class FleetModel:
         compared = self.snapshot, self.history.latest
         if self._compared is None or any(map(is_not, self._compared[0], compared)):
             self._compared = compared, since_then(*compared)
-        return [event for event in self._compared[1] if self._passes(event)]
+        return self._passing(self._compared[1])
 
-    def _passes(self, event: Event) -> bool:
-        """Whether an event is about what passes the filter, or has its words."""
-        if not self.is_filtered or matching(self.filter_text)(event):
-            return True
-        hosts = [row for row in self.rows if event.host in names_of(row.host)]
-        if event.gpu is None:
-            return bool(hosts) or any(event.job in row.jobs for row in self.rows if event.job)
-        return any(label_of(row.host, each) == event.gpu for row in hosts for each in row.devices)
+    def _passing(self, events: list[Event]) -> list[Event]:
+        """Return events that are about what passes the filter, or have its words."""
+        if not self.is_filtered or not events:
+            return events
+        has_words = matching(self.filter_text)
+        hosts: dict[str | None, list[HostRow]] = {}
+        for row in self.rows:
+            for name in names_of(row.host):
+                hosts.setdefault(name, []).append(row)
+        jobs = {job for row in self.rows for job in row.jobs}
+
+        def passes(event: Event) -> bool:
+            rows = hosts.get(event.host, ())
+            if event.gpu is None:
+                return bool(rows) or event.job in jobs
+            return any(label_of(row.host, e) == event.gpu for row in rows for e in row.devices)
+
+        return [event for event in events if has_words(event) or passes(event)]
 
     def _is_due(self, what: str, host: HostKey | None = None) -> bool:
         if what in self._filled and self._filled[what] == host:
