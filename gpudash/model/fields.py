@@ -69,7 +69,7 @@ _INITIALS = frozenset(
 _METRIC = r"(?s), (_\w+\(.*\))]$"
 """The end of an annotation that declares a metric, as most of a document's do."""
 _texts: dict[type, dict[str, str]] = {}
-"""The annotations of the classes of which msgspec reads the types only."""
+"""The annotations, as they are written, of the classes that are left only their types."""
 
 
 class Group(Enum):
@@ -178,21 +178,22 @@ def declared_fields(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
 
 
 def read_types_only() -> None:
-    """Leave msgspec of the annotations of all documents the types, without what is declared.
+    """Leave msgspec only the types in the annotations of all documents.
 
-    A decoder needs no more, and is built in a fifth of the time: all screens wait for it.
+    A decoder needs no more, and every screen waits for one. Most of building it is evaluating what
+    is declared, which is why that is cut from the text of an annotation before it is evaluated.
     """
     for kind in _all_below(Struct):
         if kind.__module__.startswith("gpudash.model.") and kind not in _texts:
             written = _texts.setdefault(kind, _written(kind))
             kind.__annotations__ = {
-                name: _evaluated(re.sub(_METRIC, ", _nothing]", text), kind.__module__)
+                name: _evaluated(re.sub(_METRIC, ", None]", text), kind.__module__)
                 for name, text in written.items()
             }
 
 
 def read_declarations() -> None:
-    """Give msgspec back the annotations as they are written: a schema has what is declared."""
+    """Restore the annotations as they are written: a schema shows what is declared."""
     while _texts:
         kind, written = _texts.popitem()
         kind.__annotations__ = written
@@ -211,8 +212,8 @@ def _declared(text: str, module: str) -> Any:
 
 @cache
 def _evaluated(text: str, module: str) -> Any:
-    """Return a type by its name in a module; many fields have the same."""
-    return eval(text, vars(sys.modules[module]), {"_nothing": Meta()})
+    """Return the type that a text names in a module; many fields share one."""
+    return eval(text, vars(sys.modules[module]))
 
 
 def _all_below(kind: type) -> Iterator[type]:
