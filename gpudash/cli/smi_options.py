@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.options import QUERIES
-from gpudash.model.errors import ExitStatus, GpudashError
+from gpudash.model.errors import NVML_REFUSED, ExitStatus, GpudashError
 
 if TYPE_CHECKING:
     from gpudash.model.device import Device
@@ -163,8 +163,10 @@ def chosen_gpus(snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
         for gpu in [gpus[int(word)]] if is_index else gpus:
             code = _without_handle(gpu)
             if code and code != _NO_PERMISSION:
+                if is_index:
+                    raise _handle_error(code, f"GPU{gpu.index}")
                 text = f"Problem with GPU {gpu.index}: {_NO_HANDLE.get(code, _UNKNOWN)}"
-                raise (is_index and no_handle(gpu, f"GPU{gpu.index}")) or SmiError(FAILED, text)
+                raise SmiError(FAILED, text)
     chosen = select_existing(snapshot, words)
     readable = [gpu for gpu in whole_gpus(chosen) if not _without_handle(gpu)]
     if not readable:
@@ -175,8 +177,11 @@ def chosen_gpus(snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
 
 def no_handle(device: Device, name: str) -> SmiError | None:
     """Return the error of a GPU of which NVML has no handle; None for one that has."""
-    if not (code := _without_handle(device)):
-        return None
+    code = _without_handle(device)
+    return _handle_error(code, name) if code else None
+
+
+def _handle_error(code: int, name: str) -> SmiError:
     text = f"Unable to determine the device handle for {name}: {_NO_HANDLE.get(code, _UNKNOWN)}"
     return SmiError(as_status(code), text)
 
@@ -219,25 +224,15 @@ def _in_its_words(error: GpudashError) -> tuple[int, str]:
             "your system PATH.",
         )
     if status in _INIT_ERRORS:
-        word = _INIT_ERRORS[status]
-        return (
-            status if status in _SAME_STATUS else FAILED,
-            f"Failed to initialize NVML: {word}",
-        )
+        from gpudash.output.smi_table import error_text
+
+        return as_status(status), f"Failed to initialize NVML: {error_text(status)}"
     return status, str(error)
 
 
-_INIT_ERRORS = {
-    1: "Uninitialized",
-    4: "Insufficient Permissions",
-    15: "GPU is lost",
-    16: "GPU requires reset",
-    17: "GPU access blocked by the operating system",
-    18: "Driver/library version mismatch",
-    999: "Unknown Error",
-}
-"""NVML's words for why it could not be initialized, by the status of gpudash."""
-_SAME_STATUS = frozenset({3, 4, 15, 17, 18})
+_INIT_ERRORS = (NVML_REFUSED | {1, 999}) - {ExitStatus.NO_ANSWER}
+"""How gpudash ends where NVML could not be initialized; without an answer nvidia-smi never ends."""
+_SAME_STATUS = frozenset({*range(2, 20), 23}) - {5, 7, 10, 16}
 _UNKNOWN = "Unknown Error"
 _NO_HANDLE = {
     _NO_PERMISSION: "Insufficient Permissions",

@@ -82,18 +82,35 @@ _OF_INSTANCE = (
     "jpeg_count",
 )
 _ERRORS = {
+    1: "Uninitialized",
     2: "Invalid Argument",
+    3: "N/A",
     4: "Insufficient Permissions",
+    5: "Already Initialized",
     6: "Not Found",
+    7: "Insufficient Size",
+    8: "Insufficient External Power",
+    9: "Driver Not Loaded",
     10: "Timeout",
     11: "Interrupt Request Issue",
+    12: "NVML Shared Library Not Found",
+    13: "Function Not Found",
     14: "Corrupted infoROM",
     15: "GPU is lost",
     16: "GPU requires reset",
+    17: "GPU access blocked by the operating system",
+    18: "Driver/library version mismatch",
+    19: "In use by another client",
     20: "Insufficient Memory",
     21: "No data",
+    22: "vGPU ECC not supported",
+    23: "Insufficient Resources",
+    24: "Invalid Frequency",
+    25: "Argument version mismatch",
+    26: "Requested functionality has been deprecated",
+    27: "System is not in ready state",
 }
-"""NVML's words for what it returns, other than an unknown error."""
+"""nvidia-smi's words for what NVML returns, other than an unknown error."""
 _STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
 """What NVML returns for all values of a GPU in such a state."""
 _NO_PERMISSION, _NOT_FOUND, _NOT_READY = 4, (6, 21), 27
@@ -114,7 +131,7 @@ def why_absent(device: Device, *fields: str) -> str | None:
 
 
 def error_text(code: int) -> str:
-    """Return NVML's words for an error."""
+    """Return nvidia-smi's words for NVML's number of an error."""
     return _ERRORS.get(code, "Unknown Error")
 
 

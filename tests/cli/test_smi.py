@@ -141,6 +141,7 @@ NOT_HERE = {
     "Please also try adding directory that contains libnvidia-ml.so to your system PATH.",
     4: "Failed to initialize NVML: Insufficient Permissions",
     18: "Failed to initialize NVML: Driver/library version mismatch",
+    19: "Failed to initialize NVML: In use by another client",
 }
 
 

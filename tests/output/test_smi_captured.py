@@ -60,7 +60,9 @@ def test_every_field_under_each_of_its_names(
         assert [each for each in pairs if cells[each[1]] != each[2]] == []
 
 
-@pytest.mark.parametrize(("code", "word"), [(999, "Unknown Error"), (6, "Not Found")])
+@pytest.mark.parametrize(
+    ("code", "word"), [(999, "Unknown Error"), (19, "In use by another client")]
+)
 def test_a_value_that_could_not_be_read_is_its_error(fakenvml: Path, code: int, word: str) -> None:
     fail = {"FAIL": f"nvmlDeviceGetPerformanceState:*:{code}"}
     query = "--query-gpu=pstate,name", "--format=csv,noheader"
