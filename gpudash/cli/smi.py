@@ -102,6 +102,7 @@ def _command(request: Request) -> Command:
     names = [each.option for each in request.given]
     queries = sorted({name for name in names if name.startswith("--query-")})
     alone = [name for name in names if name in ("-L", "-B")]
+    setting = next((each for each in request.given if each.sets), None)
     chosen = next((name for name in names if name.startswith("--help-query-")), "")
     if "-h" in names or "--version" in names:
         chosen = "-h" if "-h" in names else "--version"
@@ -111,10 +112,8 @@ def _command(request: Request) -> Command:
                 ExitStatus.USAGE, f"ERROR: Only one command can be run at a time. {HELP}\n"
             )
         chosen = alone[0]
-    elif any(each.sets for each in request.given):
-        for each in request.given:
-            if each.sets:
-                raise missing(each) if each.lacks_value else _elsewhere(request.words, each.word)
+    elif setting is not None:
+        raise missing(setting) if setting.lacks_value else _elsewhere(request.words, setting.word)
     elif names.count("-i") > 1:
         chosen = "-i -i"
     elif len(queries) > 1:
