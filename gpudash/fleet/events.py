@@ -6,9 +6,10 @@ events are found here. The first snapshot is what all others are compared to.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from msgspec import Struct
 
@@ -70,6 +71,12 @@ class _Job(Struct):
     hosts: frozenset[HostKey | str]
     devices: int
     user: SafeText | None = None
+    is_scheduled: bool = False
+    """Whether a scheduler says that it runs, and not only the labels of its devices."""
+
+    def is_lost(self, devices: int) -> bool:
+        """Whether it has gone with its devices, of which so many are lost."""
+        return not self.is_scheduled and 0 < self.devices <= devices
 
 
 class Changes:
@@ -85,6 +92,8 @@ class Changes:
         """Hosts that were there before they had answered."""
         self._fresh: set[str] = set()
         """Those that the newest snapshot is the first of."""
+        self._lost: list[_Gpu] = []
+        """Those that the newest snapshot is the first without."""
         self._is_first = True
 
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
@@ -93,6 +102,7 @@ class Changes:
         Nothing follows from a host that is still being asked, or whose values are only old.
         """
         self._fresh.clear()
+        self._lost.clear()
         found = [event for host in snapshot.hosts for event in self._host(host, snapshot.taken_at)]
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
@@ -158,6 +168,8 @@ class Changes:
             elif not is_new:
                 yield from _changes(host, gpu, device, at)
             state = _problem(device)
+            if state is not None and gpu.problem is None:
+                self._lost.append(gpu)
             gpu.problem = None if state is None else state.id
             if state is None:
                 gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == _HOT, device.job
@@ -169,23 +181,34 @@ class Changes:
             gpu = gpus[key]
             if gpu.problem is None:
                 gpu.problem = "gone"
+                self._lost.append(gpu)
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
 
     # Jobs and leases
 
     def _jobs_of(self, snapshot: FleetSnapshot) -> Iterator[Event]:
-        """Yield jobs that began, and that ended where all of their hosts can be seen."""
+        """Yield jobs that began, and that ended where all of their hosts can be seen.
+
+        Of one whose GPUs are all lost nothing is known until one of them is back.
+        """
         running = self._running(snapshot)
         unseen = {
             name for key, each in self._hosts.items() if each.is_down for name in (key, key[1])
         }
         unseen.update(host.name for host in snapshot.hosts if host.state in ("connecting", "stale"))
         began = sorted(running.keys() - self._jobs.keys())
-        for job in sorted(self._jobs.keys() - running.keys()):
-            if unseen.isdisjoint(self._jobs[job].hosts):
-                yield _of_job("job-ended", job, self._jobs[job], snapshot.taken_at)
+        ended = sorted(self._jobs.keys() - running.keys())
+        for gpu in self._lost:
+            if gpu.job in running:
+                # It goes on without that GPU.
+                gpu.job = None
+        lost = self._lost_with() if ended else {}
+        for job in ended:
+            known = self._jobs[job]
+            if unseen.isdisjoint(known.hosts) and not known.is_lost(lost.get(job, 0)):
+                yield _of_job("job-ended", job, known, snapshot.taken_at)
             else:
-                running[job] = self._jobs[job]
+                running[job] = known
         for job in began:
             names = {each if isinstance(each, str) else each[1] for each in running[job].hosts}
             # What runs on hosts that were not seen before may have run for long.
@@ -193,6 +216,11 @@ class Changes:
                 continue
             yield _of_job("job-began", job, running[job], snapshot.taken_at)
         self._jobs = running
+
+    def _lost_with(self) -> Mapping[SafeText, int]:
+        """Return how many GPUs are lost that had a job, by the job."""
+        gpus = chain.from_iterable(each.gpus.values() for each in self._hosts.values())
+        return Counter(gpu.job for gpu in gpus if gpu.problem is not None and gpu.job is not None)
 
     def _running(self, snapshot: FleetSnapshot) -> dict[SafeText, _Job]:
         hosts: dict[SafeText, list[HostKey]] = {}
@@ -208,7 +236,10 @@ class Changes:
             if each.hosts and each.state in (None, "RUNNING"):
                 count = each.devices or devices.get(each.id, 0)
                 running[each.id] = _Job(
-                    frozenset(each.hosts), count, each.user or users.get(each.id)
+                    frozenset(each.hosts),
+                    count,
+                    each.user or users.get(each.id),
+                    each.state is not None,
                 )
         return running
 

@@ -65,6 +65,27 @@ def test_a_host_goes_down_and_up_and_its_job_goes_on_meanwhile() -> None:
     assert told(at(0, host(1)), at(10, down), at(20, idle))[-1] == ("job-ended", "gpu0001", "4242")
 
 
+def test_a_job_goes_on_while_all_of_its_gpus_are_lost() -> None:
+    alone = host(1, devices=(device(0), device(1, "free")))
+    gone = host(1, devices=(lost(0), device(1, "free")))
+    free = host(1, "free", "free")
+    assert [each[0] for each in told(at(0, alone), at(10, gone), at(20, alone))] == [
+        "gpu-lost",
+        "gpu-returned",
+    ]
+    assert told(at(0, alone), at(10, gone), at(20, free))[-1] == ("job-ended", "gpu0001", "4242")
+    pair, half = host(1, "busy", "busy"), host(1, devices=(lost(0), device(1)))
+    assert [each[0] for each in told(at(0, pair), at(10, half), at(20, gone))] == [
+        "gpu-lost",
+        "job-ended",
+    ]
+    job = FleetJob(id=SafeText("4242"), state=SafeText("RUNNING"), hosts=(SafeText("gpu0001"),))
+    assert [each[0] for each in told(at(0, alone, jobs=(job,)), at(10, gone))] == [
+        "gpu-lost",
+        "job-ended",
+    ]
+
+
 def test_what_is_only_old_or_still_being_asked_is_no_event() -> None:
     stale = host(1, state="stale", devices=())
     asking = host(2, state="connecting", devices=())
