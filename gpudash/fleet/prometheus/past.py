@@ -6,7 +6,7 @@ compares each device with itself a step before. Its work is bounded by the lengt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import ceil, inf
@@ -122,7 +122,7 @@ class Past:
         for term in catalog.field(DATED_XIDS):
             self._ask_dated_xids(term, spacing, count)
         self._ask_heat(spacing, count)
-        yield from self._sequence(spacing)
+        yield from self._sequence(spacing, self._gaps(spacing, count))
 
     # What is asked
 
@@ -230,6 +230,21 @@ class Past:
                 if device is not None and (not is_mask or int(value) & _THERMAL):
                     self._of(device).hot.append(at)
 
+    def _gaps(self, spacing: _Spacing, devices: int) -> list[_Span]:
+        """Ask when the server knew of no exporter at all, not even that it is down.
+
+        None where it never knows of them.
+        """
+        found: list[_Span] = []
+        for term in self._inventory.catalog.exporters():
+            absent = f"absent_over_time({term.selector}[{spacing.window}s])"
+            found += [
+                (at - spacing.window, at + spacing.step)
+                for _, at, _ in self._range(absent, spacing, devices)
+            ]
+        gaps = _joined(found, 0.0)
+        return [each for each in gaps if each[0] > spacing.start or each[1] <= spacing.end]
+
     def _instant(self, expression: str, at: float) -> list[Row]:
         rows: list[Row] = self._ask(
             QUERY, [("query", expression), ("time", f"{at:.3f}")], VECTOR
@@ -272,11 +287,11 @@ class Past:
         if device is not None and code is not None:
             self._of(device).xids.append((at, code))
 
-    def _sequence(self, spacing: _Spacing) -> Iterator[FleetSnapshot]:
+    def _sequence(self, spacing: _Spacing, gaps: Sequence[_Span]) -> Iterator[FleetSnapshot]:
         hosts: dict[KnownHost, list[tuple[KnownDevice, _History]]] = {}
         changes: dict[float, set[KnownHost]] = {}
         for device, found in self._devices.items():
-            history = _History(found, spacing)
+            history = _History(found, spacing, gaps)
             hosts.setdefault(device.host, []).append((device, history))
             for at in history.instants:
                 changes.setdefault(at, set()).add(device.host)
@@ -285,7 +300,10 @@ class Past:
         # Where the data begin, not all hosts are there with the first: none of them is new.
         first += spacing.window
         changes.setdefault(first, set()).update(hosts)
-        for at in sorted(at for at in changes if at >= first):
+        is_over = gaps and gaps[-1][1] > spacing.end
+        is_over = is_over and not any(each.open for each in self._devices.values())
+        last = gaps[-1][0] - spacing.window if is_over else inf
+        for at in sorted(at for at in changes if first <= at < last):
             for host in changes[at]:
                 now = _host_at(host, hosts[host], at)
                 if now is not None:
@@ -300,20 +318,21 @@ class Past:
 class _History:
     """What a device was at each instant."""
 
-    def __init__(self, device: _Device, spacing: _Spacing) -> None:
+    def __init__(self, device: _Device, spacing: _Spacing, gaps: Sequence[_Span]) -> None:
         end, window = spacing.end + 1, spacing.window
         spans = [*device.spans, *((at, end, person) for at, person in device.open.values())]
         # A series whose labels change ends, and its device and its job go on.
-        self.there = _joined([each[:2] for each in spans], window)
+        seen = _joined([each[:2] for each in spans], window)
+        self.there = _joined(seen, window, gaps)
         self._people = {
-            person: _joined([each[:2] for each in spans if each[2] == person], window)
+            person: _joined([each[:2] for each in spans if each[2] == person], window, gaps)
             for person in {each[2] for each in spans if each[2] is not None}
         }
-        self._hot = _joined([(at, at + spacing.step) for at in device.hot], spacing.step)
+        self._hot = _joined([(at, at + spacing.step) for at in device.hot], spacing.step, gaps)
         self._xids: list[tuple[float, int | None]] = []
         for at, code in sorted(device.xids):
             if self._xids and self._xids[-1][1] == code:
-                since = max((start for start, _ in self.there if start <= at), default=0.0)
+                since = max((start for start, _ in seen if start <= at), default=0.0)
                 if at - since <= window:
                     # It has come back with the error that it had.
                     continue
@@ -349,11 +368,17 @@ def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
     return frozenset(each for each in labels.items() if each[0] != "__name__")
 
 
-def _joined(spans: Iterable[_Span], gap: float) -> list[_Span]:
-    """Return spans in order, those as one that are as close to each other as a gap."""
+def _joined(spans: Iterable[_Span], distance: float, gaps: Sequence[_Span] = ()) -> list[_Span]:
+    """Return spans in order, as one those that are so close to each other, or to one of the gaps.
+
+    In a gap nothing is known: what was there before and after it is taken to have stayed.
+    """
     found: list[_Span] = []
     for start, end in sorted(spans):
-        if found and start - found[-1][1] <= gap:
+        before = found[-1][1] if found else -inf
+        if start - before <= distance or any(
+            first - distance <= before and start <= last + distance for first, last in gaps
+        ):
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((start, end))

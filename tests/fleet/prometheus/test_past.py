@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +128,34 @@ def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> N
     kinds = Counter(each.kind for each in events)
     lost = {(e.host, e.gpu) for e in events if e.kind == "gpu-lost"}
     assert lost == {(e.host, str(e.gpu)) for e in day.happened if e.kind == "gpu-lost"}, kinds
+
+
+def _with_a_gap(start: float, gap: range, down: range) -> Iterator[str]:
+    """Yield an hour and a half of three hosts, of which one is not there after the gap."""
+    for number in range(3):
+        labels = f'instance="node{number}:9400",job="dcgm-exporter"'
+        gpu = f'gpu="0",UUID="GPU-{number}",Hostname="node{number}",hpc_job="7",{labels}'
+        for at in range(number, 5400, 15):
+            if at in gap or (number == 2 and at >= gap.stop):
+                continue
+            yield f"up{{{labels}}} {int(at not in down)} {start + at}\n"
+            if at not in down:
+                yield f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 90 {start + at}\n"
+                yield f"DCGM_FI_DEV_XID_ERRORS{{{gpu}}} 31 {start + at}\n"
+    yield "# EOF\n"
+
+
+def test_a_server_that_was_away_itself_had_no_host_down(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = float(int(time.time()) - 5400) // 60 * 60
+    gap, down = range(1200, 2400), range(3600, 4200)
+    with importing(tmp_path, _with_a_gap(start, gap, down)) as url:
+        told = [(each["kind"], each["host"]) for each in found(url, capfd)]
+    assert sorted(told) == [
+        ("host-down", "node0"),
+        ("host-down", "node1"),
+        ("host-down", "node2"),
+        ("host-up", "node0"),
+        ("host-up", "node1"),
+    ]
