@@ -108,7 +108,6 @@ _ERRORS = {
     24: "Invalid Frequency",
     25: "Argument version mismatch",
     26: "Requested functionality has been deprecated",
-    27: "System is not in ready state",
 }
 """nvidia-smi's words for what NVML returns, other than an unknown error."""
 _STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
