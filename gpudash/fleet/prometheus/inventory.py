@@ -29,6 +29,7 @@ _MAX_CACHED = 1 << 18
 _LARGEST = 1e18
 _MAX_DIGITS = 5
 _MAX_XID = 1 << 16
+_NAME = b'"__name__":"'
 
 
 class Row(Struct, gc=False):
@@ -134,7 +135,7 @@ Found = tuple[KnownDevice, Series | None]
 
 
 class Inventory:
-    """All hosts that are known; series are found again by their bytes."""
+    """All hosts that are known; series are found again by the bytes of their labels."""
 
     def __init__(
         self, host_label: str | None = None, recorded: Mapping[str, str] | None = None
@@ -151,6 +152,11 @@ class Inventory:
         """Labels that name hosts, in any dialect."""
         self._targets: dict[tuple[str, str, str], KnownHost] = {}
         self._found: dict[bytes, Found] = {}
+        """By the labels of their series, without the name of the metric where that is found."""
+        self._series = {
+            self.catalog.name_of(metric).encode(): series
+            for metric, (_, series) in known_series().items()
+        }
         self._learned: frozenset[int] = frozenset()
         """Hashes of the series that were learned: with all labels, they are long."""
 
@@ -192,20 +198,24 @@ class Inventory:
 
     def find(self, row: Row) -> Found | None:
         """Return the device and the metric of a series, None if it is of no known device."""
-        raw = bytes(row.metric)
+        raw, metric = bytes(row.metric), b""
+        # All metrics of a device have the same labels but for their names.
+        start = raw.find(_NAME)
+        if start >= 0:
+            end = raw.find(b'"', start + len(_NAME))
+            raw, metric = raw[:start] + raw[end + 2 :], raw[start + len(_NAME) : end]
         found = self._found.get(raw)
-        if found is not None:
-            return found
-        labels = self._labels_of(row)
-        device = self.device_of(labels)
-        if device is None:
-            self.has_unknown = True
-            return None
-        known = known_series().get(labels.get("__name__", ""))
-        if len(self._found) >= _MAX_CACHED:
-            self._found.clear()
-        found = self._found[raw] = (device, None if known is None else known[1])
-        return found
+        if found is None:
+            labels = self._labels_of(row)
+            device = self.device_of(labels)
+            if device is None:
+                self.has_unknown = True
+                return None
+            if len(self._found) >= _MAX_CACHED:
+                self._found.clear()
+            known = None if metric else known_series().get(labels.get("__name__", ""))
+            found = self._found[raw] = device, None if known is None else known[1]
+        return (found[0], self._series.get(metric)) if metric else found
 
     def _labels_of(self, row: Row) -> Labels:
         """Return the labels of a series, under the name that its metric has at the exporter."""
