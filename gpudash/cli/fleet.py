@@ -242,12 +242,13 @@ def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot
         collector.ask(FleetRequest(at=at))
     seconds = options.timeout or _ONCE_SECONDS
     deadline = time.monotonic() + seconds
-    while not is_settled(readings := collector.read()):
+    while collector.is_partial() or not is_settled(collector.read()):
         left = deadline - time.monotonic()
         if left <= 0:
             break
         _advance(collector, left)
-    return Printed(options).whole([_in_time(reading, seconds) for reading in readings])
+    readings = [_in_time(reading, seconds) for reading in collector.read()]
+    return Printed(options).whole(readings)
 
 
 def _has_past(options: argparse.Namespace) -> bool:

@@ -72,6 +72,10 @@ class Collector:
         for source in self._sources:
             yield source.past(since, until)
 
+    def is_partial(self) -> bool:
+        """Whether a source will soon know more; it costs nothing to ask."""
+        return any(source.is_partial() for source in self._sources)
+
     def read(self) -> list[Reading]:
         """Return what each source knows now."""
         return [source.read() for source in self._sources]

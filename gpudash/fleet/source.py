@@ -66,6 +66,10 @@ class Source:
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
 
+    def is_partial(self) -> bool:
+        """Whether `read` returns less than will soon be known; it costs nothing to ask."""
+        return False
+
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         raise NotImplementedError

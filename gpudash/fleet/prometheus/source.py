@@ -124,6 +124,13 @@ class _Instant:
         """Whether all there is to know has been asked for, and answered or refused."""
         return all(task.is_done or task.failures for task in self.tasks.values())
 
+    @property
+    def core_error(self) -> PrometheusError | None:
+        """Why nothing is known, or what is known is old."""
+        return next(
+            (task.error for task in self.tasks.values() if task.is_core and task.error), None
+        )
+
     def now(self) -> float:
         """Return the server's time, or the instant in the past."""
         if self.at is not None:
@@ -187,6 +194,10 @@ class PrometheusSource(Source):
             if self._free and chart.due_at <= now:
                 self._start_chart(chart)
 
+    def is_partial(self) -> bool:
+        """Whether `read` returns less than will soon be known; it costs nothing to ask."""
+        return not self._view.is_whole and self._view.core_error is None
+
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         view = self._view
@@ -242,9 +253,7 @@ class PrometheusSource(Source):
     def _report(self, view: _Instant, hosts: tuple[FleetHost, ...]) -> FleetSource:
         has_answered = view.answered_at > -inf
         age = max(0.0, time.time() - view.answered_at) if has_answered else None
-        error = next(
-            (task.error for task in view.tasks.values() if task.is_core and task.error), None
-        )
+        error = view.core_error
         is_late = age is not None and age > STALE_SECONDS and view.at is None
         message = None if error is None else str(error)
         if error is None and is_late:
