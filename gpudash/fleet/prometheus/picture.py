@@ -165,6 +165,15 @@ class Picture:
             if host is not None:
                 host.is_frozen = True
 
+    def resting(self) -> list[KnownHost]:
+        """Return hosts with devices that do not compute."""
+        hosts = self.inventory.hosts.values()
+        return [
+            host
+            for host in hosts
+            if any(each.idle.seconds(self.now) is not None for each in host.devices.values())
+        ]
+
     def silent_instances(self) -> list[str]:
         """Return the exporters of hosts without any series."""
         hosts = self.inventory.hosts.values()

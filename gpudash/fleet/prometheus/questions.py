@@ -29,6 +29,8 @@ from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
 
+_MAX_NAMED = 6000
+"""Characters of the names of hosts in a term: some servers take queries of 16 KiB."""
 _PERIODS = {MEMORY: 60.0, TEMPERATURE: 60.0, POWER: 60.0, MEMORY_TOTAL: 600.0, POWER_LIMIT: 600.0}
 
 
@@ -92,12 +94,24 @@ def _since(
     return Query(
         f"{name} {span}",
         inf,
-        terms or _all(Catalog.main if is_idle else Catalog.held),
+        terms or _resting(Catalog.main if is_idle else Catalog.held),
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
         # Hosts that were renamed meanwhile are known then.
         after or ("past" if step else "main"),
     )
+
+
+def _resting(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture], Iterable[Metric]]:
+    """Return terms about hosts with GPUs that do not compute now: others have not rested."""
+
+    def asked(picture: Picture) -> Iterable[Metric]:
+        catalog, names = picture.inventory.catalog, names_of(picture.resting())
+        if sum(len(name) for each in names.values() for name in each) > _MAX_NAMED:
+            return terms(catalog)
+        return (t._replace(condition="") for t in catalog.of_hosts(terms(catalog), names))
+
+    return asked
 
 
 def _learn(picture: Picture, rows: list[Row], _at: float) -> None:

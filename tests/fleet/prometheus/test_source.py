@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -162,6 +163,27 @@ def test_idle_times_are_those_asked_for_where_a_server_rounds_its_times(server: 
         idle = [each.idle_seconds for each in devices(reading) if each.idle_seconds is not None]
         assert max(idle) >= HOUR
         source.close(10)
+
+
+def test_only_hosts_that_rest_are_asked_since_when(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        reading = read_until(source, lambda reading: reading.is_whole)
+        source.close(10)
+        asked = [parse_qs(each.body).get("query", [""])[0] for each in proxy.seen]
+        named = {
+            name
+            for text in asked
+            for names in re.findall(r'ostname=~"([^"]*)"', text)
+            if "[60m:5m]" in text
+            for name in names.split("|")
+        }
+        is_resting = {
+            host.name: any(each.idle_seconds is not None for each in host.devices)
+            for host in reading.hosts
+        }
+        assert {is_resting[name] for name in named if name in is_resting} == {True}
+        assert False in is_resting.values()
 
 
 def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
