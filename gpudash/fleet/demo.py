@@ -38,7 +38,7 @@ from gpudash.model.fleet import (
 from gpudash.model.fleet import Event as Happened
 from gpudash.model.text import SafeText, clean
 
-_NAME = re.compile(r"fleet(?:-(\d{1,4})x(\d{1,2}))?")
+_NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
 _HOSTS, _GPUS = 1000, 8
 _BLOCK, _RACK = 8, 16
 _SLOT = 6 * 3600.0
