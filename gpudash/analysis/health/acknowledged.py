@@ -319,7 +319,9 @@ def until_of(text: str, now: datetime) -> datetime:
     return moment.astimezone(timezone.utc).replace(microsecond=0)
 
 
-def acknowledgement(place: Place, *, until: datetime | None, reason: str) -> Acknowledgement:
+def acknowledgement(
+    place: Place, *, until: datetime | None = None, reason: str = "", taken_back: bool = False
+) -> Acknowledgement:
     """Return an acknowledgement of now by the user who runs this, its texts cleaned."""
     try:
         who = pwd.getpwuid(os.geteuid()).pw_name
@@ -332,4 +334,5 @@ def acknowledgement(place: Place, *, until: datetime | None, reason: str) -> Ack
         reason=clean(reason.strip(), _MAX_REASON - 1),
         by=clean(who, NAME_BYTES - 1),
         at=datetime.now(timezone.utc).replace(microsecond=0),
+        taken_back=taken_back,
     )

@@ -66,7 +66,7 @@ def _taken_back(known: InForce, places: list[Place]) -> list[Acknowledgement]:
         if place not in known.found:
             title = Acknowledgement(host=place[0], gpu=place[1]).title
             raise UsageError(f"{title} is not acknowledged: gpudash ack lists what is")
-    return [Acknowledgement(host=host, gpu=gpu, taken_back=True) for host, gpu in places]
+    return [acknowledgement(place, taken_back=True) for place in places]
 
 
 def _list(known: InForce, *, as_json: bool) -> int:

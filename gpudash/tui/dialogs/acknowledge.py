@@ -45,12 +45,17 @@ def ask(page: Page, places: Sequence[Place], theme: Theme) -> None:
         if value is None:
             return
         try:
-            added = _taken_back(in_force) if value == _BACK else _added(places, value)
+            is_back = value == _BACK
+            added = (
+                [acknowledgement(each.place, taken_back=True) for each in in_force]
+                if is_back
+                else _added(places, value)
+            )
             write(file, added)
         except GpudashError as error:
             page.show_message(str(error))
             return
-        verb = "new again" if value == _BACK else f"acknowledged: {added[0].text}"
+        verb = "new again" if is_back else f"acknowledged: {added[0].text}"
         page.show_message(f"{_named(places)}: {verb}; shown with the next sample")
 
     choices = [Choice(span, text, span) for span, text in _SPANS.items()]
@@ -87,7 +92,3 @@ def _parsed(text: str) -> tuple[datetime | None, str]:
 def _added(places: Sequence[Place], text: str) -> list[Acknowledgement]:
     until, reason = _parsed(text)
     return [acknowledgement(place, until=until, reason=reason) for place in places]
-
-
-def _taken_back(known: Sequence[Acknowledgement]) -> list[Acknowledgement]:
-    return [Acknowledgement(host=each.host, gpu=each.gpu, taken_back=True) for each in known]

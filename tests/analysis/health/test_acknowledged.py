@@ -131,7 +131,10 @@ def test_it_ends_by_itself_or_is_taken_back(tmp_path: Path) -> None:
     assert [*acknowledged.now().found] == [("gpu1", None), ("gpu2", 3)]
     moment[0] += 8 * 3600
     assert [*acknowledged.now().found] == [("gpu2", 3)]
-    write(str(file), [replace(of("gpu2:3"), taken_back=True)])
+    write(str(file), [acknowledgement(("gpu2", 3), taken_back=True)])
+    last = file.read_text().splitlines()[-1]
+    assert '"by":' in last
+    assert '"at":' in last
     assert not Acknowledged(lambda: str(file), lambda: moment[0]).now().found
 
 
