@@ -258,6 +258,17 @@ def refuse_silence(snapshot: Snapshot, source: str) -> None:
             raise _unanswered(fault.message)
 
 
+def refuse_silent_gpus(snapshot: Snapshot) -> None:
+    """Raise DriverError, 10, where a GPU did not answer."""
+    from gpudash.analysis.labels import index_ranges
+
+    silent = [device for device in snapshot.devices if device.state == "not-answering"]
+    if silent:
+        gpus = f"GPU {index_ranges(device.index for device in silent)}: "
+        reason = silent[0].fault.message if silent[0].fault else ""
+        raise _unanswered(f"{gpus}{reason}")
+
+
 def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
@@ -265,15 +276,9 @@ def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
     Raises DriverError, 10, where a GPU did not answer or, with `with_topology`, its links could
     not be read.
     """
-    from gpudash.analysis.labels import index_ranges
-
     if not snapshot.devices:
         return ExitStatus.NO_GPU
-    silent = [device for device in snapshot.devices if device.state == "not-answering"]
-    if silent:
-        gpus = f"GPU {index_ranges(device.index for device in silent)}: "
-        reason = silent[0].fault.message if silent[0].fault else ""
-        raise _unanswered(f"{gpus}{reason}")
+    refuse_silent_gpus(snapshot)
     if with_topology:
         refuse_silence(snapshot, "topology")
     states = {device.state for device in snapshot.devices}

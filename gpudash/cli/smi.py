@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gpudash.cli import next_smi, smi_verbs
-from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.smi_options import (
     FAILED,
@@ -148,7 +148,8 @@ def _list(request: Request) -> int:
             terminal.write(text.encode("utf-8", "backslashreplace"))
         if not snapshot.devices:
             terminal.write(b"No devices found.\n")
-        return status or _status(snapshot)
+        refuse_silent_gpus(snapshot)
+        return status
 
     options = argparse.Namespace(**_LIVE, demo=request.demo)
     return with_source(run, options, wanted=lambda: {"mig_mode"})
@@ -319,12 +320,13 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
         return made[0].reads | selector_fields(gpus)
 
     if seconds is not None:
-        return _repeat(request, seconds, wanted(), made[0])
+        _repeat(request, seconds, wanted(), made[0])
     if log is not None:
         _redirect(log)
 
     def once(source: Source, _: object) -> int:
-        return _print_sample(made[0], source, gpus)
+        _print_sample(made[0], source, gpus)
+        return ExitStatus.OK
 
     options = argparse.Namespace(**_LIVE, demo=request.demo)
     status = with_source(once, options, wanted=wanted)
@@ -332,8 +334,8 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
     return status
 
 
-def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -> int:
-    """Print a report again and again; return the status of one that failed."""
+def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -> NoReturn:
+    """Print a report again and again, until a signal."""
     from gpudash.collect.local import open_once
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -345,8 +347,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -
     while True:
         # One that stays reads again at long intervals what seldom changes.
         source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=reads, whole=False)
-        if status := _print_sample(report, source, gpus, log):
-            return status
+        _print_sample(report, source, gpus, log)
         if before is not None:
             before.close()
         log = None
@@ -363,8 +364,8 @@ _LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "fo
 
 def _print_sample(
     report: Report, source: Source, gpus: Sequence[str], log: str | None = None
-) -> int:
-    """Print the next sample, from then on to a file if there is one; return the status."""
+) -> None:
+    """Print the next sample, from then on to a file if there is one."""
     snapshot = sample(source)
     chosen = chosen_gpus(snapshot, gpus) if report.is_of_gpus else snapshot
     lines = report.lines(snapshot, chosen)
@@ -372,13 +373,7 @@ def _print_sample(
     if log is not None:
         _redirect(log)
     terminal.write(text.encode("utf-8", "backslashreplace"))
-    return _status(chosen)
-
-
-def _status(chosen: Snapshot) -> int:
-    """Return the status, 0 where all GPUs have a handle; raises DriverError where one is silent."""
-    exit_status(chosen, with_topology=False)
-    return ExitStatus.OK
+    refuse_silent_gpus(chosen)
 
 
 def _interval(request: Request) -> float | None:

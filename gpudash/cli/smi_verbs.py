@@ -293,11 +293,11 @@ def _of_gpus(
     report: Callable[[Snapshot], Iterable[str]],
 ) -> int:
     """Print lines about the GPUs of -i, with what they end in; raises SmiError."""
-    from gpudash.cli.oneshot import exit_status, sample, with_source
+    from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 
     def run(source: Source, _: object) -> int:
         gpus = chosen_gpus(sample(source), words)
-        exit_status(gpus, with_topology=False)
+        refuse_silent_gpus(gpus)
         for text in report(gpus):
             terminal.write(text.encode("utf-8", "backslashreplace"))
         return ExitStatus.OK
