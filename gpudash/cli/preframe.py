@@ -26,9 +26,9 @@ _ENTER = b"\x1b[?1049h\x1b[?25l"
 _SYNC_START, _SYNC_END = b"\x1b[?2026h", b"\x1b[?2026l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
 
-# Most collectors have a first snapshot within this wait, in which no import takes time from them.
+# Most collectors have a first snapshot within this wait, while no import takes CPU time from them.
 _FIRST_WAIT_SECONDS = 0.1
-# The import of Textual in pieces, between which one may be shown.
+# The import of Textual in pieces, between which the first snapshot may be shown.
 _PIECES: tuple[Callable[[], object], ...] = (
     import_asyncio,
     partial(import_module, "rich.console"),

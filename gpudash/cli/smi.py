@@ -156,7 +156,7 @@ def _list(request: Request) -> int:
 
 
 def _choose(request: Request) -> int:
-    """Refuse what chooses GPUs twice, which is for what changes them, if they are there."""
+    """Refuse -i given twice, which only settings take, unless a GPU is missing."""
 
     def lines(_: Snapshot, __: Snapshot) -> Iterable[str]:
         raise SmiError(FAILED, "Input combination for device modification is not valid.\n")
@@ -296,7 +296,7 @@ def _details(request: Request) -> Report:
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
-    """Return what is said of a driver that cannot be used, before words are called wrong."""
+    """Return the error of a driver that cannot be used, which comes before wrong words."""
     if error.exit_status not in (ExitStatus.OK, ExitStatus.USAGE, FAILED):
         return None
     live = argparse.Namespace(**_LIVE, demo=demo)

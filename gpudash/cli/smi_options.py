@@ -71,7 +71,7 @@ _OPTIONS = _declared()
 
 
 _OWN_WORDS = "\0"
-"""Before words that are nvidia-smi's already: of an error in a child, only text and status come."""
+"""Marks nvidia-smi's own words: of an error in a child, only text and status arrive."""
 
 
 class SmiError(GpudashError):
@@ -83,7 +83,7 @@ class SmiError(GpudashError):
 
 
 class Given(NamedTuple):
-    """A word of the command line: an option with its value, or what is none."""
+    """A word of the command line: an option with its value, or a word that is no option."""
 
     word: str
     option: str = ""
@@ -113,7 +113,7 @@ class Request(NamedTuple):
 
 
 def parse(words: Sequence[str]) -> list[Given]:
-    """Return the options with their values, and what is none."""
+    """Return the options with their values, and the words that are no options."""
     given, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -192,7 +192,7 @@ def as_status(code: int) -> int:
 
 
 def _without_handle(device: Device) -> int | None:
-    """Return why NVML has no handle, by its number; None where it has one, or did not answer."""
+    """Return NVML's number of why it has no handle; None where it has one, or did not answer."""
     # The kernel has names, UUIDs and addresses, and no device ids.
     if device.pci_device_id is not None or device.state == "not-answering":
         return None
@@ -200,7 +200,7 @@ def _without_handle(device: Device) -> int | None:
 
 
 def as_there(error: GpudashError) -> tuple[int, str]:
-    """Return the status and the words of nvidia-smi for an error, with what ends them."""
+    """Return nvidia-smi's status and words for an error, with the end of its line."""
     own = str(error).removeprefix(_OWN_WORDS)
     if own != str(error):
         return error.exit_status, own

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Grammar(NamedTuple):
-    """The options of a command, each group the spellings of one, and what is said of others."""
+    """The options of a command, each group the spellings of one, and how its help begins."""
 
     about: str
     """How its help begins."""
@@ -111,7 +111,7 @@ _OF_GPUS = {
     "-M": (1, f"NUMA ID of nearest memory {_SINGLE}"),
     "-gnid": (1, f"GPU NUMA ID command {_SINGLE}"),
 }
-"""How many GPUs of -i an option of topo takes, and what is said of another number."""
+"""How many GPUs of -i an option of topo takes, and the error for another number."""
 
 _OF_PROFILES = ("-lgip", "-lgipp")
 """The lists of mig that need no instance."""
@@ -120,7 +120,7 @@ _OF_ALL_GPUS = {
     "-mp": "Failed to run topology matrix\n",
     "-p2p": "Failed to display p2p capability matrix for the specified p2p Index\n",
 }
-"""What is said where an option of topo about all GPUs meets one without a handle."""
+"""The error of an option of topo about all GPUs where one has no handle."""
 
 Given = Mapping[str, str]
 """Values by the first spelling of their options, empty for flags."""
@@ -292,7 +292,7 @@ def _of_gpus(
     wanted: Set[str],
     report: Callable[[Snapshot], Iterable[str]],
 ) -> int:
-    """Print lines about the GPUs of -i, with what they end in; raises SmiError."""
+    """Print texts about the GPUs of -i, which bring their line ends; raises SmiError."""
     from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 
     def run(source: Source, _: object) -> int:
@@ -334,7 +334,7 @@ def _mig(given: Given, gpus: Snapshot) -> Iterator[str]:
 
 
 def _layout(gpu: Device, option: str, given: Given) -> MigLayout | None:
-    """Return how a GPU is divided, for what is below them with the GPU instances of -gi alone."""
+    """Return how a GPU is divided; for compute instances only with the GPU instances of -gi."""
     from msgspec.structs import replace
 
     layout: MigLayout | None = getattr(gpu, "mig_layout", None)

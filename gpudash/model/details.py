@@ -25,7 +25,7 @@ _utilization = partial(metric, Group.UTILIZATION)
 
 
 class MigPlacement(Struct, frozen=True, kw_only=True):
-    """Where an instance lies, or can, in slices of memory, or of a GPU instance's SMs."""
+    """Where an instance lies or can lie: slices of memory, or of the SMs of a GPU instance."""
 
     start: Natural
     size: Natural
@@ -47,7 +47,7 @@ class MigProfile(Struct, frozen=True, kw_only=True):
     jpeg_count: Natural
     ofa_count: Natural
     memory_mib: Natural = 0
-    """Of compute instances 0, as they share that of their GPU instance."""
+    """0 for compute instances, which share the memory of their GPU instance."""
     has_p2p: bool = False
 
 
@@ -72,7 +72,7 @@ class MigLayout(Struct, frozen=True, kw_only=True):
     instances: tuple[MigInstance, ...] | None = None
     """The GPU instances by kind, the smallest first; None where they could not be read."""
     failure: Natural | None = None
-    """NVML's number of why something is None."""
+    """What NVML returned where something is None."""
 
 
 class DetailedDevice(Device, frozen=True, kw_only=True):
@@ -146,8 +146,8 @@ class DetailedDevice(Device, frozen=True, kw_only=True):
         "Whether some of the memory cannot be repaired.",
         nvml="nvmlDeviceGetUnrepairableMemoryFlag_v1")] = None
     failed_fields: Annotated[Mapping[str, int] | None, _reliability(Unit.NONE,
-        "What is supported and could not be read, with NVML's number of the reason: 0 for an "
-        "answer without a meaning.")] = None
+        "Fields that are supported and could not be read, with what NVML returned: 0 for an "
+        "answer without meaning.")] = None
     inforom_flushed_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
         "Unix time at which its record of errors was last written.",
         nvml="nvmlDeviceGetLastBBXFlushTime")] = None

@@ -17,7 +17,7 @@ class Listing(NamedTuple):
 
     lines: Callable[[Layouts], Iterator[str]]
     what: str
-    """What it is of, in the words for a failure."""
+    """What it lists, in the words for a failure."""
     headings: str = ""
 
 
@@ -58,7 +58,7 @@ def _compute_profiles(layouts: Layouts) -> Iterator[str]:
 
 
 def _slices(layouts: Layouts, gpu: int, instance: MigInstance) -> int | None:
-    """Return how many slices a GPU instance has: of its compute instances that is the default."""
+    """Return how many slices a GPU instance has: its default compute instance takes them all."""
     profiles = dict(layouts)[gpu].profiles or ()
     found = [each.slice_count for each in profiles if each.id == instance.profile_id]
     return found[0] if found else None
@@ -153,4 +153,4 @@ LISTINGS: Mapping[str, Listing] = {
 """,
     ),
 }
-"""The lists by the options that print them; of several the first here."""
+"""The lists by the options that print them; of several options, the first here counts."""

@@ -111,20 +111,20 @@ _ERRORS = {
 }
 """nvidia-smi's words for what NVML returns, other than an unknown error."""
 _STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
-"""What NVML returns for all values of a GPU in such a state."""
+"""What NVML returns for every value of a GPU in one of these states."""
 _NO_PERMISSION, _NOT_FOUND, _NOT_READY = 4, (6, 21), 27
-"""What it returns for a value that there is not, or not yet: no error of the GPU."""
+"""What it returns for a value that does not exist, or not yet: no error of the GPU."""
 
 
 def failure(device: Device, *fields: str) -> int | None:
-    """Return why one of these fields could not be read, as NVML's number; None for no such one."""
+    """Return NVML's number of why one of these fields could not be read; None if none failed."""
     failed: Mapping[str, int] = getattr(device, "failed_fields", None) or {}
     codes = [_STATES.get(device.state), *map(failed.get, fields)]
     return next((code for code in codes if code not in (None, 0, _NOT_READY)), None)
 
 
 def why_absent(device: Device, *fields: str) -> str | None:
-    """Return the same in NVML's words; None where a device does not support what is absent."""
+    """Return the same in words; None where a device does not support what is absent."""
     code = failure(device, *fields)
     return None if code is None else error_text(code)
 
@@ -235,7 +235,7 @@ def _pending(text: str, now: bool | None, later: bool | None) -> str:
 
 
 def has_no_known_state(gpu: Device) -> bool:
-    """Whether NVML's answer was that the P-state is not known, which nvidia-smi calls an error."""
+    """Whether NVML answered that it does not know the P-state, which nvidia-smi calls an error."""
     failed: Mapping[str, int] = getattr(gpu, "failed_fields", None) or {}
     return failed.get("performance_state") == 0
 

@@ -3,7 +3,7 @@
 msgspec prefers typing_extensions over typing where that is installed, and knows a type of decimal,
 uuid asks platform whether this is AIX, argparse looks for translations, pynvml imports ctypes.util
 for Windows: together a seventh of all that `gpudash --once` executes. Only in processes of our
-own: what is left out stays so for whoever else uses these modules.
+own: code of others in the process would miss what is left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stand_in(name: str, **contents: Any) -> ModuleType:
 
 
 def import_argparse() -> None:
-    """Import it without gettext, which looks for translations that nobody has."""
+    """Import it without gettext, which looks for translations that do not exist."""
     unused = stand_in("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
     with importing("gettext", unused):
         import argparse  # noqa: F401
@@ -67,7 +67,7 @@ def import_msgspec() -> None:
 
 
 def _dedent(text: str) -> str:
-    # Of a schema alone.
+    # Only a schema needs it.
     import textwrap
 
     return textwrap.dedent(text)

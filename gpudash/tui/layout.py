@@ -19,7 +19,7 @@ _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
 _OF_ALL = 2
-"""Curves that are of no GPU alone, which several have: their mean, and that of the host."""
+"""Curves beside those of several GPUs: their mean, and the host's."""
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78

@@ -86,7 +86,7 @@ def record(sendings: Sequence[Sending]) -> None:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A signal of the record."""
+    """A signal in the record."""
 
     time: Annotated[datetime, msgspec.Meta(tz=True)]
     pid: int
@@ -96,7 +96,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def entries() -> list[Entry]:
-    """Return what stands at the end of the record, lines that are torn left out."""
+    """Return the last entries of the record, up to 1 MiB; torn lines are left out."""
     try:
         with open(path(), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_READ))

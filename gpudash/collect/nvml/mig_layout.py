@@ -1,6 +1,6 @@
 """How a GPU in MIG mode is divided, and how it can be: its profiles and instances.
 
-NVML tells that to root alone, or to who may open the driver's capability for the management of MIG.
+NVML reports it only to root, and to users who may open the driver's capability to manage MIG.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gpudash.collect.nvml.values import string
 from gpudash.model.details import MigInstance, MigLayout, MigPlacement, MigProfile
 
 _GPU_PROFILES, _COMPUTE_PROFILES = 18, 9
-"""Of how many kinds there are numbers, known to the library or not."""
+"""How many kinds have numbers, whether the library knows them or not."""
 _MAX_ENTRIES = 64
 _UNKNOWN = codes.PERMANENT | {codes.INVALID_ARGUMENT}
-"""How a kind is refused that the GPU has not."""
+"""What NVML returns for a kind that the GPU does not have."""
 
 
 class _RefusedError(Exception):
@@ -65,7 +65,7 @@ class _Reader:
                         has_p2p=bool(info.isP2pSupported),
                     )
                 )
-        # The numbers of the kinds have the order in which they were invented.
+        # Kinds are numbered in the order in which they were added to NVML.
         return tuple(sorted(found, key=lambda profile: profile.slice_count))
 
     def gpu_instances(self, handle: Any, profile: MigProfile) -> list[MigInstance]:
@@ -121,7 +121,7 @@ class _Reader:
         return list(buffer[: min(count.value, _MAX_ENTRIES)])
 
     def _known(self, name: str, *arguments: Any) -> Any:
-        """Return an answer, None for a kind of instances that the GPU has not."""
+        """Return an answer, None for a kind of instances that the GPU does not have."""
         value, code = self._library.call(name, *arguments)
         return None if code in _UNKNOWN else self._checked(value, code)
 

@@ -97,7 +97,7 @@ class PollGroup:
 
 
 def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
-    """Note with which code a call failed, 0 for an answer of no meaning, or that it did not."""
+    """Keep the code of a call that failed, 0 for an answer without meaning; drop it otherwise."""
     failed: dict[str, int] = values.setdefault("failed_fields", {})
     for field, _ in call.fields:
         if code or values[field] is None:

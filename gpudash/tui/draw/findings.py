@@ -83,7 +83,7 @@ def whole(
 ) -> list[Line]:
     """Return a finding in full: its sentence, since when, the proof, where, and what to do.
 
-    Without the time `now` it is said how long.
+    Without the time `now` it shows how long instead.
     """
     room = max(8, cells - _INDENT - 1)
     lines: list[Line] = []
