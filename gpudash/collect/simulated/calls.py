@@ -19,6 +19,8 @@ from gpudash.collect.simulated.gpu import (
 from gpudash.collect.simulated.scene import MIB, Program
 from gpudash.collect.simulated.signals import mix
 
+_DRAM, _SRAM = 2, 7
+"""NVML_MEMORY_LOCATION_*."""
 Call = Callable[..., Any]
 
 
@@ -108,6 +110,11 @@ _DEVICE_CALLS: dict[str, Call] = {
     "TotalEccErrors": lambda g, kind, counter: (
         (g.card.corrected_errors, 0)[kind] if g.board.part_number else None
     ),
+    "MemoryErrorCounter": lambda g, kind, counter, location: (
+        (g.card.corrected_errors if (kind, location) == (0, _DRAM) else 0)
+        if g.board.part_number and location in (_DRAM, _SRAM)
+        else None
+    ),
     "RemappedRows": lambda g: (g.card.remapped_rows, 0, 0, 0) if g.board.part_number else None,
     "ComputeMode": lambda g: 0,
     "PersistenceMode": lambda g: 1 if g.board.part_number else 0,
@@ -194,6 +201,8 @@ _FIELDS: dict[int, Call] = {
     161: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_REPLAY
     162: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_RECOVERY
     163: lambda g, _: 0 if g.board.nvlinks else None,  # NVLINK_ERROR_DL_CRC
+    164: lambda g, link: _nvlink(g, link, 26562),  # NVLINK_GET_SPEED
+    165: lambda g, link: _nvlink(g, link, 1),  # NVLINK_GET_STATE
     185: lambda g, _: g.moment.average_power if g.board.averages_power else None,  # POWER_AVERAGE
     186: lambda g, _: g.moment.instant_power,  # POWER_INSTANT
     193: lambda g, _: _offset(g, 0),  # TEMPERATURE_SHUTDOWN_TLIMIT
