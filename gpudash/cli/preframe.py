@@ -29,16 +29,15 @@ _LEAVE = b"\x1b[?1049l\x1b[?25h"
 # Most collectors have a first snapshot within this wait, while no import takes CPU time from them.
 _FIRST_WAIT_SECONDS = 0.1
 # The import of Textual in pieces, between which the first snapshot may be shown.
-_PIECES: tuple[Callable[[], object], ...] = (
-    import_asyncio,
-    partial(import_module, "rich.console"),
-    partial(import_module, "textual"),
-    partial(import_module, "textual.css.stylesheet"),
-    partial(import_module, "textual.screen"),
-    partial(import_module, "textual.command"),
-    partial(import_module, "textual.app"),
-    partial(import_module, "gpudash.tui.overview"),
-    partial(import_module, "gpudash.tui.app"),
+_MODULES = (
+    "rich.console",
+    "textual",
+    "textual.css.stylesheet",
+    "textual.screen",
+    "textual.command",
+    "textual.app",
+    "gpudash.tui.overview",
+    "gpudash.tui.app",
 )
 
 # The style of a word, and of the header's name, in the default theme by the bits of the colours
@@ -117,7 +116,9 @@ def first_frame(
     # The collector needs longer than this.
     wire.prepare()
     patience = _FIRST_WAIT_SECONDS
-    for import_piece in _PIECES:
+    pieces: list[Callable[[], object]] = [import_asyncio]
+    pieces += [partial(import_module, name) for name in _MODULES]
+    for import_piece in pieces:
         if frame is None and feed.poll(patience) is not None:
             frame, picture = draw(feed, *size, preferences, no_color=no_color)
             _send(_SYNC_START + picture.encode() + _SYNC_END)
