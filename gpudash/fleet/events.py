@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
+from typing import get_args
 
 from msgspec import Struct
 
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.summary import brief, label_of
+from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     HOST_STATES,
     Event,
@@ -94,7 +96,8 @@ class Changes:
         """Those that the newest snapshot is the first of."""
         self._lost: list[_Gpu] = []
         """Those that the newest snapshot is the first without."""
-        self._is_first = True
+        self._last: datetime | None = None
+        """When the newest snapshot was taken; None before the first."""
 
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
         """Return what has happened since the snapshot before; `leases` are those of its one host.
@@ -107,7 +110,7 @@ class Changes:
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
         found += self._leases_of(snapshot, leases)
-        is_first, self._is_first = self._is_first, False
+        is_first, self._last = self._last is None, snapshot.taken_at
         return [] if is_first else found
 
     # Hosts
@@ -123,14 +126,17 @@ class Changes:
         if known is None:
             known = self._hosts[host.key] = _Host(host, is_down=is_down)
             self._fresh.add(host.name)
-            if not is_down and not self._is_first and host.key not in self._asked:
+            is_news = self._last is not None and host.key not in self._asked
+            if not is_down and is_news:
                 yield _of_host("host-up", host, at, "is new here")
         known.host = host
         if is_down != known.is_down:
             known.is_down = is_down
             why = f": {host.message}" if is_down and host.message else ""
             words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
-            yield _of_host("host-down" if is_down else "host-up", host, at, words)
+            kind: EventKind = "host-down" if is_down else "host-up"
+            began = self._began(at, host.age_seconds) if is_down else at
+            yield _of_host(kind, host, began, words)
         if is_down:
             self._held.pop(host.key, None)
         else:
@@ -166,7 +172,7 @@ class Changes:
                 if not is_new and unreadable_state(device) is None:
                     yield _of_gpu("gpu-returned", host, gpu, at, "is new here")
             elif not is_new:
-                yield from _changes(host, gpu, device, at)
+                yield from self._changes(host, gpu, device, at)
             state = _problem(device)
             if state is not None and gpu.problem is None:
                 self._lost.append(gpu)
@@ -183,6 +189,32 @@ class Changes:
                 gpu.problem = "gone"
                 self._lost.append(gpu)
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
+
+    def _changes(
+        self, host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime
+    ) -> Iterator[Event]:
+        """Yield what happened to a GPU since it was last seen."""
+        job = device.job or gpu.job
+        state = _problem(device)
+        if state is not None and gpu.problem is None:
+            began = self._began(at, device.age_seconds)
+            yield _of_gpu("gpu-lost", host, gpu, began, state.sentence, job=job)
+        elif state is None and gpu.problem is not None:
+            yield _of_gpu("gpu-returned", host, gpu, at, "is back")
+        if device.xid is not None and device.xid != gpu.xid:
+            text = f"XID {device.xid}: {meaning(device.xid).text}"
+            began = self._began(at, device.xid_seconds)
+            yield _of_gpu("xid", host, gpu, began, text, job=job, xid=device.xid)
+        is_hot = device.status == _HOT
+        if is_hot is not gpu.is_hot and state is None:
+            words = HOT.sentence if is_hot else "is not throttled any more"
+            yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)
+
+    def _began(self, at: datetime, seconds: float | None) -> datetime:
+        """Return when what lasts for so long at an instant began, not before the last snapshot."""
+        if not seconds or self._last is None:
+            return at
+        return max(self._last, at - timedelta(seconds=seconds))
 
     # Jobs and leases
 
@@ -311,8 +343,14 @@ def matching(words: str) -> Callable[[Event], bool]:
     """Return whether an event has all of some words in host, GPU, job, user, kind or text.
 
     `host:gpu20`, `gpu:5`, `job:4242`, `user:alice` and `kind:xid` look in one of these alone.
+    Raises UsageError for a kind that there is not.
     """
     wanted = [word.casefold().partition(":") for word in words.split()]
+    for name, _, value in wanted:
+        if name == "kind" and not any(value in kind for kind in get_args(EventKind)):
+            raise UsageError(
+                f"{clean(value)!r} is no kind of event: {', '.join(get_args(EventKind))}"
+            )
 
     def fits(event: Event) -> bool:
         return all(_has(event, *each) for each in wanted)
@@ -351,23 +389,6 @@ def _held(host: FleetHost) -> Mapping[SafeText, tuple[int, SafeText | None]]:
 def _problem(device: FleetDevice) -> State | None:
     state = unreadable_state(device)
     return state if state is not None and state.is_problem else None
-
-
-def _changes(host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime) -> Iterator[Event]:
-    """Yield what happened to a GPU since it was last seen."""
-    job = device.job or gpu.job
-    state = _problem(device)
-    if state is not None and gpu.problem is None:
-        yield _of_gpu("gpu-lost", host, gpu, at, state.sentence, job=job)
-    elif state is None and gpu.problem is not None:
-        yield _of_gpu("gpu-returned", host, gpu, at, "is back")
-    if device.xid is not None and device.xid != gpu.xid:
-        text = f"XID {device.xid}: {meaning(device.xid).text}"
-        yield _of_gpu("xid", host, gpu, at, text, job=job, xid=device.xid)
-    is_hot = device.status == _HOT
-    if is_hot is not gpu.is_hot and state is None:
-        words = HOT.sentence if is_hot else "is not throttled any more"
-        yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)
 
 
 def _of_host(kind: EventKind, host: FleetHost, at: datetime, words: str) -> Event:

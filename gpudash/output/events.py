@@ -17,13 +17,17 @@ def render(
     start: datetime,
     end: datetime,
     *,
+    none: str = "nothing happened",
     width: int = 80,
     color: bool = False,
     ascii: bool = False,
 ) -> str:
-    """Return a line per event, the oldest first, below how many there are from when to when."""
+    """Return a line per event, the oldest first, below how many there are from when to when.
+
+    `none` says that there are none.
+    """
     span = f"{start.astimezone():%F %T} to {end.astimezone():%F %T}"
-    count = counted(len(events), "event") if events else "nothing happened"
+    count = counted(len(events), "event") if events else none
     head: list[Line] = [[(f"{count}, {span}", "bold")]]
     columns = fit(EVENT_COLUMNS, events, width, bar=0)
     rows = [heading(columns), *body(columns, events, ascii=ascii)] if events else []

@@ -169,6 +169,22 @@ def test_a_filter_names_host_gpu_job_or_any_word(words: str, fits: bool) -> None
     assert matching(words)(event) is fits
 
 
+def test_what_lasts_for_a_known_time_began_before_it_was_seen() -> None:
+    gone = replace(device(0, state="lost", job=None), age_seconds=300.0)
+    long_gone = replace(gone, age_seconds=9000.0)
+    for shown, began in ((gone, 3300), (long_gone, 0)):
+        before = at(0, host(1, devices=(device(0),)))
+        found = [*events((before, at(3600, host(1, devices=(shown,)))))]
+        assert [(each.kind, each.at) for each in found if each.kind == "gpu-lost"] == [
+            ("gpu-lost", INSTANT + timedelta(seconds=began))
+        ]
+
+
+def test_a_kind_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError, match="'foo' is no kind of event: gpu-lost, "):
+        matching("gpu:2 kind:foo")
+
+
 def test_a_recording_of_many_hosts_is_read_to_its_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

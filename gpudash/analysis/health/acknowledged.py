@@ -35,7 +35,7 @@ _AGAIN_SECONDS = 2.0
 _PATIENCE_SECONDS = 0.2
 """How long a sample waits for a folder that does not answer."""
 _LOCK_SECONDS = 2.0
-_TARGET = re.compile(r"(?P<host>.*?)(?::(?P<gpu>[0-9]{1,5}))?")
+_TARGET = re.compile(r"(?P<host>\[[^]]+\]|[^:]*)(?::(?P<gpu>[0-9]{1,5}))?")
 _MAX_YEARS = timedelta(days=3650)
 
 Place = tuple[str, int | None]
@@ -295,7 +295,7 @@ def place_of(text: str, this_host: str) -> Place:
     Raises UsageError.
     """
     match = _TARGET.fullmatch(text)
-    host = (match and match["host"]) or (this_host if text.startswith(":") else "")
+    host = (match and match["host"]) or (this_host if match and match["gpu"] else "")
     name = host.strip("[]")
     if match is None or not name or len(name) > NAME_BYTES or clean(name) != name:
         raise UsageError(f"{clean(text)!r} names no host: expected HOST, HOST:GPU or :GPU")

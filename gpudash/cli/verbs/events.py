@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
+    fits = matching(options.filter)
     if options.replay is None:
         span, found = _of_sources(options)
     else:
@@ -53,12 +54,18 @@ def run(options: argparse.Namespace) -> int:
         span, found = _of_recording(Recording(options.replay), options)
     start, end = span
     shown = [each for each in found if start <= each.at <= end]
-    shown = sorted(filter(matching(options.filter), shown), key=lambda each: each.at)
+    shown = sorted(filter(fits, shown), key=lambda each: each.at)
     if options.json:
         write_json(shown)
     else:
         text = render(
-            shown, start, end, width=terminal.width(), color=has_color(), ascii=is_ascii(options)
+            shown,
+            start,
+            end,
+            none="no event passes the filter" if options.filter.strip() else "nothing happened",
+            width=terminal.width(),
+            color=has_color(),
+            ascii=is_ascii(options),
         )
         terminal.write(text.encode("utf-8", "backslashreplace"))
     return ExitStatus.OK
