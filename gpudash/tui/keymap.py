@@ -539,7 +539,7 @@ FLEET_KEYS: tuple[Key, ...] = (
             "log history",
         ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
-        Key("fleet.acknowledge", "a", "a", "acknowledge", "acknowledge what is wrong there"),
+        Key("fleet.acknowledge", "a", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
         Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
         Key("fleet.back", "escape,backspace", "Esc", "go_back", "resume; then clear the filter"),
     ),

@@ -174,6 +174,7 @@ class FleetPage(Wheel, Page):
             and key.action != f"open_page('{self.path}')"
             and key.action.partition("(")[0] not in self._refused
             and (key.action != "retry" or self._can_retry)
+            and (key.action != "acknowledge" or self.places)
         )
 
     @property

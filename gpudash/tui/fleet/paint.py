@@ -269,7 +269,7 @@ class Painter:
             (status,) = statuses_of([each for each in row.devices if gpu_of(each) == gpu])
             state = state_of(status)
         if key in ("held", "free"):
-            return self._number(state is (HELD if key == "held" else FREE))
+            return self._number(int(state is (HELD if key == "held" else FREE)))
         if key == "xid":
             return self._xid(device.xid is not None)
         if key == "driver":

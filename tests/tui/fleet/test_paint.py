@@ -109,6 +109,11 @@ def test_counts_are_digits(key: str, shown: str) -> None:
     assert painted(one, key) == shown
 
 
+@pytest.mark.parametrize(("key", "shown"), [("held", "1"), ("free", ".")])
+def test_a_gpu_that_is_counted_is_one(key: str, shown: str) -> None:
+    assert painted(host(0, "held-idle", "busy"), key, gpu=0) == shown
+
+
 @pytest.mark.parametrize("gpu", [0, None])
 def test_instances_that_a_filter_leaves_without_their_gpu_are_not_missing(gpu: int | None) -> None:
     devices = (device(0), device(7, "held-idle", parent_uuid="GPU-0"))
