@@ -160,8 +160,6 @@ _AXIS, _TICK, _GRID = 101, 102, 103
 """Colours of plotext's 256 that stand for the parts of a chart; those of curves count from 1."""
 _MIN_CELLS, _MIN_LINES = 20, 4
 """Below these a chart has no axis at its left, and none below it."""
-_AXIS_LINES = 2
-"""Lines of the axis below it."""
 _LABELLED_CELLS = 40
 """Cells from which several curves have their labels at the right end."""
 _COLORED = re.compile(r"\x1b\[([0-9;]*)m")
@@ -175,7 +173,7 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
 
     No view has more than three, and one of eight curves takes 400 KB.
     """
-    figure = _figure(chart, cells, _even(chart.scale, height))
+    figure = _figure(chart, cells, height)
     is_single = len(chart.curves) == 1
     # Curves that share a colour, or have none, are drawn with the last character of their labels.
     styles_used = Counter(curve.style for curve in chart.curves)
@@ -206,14 +204,6 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
     # plotext takes 30 MB for eight noisy curves.
     give_back_freed()
     return lines + [[Segment(" " * cells, theme.base)] for _ in range(height - len(lines))]
-
-
-def _even(scale: Scale, height: int) -> int:
-    """Return the lines, up to `height`, on which values that are equally far apart stand so."""
-    steps = [high - low for (low, _), (high, _) in pairwise(scale.ticks)]
-    if height < _MIN_LINES or not steps or max(steps) - min(steps) > max(steps) / 100:
-        return height
-    return max(_MIN_LINES, height - (height - _AXIS_LINES - 1) % len(steps))
 
 
 def _figure(chart: Chart, cells: int, height: int) -> Any:
