@@ -73,7 +73,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return _SCALARS[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
-        ranged = next((each for each in arguments[1:] if each.ge is not None), None)
+        numbers = (each for each in arguments[1:] if getattr(each, "ge", None) is not None)
+        ranged = next(numbers, None)
         return values(arguments[0]) if ranged is None else _numbers(arguments[0], ranged)
     if origin is Literal:
         return st.sampled_from(arguments)

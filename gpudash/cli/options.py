@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.system import terminal
+from gpudash.system.files import settings_file
 
 if TYPE_CHECKING:
     import argparse
@@ -62,11 +63,11 @@ def check_recording(options: argparse.Namespace) -> None:
 
 def settings(options: argparse.Namespace) -> Settings:
     """Return the settings; raises UsageError for mistakes in those of many hosts."""
-    from gpudash.config import Choices, Settings, load, path
+    from gpudash.config import Choices, Settings, load
 
     if options.no_config:
         return Settings()
-    found, mistakes = load(path(), Choices())
+    found, mistakes = load(settings_file(), Choices())
     wrong = [each for each in mistakes if ": fleet" in each or ": exporters" in each]
     if wrong:
         raise UsageError(wrong[0])
@@ -83,9 +84,13 @@ def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
 def acknowledged_path(*, config: bool) -> str:
     """Return the file of acknowledgements; raises KeyError for a user without a home."""
     from gpudash.analysis.health import acknowledged
-    from gpudash.config import Choices, load, path
 
-    return acknowledged.path(load(path(), Choices())[0].fleet.acknowledged if config else None)
+    file = settings_file()
+    if not (config and os.path.lexists(file)):
+        return acknowledged.path()
+    from gpudash.config import Choices, load
+
+    return acknowledged.path(load(file, Choices())[0].fleet.acknowledged)
 
 
 def query_name(query: str) -> str:

@@ -23,6 +23,7 @@ from gpudash.cli.preframe import (
     show_skeleton,
 )
 from gpudash.model.errors import UsageError
+from gpudash.system.files import settings_file
 from gpudash.system.imports import import_asyncio, import_msgspec
 from gpudash.system.terminal import allows_color
 
@@ -165,10 +166,9 @@ def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
 
 def preferences_of(config: bool, for_this_run: dict[str, Any]) -> Preferences:
     """Return the settings for a screen; raises UsageError for an unknown theme."""
-    from gpudash.config import path
     from gpudash.tui.preferences import Preferences, choices
 
     theme = for_this_run.get("theme")
     if theme is not None and theme not in choices().themes:
         raise UsageError(f"unknown theme {theme!r}: choose from {', '.join(choices().themes)}")
-    return Preferences(path() if config else None, **for_this_run)
+    return Preferences(settings_file() if config else None, **for_this_run)

@@ -1,12 +1,12 @@
 """The settings: a TOML file in ~/.config/gpudash, read and written back.
 
-`load(path(), choices)` never fails, `save(settings, path(), since=loaded)` writes only what was
+`load(path, choices)` never fails, `save(settings, path, since=loaded)` writes only what was
 changed; the names to choose from come from the caller, because only the screen knows them.
 """
 
 from __future__ import annotations
 
-from gpudash.config.file import is_read_only, load, path, read, save, template
+from gpudash.config.file import is_read_only, load, read, save, template
 from gpudash.config.settings import Choices, Settings, declared
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "declared",
     "is_read_only",
     "load",
-    "path",
     "read",
     "save",
     "template",

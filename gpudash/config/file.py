@@ -47,20 +47,6 @@ class FileChangedError(Exception):
     """Another process wrote the file since it was read; it was left as it is."""
 
 
-def path(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the file: $GPUDASH_CONFIG, or gpudash/config.toml in the folder for settings.
-
-    Not by platformdirs, whose import the first picture would wait for: 20 of 150 ms.
-    """
-    chosen = environ.get("GPUDASH_CONFIG")
-    if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
-    folder = environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(folder):
-        return os.path.join(folder, "gpudash", _NAME)
-    return os.path.join(os.path.expanduser("~"), ".config", "gpudash", _NAME)
-
-
 def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
     """Return the settings of a file and its mistakes; everything that is valid counts.
 

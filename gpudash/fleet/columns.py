@@ -211,7 +211,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
 
 
 def _group_state(row: GroupRow) -> str:
-    more = row.bad - (row.worst.level != "ok")
+    more = row.bad - (row.worst.level in ("warn", "critical"))
     return row.worst.state_text + (f" +{more}" if more else "")
 
 

@@ -62,7 +62,7 @@ class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
     xid: Annotated[Index | None, _gpu(Unit.NONE,
         "The last XID error that is known to be recent, null for none.")] = None
     xid_seconds: Annotated[Seconds | None, _gpu(Unit.SECOND,
-        "How long ago that error was, null if that is not known.")] = None
+        "How long ago that error was, null if that is not known.", label="XID age")] = None
     users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
         "Whose processes or job it has; empty if none are known.")] = ()
     job: Annotated[SafeText | None, _use(Unit.NONE,

@@ -259,7 +259,8 @@ def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 def keys_while_enlarged(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Return the keys of a footer while a part stands alone, where one key shows all again."""
-    return tuple(each._replace(label="all") if each.id == "move.enlarge" else each for each in keys)
+    ids = ("move.enlarge", "device.large")
+    return tuple(each._replace(label="all") if each.id in ids else each for each in keys)
 
 
 def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:

@@ -159,9 +159,14 @@ class Acknowledged:
         is_due = time.monotonic() - self._looked_at >= _AGAIN_SECONDS
         if is_due and (self._thread is None or not self._thread.is_alive()):
             self._looked_at = time.monotonic()
-            self._thread = Thread(target=self._look, name="acknowledged", daemon=True)
-            self._thread.start()
-            self._thread.join(_PATIENCE_SECONDS)
+            thread = Thread(target=self._look, name="acknowledged", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no thread to give
+                self._look()
+            else:
+                self._thread = thread
+                thread.join(_PATIENCE_SECONDS)
         return _in_force(self._read, self._clock())
 
     def _look(self) -> None:

@@ -148,8 +148,9 @@ class Diagnosis:
         context = RuleContext(snapshot, self._activity, is_first=is_first)
         if last is None or now - last >= _MIN_SECONDS or states != self._states:
             self._now, self._states = now, states
-            symptoms = chain.from_iterable(check(context) for check in self._checks)
-            known = self._acknowledged()
+            symptoms = [*chain.from_iterable(check(context) for check in self._checks)]
+            # Where nothing is wrong, no file is looked for.
+            known = self._acknowledged() if symptoms else InForce()
             marked = _marked(symptoms, snapshot, known) if known.found else symptoms
             self._found = (*self._tracker.findings(marked, now, snapshot), *known.finding)
         return self._judged(context, replace(snapshot, findings=self._found))

@@ -10,6 +10,7 @@ from gpudash.config import file, load, template
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.model.text import clean
 from gpudash.system import terminal
+from gpudash.system.files import settings_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Make the file (init), print its path (path), or list its mistakes (validate)."""
     if options.no_config:
         raise UsageError("gpudash config is about the settings file: it takes no --no-config")
-    path = file.path()
+    path = settings_file()
     if options.action == "path":
         terminal.write(os.fsencode(path) + b"\n")
         return ExitStatus.OK

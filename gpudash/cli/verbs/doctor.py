@@ -22,6 +22,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, fold, pad, wrap
 from gpudash.output.table import Style, ellipsis, painter, shown
 from gpudash.system import terminal
+from gpudash.system.files import settings_file
 from gpudash.system.fork import Reply, call_isolated
 
 _DEFAULT_TIMEOUT = 5.0
@@ -64,7 +65,7 @@ def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
     if os.path.lexists(path):
         raise UsageError(f"{clean(path)} exists: choose another name")
     rendered = render_checks(checks, width=100, color=False, ascii=True)
-    settings, _ = config.load(config.path(), choices())
+    settings, _ = config.load(settings_file(), choices())
     parts = bundle.sections(Machine(), rendered, settings, _snapshot(timeout))
     lines = [f"  {part.title}" for part in parts]
     os.write(2, "\n".join([f"{clean(path)} will hold:", *lines, bundle.MASKED, ""]).encode())
@@ -157,10 +158,9 @@ def _mistakes(config: bool) -> list[str]:
     """Return the mistakes in the settings file."""
     if not config:
         return []
-    from gpudash.config import path
     from gpudash.tui.preferences import Preferences
 
-    return Preferences(path()).mistakes
+    return Preferences(settings_file()).mistakes
 
 
 def _terminal_checks(environ: Mapping[str, str], utf8: bool) -> list[Check]:

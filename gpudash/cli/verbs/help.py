@@ -16,6 +16,7 @@ from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.text import did_you_mean, pad, wrap
 from gpudash.system import terminal
+from gpudash.system.files import settings_file
 
 if TYPE_CHECKING:
     from gpudash.model.state import State
@@ -167,7 +168,6 @@ def _filter() -> Iterator[Section]:
 def _settings() -> Iterator[Section]:
     import msgspec
 
-    from gpudash import config
     from gpudash.config.file import rendered
     from gpudash.config.settings import declared, plain
     from gpudash.tui.preferences import choices
@@ -181,7 +181,7 @@ def _settings() -> Iterator[Section]:
             continue
         valid, default = each.kind.valid(known), rendered(plain(each.default))
         rows.append((each.name, f"{each.help} Valid: {valid}. Default: {default}"))
-    yield Section(f"Settings in {config.path()}", rows)
+    yield Section(f"Settings in {settings_file()}", rows)
     for each in tables:
         yield Section(f"[{each.name}] {each.help}", list(_table_rows(each.default)))
 

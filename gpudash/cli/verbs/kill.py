@@ -11,6 +11,7 @@ from gpudash.cli.options import collector_command, forbids_signals
 from gpudash.cli.parser import Parser
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, SettingsError, UsageError
+from gpudash.system.files import settings_file
 
 if TYPE_CHECKING:
     from gpudash.actions.kill.run import Timeouts
@@ -78,9 +79,9 @@ def _refuse_read_only(*, asked: bool, config: bool) -> None:
         raise ActionError(f"gpudash is read-only ({forbidden_by}): nothing was sent")
     if not config:
         return
-    from gpudash.config import is_read_only, path
+    from gpudash.config import is_read_only
 
-    file = path()
+    file = settings_file()
     try:
         if is_read_only(file):
             raise ActionError(f"gpudash is read-only ({file}): nothing was sent")

@@ -92,7 +92,7 @@ def _is_about(finding: Finding, device: Device) -> bool:
     return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
 
 
-_NOTHING = "Nothing is wrong with these GPUs, as far as the driver reports"
+_NOTHING = "Nothing is wrong, as far as the driver reports"
 
 
 class FindingsView(View):

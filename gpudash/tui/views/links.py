@@ -50,25 +50,25 @@ _TRAFFIC_ROLES = {
     "nvlink_trend": "memory",
 }
 _TRENDS = {
-    "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second"),
-    "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second"),
+    "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second", "PCIE RX"),
+    "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second", "NVLINK RX"),
 }
-"""The column behind which each curve stands, and what it is of."""
+"""The column behind which each curve stands, what it is of, and its heading."""
 
 
-def _trend(key: str, field: str) -> Column[GpuAffinity]:
+def _trend(key: str, field: str, header: str) -> Column[GpuAffinity]:
     return Column(
         key=key,
-        header="RX TREND",
+        header=header,
         text=lambda row: ABSENT if getattr(row.device, field, None) is None else "",
         sort_key=lambda row: "",
-        width=8,
+        width=len(header),
         stretch=48,
         priority=6,
     )
 
 
-_AFTER = {after: _trend(key, field) for key, (after, field) in _TRENDS.items()}
+_AFTER = {after: _trend(key, field, header) for key, (after, field, header) in _TRENDS.items()}
 _COLUMNS = [
     column
     for plain in TRAFFIC_COLUMNS

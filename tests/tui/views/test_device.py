@@ -393,7 +393,7 @@ async def test_of_many_gpus_the_highest_are_compared() -> None:
         told = f"{lines[place]} {lines[place + 1]}".split()
         shown = [0, *range(57, 64)]
         values = [word for n in shown for word in (str(n), f"{n}%")]
-        assert told[:21] == ["GPU", "highest", "8", "of", "64:", *values]
+        assert told[:24] == [*["GPU", "8", "of", "64,", "the", "highest", "by", "mean:"], *values]
 
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)

@@ -17,7 +17,7 @@ from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import fold, width
 from gpudash.model.units import ABSENT, Unit, readable, short, span
-from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.bindings import bindings, keys_while_enlarged, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import put_above
@@ -228,7 +228,8 @@ class DeviceView(View):
         size = (cells, max(0, lines))
         order = sorted(shown, key=lambda each: each.device.key == row.device.key)
         chart, numbers = charting.chart(field, order, time, size)
-        heading = title(field, row.device, numbers[-1], self._range(), theme, cells)
+        of = f" of GPU {row.label}" if len(shown) > 1 else ""
+        heading = title(field, of, row.device, numbers[-1], self._range(), theme, cells)
         return [heading, *drawn(chart, *size, theme), *below]
 
     def _time(self) -> Time:
@@ -309,6 +310,11 @@ class DeviceView(View):
         title, theme = f"Compare GPU {shown.label} with", self.dashboard.theme
         dialog = ChooseScreen(title, choices(), theme, toggled=toggled, by_letter=True)
         put_above(self.app, dialog, chosen)
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys of the footer."""
+        return keys_while_enlarged(self.keys) if self.large else self.keys
 
     def action_large(self) -> None:
         """Show the chart alone, or with everything else."""

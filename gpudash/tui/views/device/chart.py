@@ -179,11 +179,17 @@ _MAX_LEGEND_LINES = 2
 
 
 def title(
-    field: Field, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
+    field: Field,
+    of: str,
+    device: Device,
+    numbers: Numbers | None,
+    time: str,
+    theme: Theme,
+    cells: int,
 ) -> Line:
-    """Return what is charted, its numbers over that time, and which time that is."""
+    """Return what is charted, `of` which device, its numbers over that time, and which that is."""
     now = short(getattr(device, field.name), field.unit)
-    head = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
+    head = [Segment(f" {field.label}{of}  ", theme.title), Segment(now, theme.strong)]
     right = [Segment(f" {time} ", theme.dim)]
     parts = [
         [Segment(f"{name} ", theme.dim), Segment(short(round(value), field.unit), theme.base)]
@@ -207,11 +213,11 @@ def legend(
 ) -> list[Line]:
     """Return each curve's label in its colour and its value now, in two lines at most.
 
-    Of more GPUs than can be shown, `asked`, it names how many are shown.
+    Of more GPUs than can be shown, `asked`, it says which are.
     """
     lines: list[Line] = [[Segment(" GPU ", theme.heading)]]
     if len(shown) < asked:
-        lines[0].append(Segment(f" highest {len(shown)} of {asked}: ", theme.dim))
+        lines[0].append(Segment(f" {len(shown)} of {asked}, the highest by mean: ", theme.dim))
     for part in (_entry(each, field, theme) for each in shown):
         if cells_of(lines[-1]) + cells_of(part) > cells:
             if len(lines) == _MAX_LEGEND_LINES:
