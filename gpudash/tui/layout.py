@@ -119,6 +119,8 @@ def _chart_lines(room: int, curves: int, *, young: bool) -> int:
 
     Where not all fit below each other, those of the GPUs stand side by side.
     """
+    if not room:
+        return 0
     height, rows = room - 1, curves
     if height < curves:
         gpus = curves - _OF_ALL

@@ -60,6 +60,12 @@ def test_a_finding_that_comes_moves_no_row(
     assert len(plans) == 1
 
 
+@pytest.mark.parametrize("curves", range(7))
+def test_a_window_without_room_for_charts_has_none(curves: int) -> None:
+    for height in range(8, 24):
+        assert compute_layout(100, height, 8, 12, findings=2, curves=curves).charts == 0
+
+
 def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:
     assert compute_layout(120, 40, 8, 3).charts > 10
     assert compute_layout(120, 40, 8, 30).charts == 0
