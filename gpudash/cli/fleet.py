@@ -23,7 +23,7 @@ from gpudash.cli.options import (
 )
 from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
-from gpudash.fleet.sources import SOURCES, dest
+from gpudash.fleet.sources import SOURCES, WITH_PAST, dest
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
 from gpudash.system.memory import give_back_large
@@ -253,7 +253,7 @@ def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot
 
 def _has_past(options: argparse.Namespace) -> bool:
     """Whether a source is asked for that knows instants of before."""
-    return any(kind.has_past and kind.is_asked(options) for kind in SOURCES.values())
+    return any(SOURCES[name].is_asked(options) for name in WITH_PAST)
 
 
 def _in_time(reading: Reading, seconds: float) -> Reading:

@@ -27,7 +27,6 @@ from gpudash.config.settings import (
 from gpudash.model.errors import SettingsError
 from gpudash.model.text import clean
 
-_NAME = "config.toml"
 _READ_ONLY = "read_only"
 _MAX_BYTES = 1 << 18
 _MAX_BROKEN_LINES = 10

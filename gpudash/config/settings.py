@@ -23,8 +23,8 @@ _KEYS_EXAMPLE = 'action = ["key"]'
 _WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
 
 Price = Annotated[float, Meta(ge=0, le=1e9)]
-MetricName = Annotated[str, Meta(pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 """Of an hour of a GPU, in a currency of the user's."""
+MetricName = Annotated[str, Meta(pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 
 
 class Choices(Struct, frozen=True, kw_only=True):

@@ -91,10 +91,10 @@ class Reducer:
             snapshot,
             hosts=tuple(
                 [
-                    replace(host, worst_finding=worst[known.name].rule)
-                    if known.name in worst
+                    replace(host, worst_finding=worst[same.name].rule)
+                    if same.name in worst
                     else host
-                    for host, known in zip(hosts, named.hosts, strict=True)
+                    for host, same in zip(hosts, named.hosts, strict=True)
                 ]
             ),
             users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),

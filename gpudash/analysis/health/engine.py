@@ -30,7 +30,14 @@ class _ActiveSymptom:
     """A symptom that was seen: since when, when last, and its worst recent level."""
 
     __slots__ = (
-        *("began", "is_reported", "level", "level_at", "sample", "seen_at", "since", "symptom"),
+        "began",
+        "is_reported",
+        "level",
+        "level_at",
+        "sample",
+        "seen_at",
+        "since",
+        "symptom",
     )
 
     def __init__(self, symptom: Symptom, now: float, *, began: bool) -> None:

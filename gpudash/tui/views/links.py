@@ -50,8 +50,8 @@ _TRAFFIC_ROLES = {
     "nvlink_trend": "memory",
 }
 _TRENDS = {
-    "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second", "PCIE RX"),
-    "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second", "NVLINK RX"),
+    "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second", "PCIE RX TREND"),
+    "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second", "NVL RX TREND"),
 }
 """The column behind which each curve stands, what it is of, and its heading."""
 

@@ -127,7 +127,7 @@ async def test_wide_terminal_shows_the_affinity_of_each_gpu_in_its_row() -> None
         lines = on.lines
         assert row(lines, 7)[-4:] == ["1", "32-63", "gen5", "x16"]
         assert not any("CPUs 0-31: GPU" in line for line in lines)
-        assert re.search(r"PCIE TX +PCIE RX +PCIE RX +NVL TX +NVL RX +NVLINK RX", on.text)
+        assert re.search(r"PCIE TX +PCIE RX +PCIE RX TREND +NVL TX +NVL RX +NVL RX TREND", on.text)
 
 
 async def test_sixty_four_gpus_are_distinguished_in_one_cell_each() -> None:
