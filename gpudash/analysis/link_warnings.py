@@ -37,10 +37,14 @@ class _Group(Struct, frozen=True):
     gpus: tuple[int, ...]
 
 
-def warnings(snapshot: Snapshot) -> list[str]:
-    """Return all sentences, those on running processes first; none where all is well."""
-    missing = [each.sentence for each in missing_p2p(snapshot)]
-    return [*missing, *reduced_links(snapshot), *not_in_topology(snapshot)]
+def remarks(snapshot: Snapshot) -> list[tuple[str, bool]]:
+    """Return all sentences, and whether each is a warning; none where all is well.
+
+    That a host has no P2P between some of its GPUs is how it is built, and only said.
+    """
+    found = [*reduced_links(snapshot), *not_in_topology(snapshot)]
+    built = [each.sentence for each in missing_p2p(snapshot)]
+    return [*((text, True) for text in found), *((text, False) for text in built)]
 
 
 def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:

@@ -146,8 +146,6 @@ class User(AnyUser, frozen=True, kw_only=True):
 
     gpus: str
     process_count: int
-    gpu_memory_share: float | None
-    """Of the memory of all GPUs, 0 to 1."""
     gpu_memory_percent: float | None
     """Of the memory of the GPUs that they use."""
     idle_memory_bytes: int | None
@@ -193,7 +191,6 @@ def _user(name: SafeText | None, processes: Sequence[Process], snapshot: Snapsho
         for share in process.devices:
             held.add(share.index, share.used_gpu_memory_bytes, job)
     memory = held.memory_used_bytes
-    total = sum_known(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
     sizes = {device.key: device.memory_total_bytes for device in snapshot.devices}
     idle = [process for process in processes if _is_idle(process)]
     spans = [process.idle_seconds for process in idle if process.idle_seconds is not None]
@@ -204,7 +201,6 @@ def _user(name: SafeText | None, processes: Sequence[Process], snapshot: Snapsho
         jobs=len(held.jobs),
         gpus=gpu_ranges(shares, mig_labels(snapshot.devices)),
         process_count=len(processes),
-        gpu_memory_share=None if memory is None or not total else memory / total,
         gpu_memory_percent=memory_percent(memory, memory_of(shares, sizes)),
         idle_memory_bytes=_idle_memory(processes, idle),
         idle_seconds=max(spans, default=None),

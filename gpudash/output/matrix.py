@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.analysis.link_warnings import no_topology, warnings
+from gpudash.analysis.link_warnings import no_topology, remarks
 from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
@@ -55,8 +55,13 @@ def render(
         sections = _links(topology, paint)
         if p2p:
             sections += _peer_access(topology, paint)
-    remarks = [line for warning in warnings(snapshot) for line in _wrapped(warning, room)]
-    sections.append([paint(line, "yellow") for line in remarks])
+    sections.append(
+        [
+            paint(line, "yellow" if is_warning else "plain")
+            for text, is_warning in remarks(snapshot)
+            for line in _wrapped(text, room)
+        ]
+    )
     return _joined(sections)
 
 

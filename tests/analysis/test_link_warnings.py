@@ -11,7 +11,7 @@ from gpudash.analysis.link_warnings import (
     no_topology,
     not_in_topology,
     reduced_links,
-    warnings,
+    remarks,
 )
 from gpudash.analysis.selection import select
 from gpudash.model.process import Process
@@ -173,13 +173,13 @@ def test_gpu_that_the_topology_leaves_out_is_reported_with_the_reason() -> None:
 
 
 def test_healthy_host_and_one_without_a_topology_need_no_remarks() -> None:
-    assert warnings(make_snapshot(8)) == []
-    assert warnings(host(None, on(*range(8)))) == []
+    assert remarks(make_snapshot(8)) == []
+    assert remarks(host(None, on(*range(8)))) == []
 
 
 @given(snapshots())
 def test_any_snapshot_can_be_remarked_on(snapshot: Snapshot) -> None:
-    assert all(warning.isprintable() for warning in warnings(snapshot))
+    assert all(text.isprintable() for text, _ in remarks(snapshot))
 
 
 @pytest.mark.parametrize(

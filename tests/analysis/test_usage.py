@@ -251,9 +251,12 @@ def test_a_gpu_whose_size_is_not_known_leaves_the_share_of_memory_open() -> None
     assert user.gpu_memory_percent is None
 
 
-def test_share_is_of_the_memory_of_all_gpus() -> None:
-    (user,) = counted(held("alice", 0, 80, 50))
-    assert user.gpu_memory_share == 0.25
+def test_the_bar_of_memory_is_of_the_gpus_that_they_use_as_the_percentage_beside_it() -> None:
+    (user,) = counted(held("alice", 0, 20, 50))
+    assert COLUMNS["memory_percent"].text(user) == "25%"
+    share = COLUMNS["memory"].share
+    assert share is not None
+    assert share(user) == 0.25
 
 
 def test_memory_at_zero_percent_is_idle_for_as_long_as_the_longest() -> None:
@@ -281,7 +284,6 @@ def test_utilization_that_is_not_known_is_not_called_idle() -> None:
 def test_memory_that_is_not_known_is_absent_and_not_zero() -> None:
     (user,) = counted(held("bob", 0, None, 5))
     assert user.memory_used_bytes is None
-    assert user.gpu_memory_share is None
     assert COLUMNS["memory"].text(user) == "-"
 
 

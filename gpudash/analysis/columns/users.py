@@ -1,7 +1,7 @@
 """The columns of the owners of processes.
 
-A percentage of GPUs is the mean of those that they use, as that of a process is; the bar of their
-memory is of all GPUs. Idle is memory that processes hold at 0 % UTIL, and for how long the longest
+A percentage of GPUs is the mean of those that they use, as that of a process is, and so is the bar
+of their memory. Idle is memory that processes hold at 0 % UTIL, and for how long the longest
 has.
 """
 
@@ -16,6 +16,10 @@ from gpudash.model.units import ABSENT, counted, percent, short_size
 
 def _idle_level(user: User) -> Level:
     return "unknown" if not user.idle_memory_bytes else "warn"
+
+
+def _memory_share(user: User) -> float | None:
+    return None if user.gpu_memory_percent is None else user.gpu_memory_percent / 100
 
 
 def _jobs(user: User) -> str:
@@ -41,7 +45,7 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         sort_key=lambda user: number(user.memory_used_bytes),
         width=7,
         align=">",
-        share=lambda user: user.gpu_memory_share,
+        share=_memory_share,
     ),
     Column(
         key="memory_percent",

@@ -17,7 +17,7 @@ from gpudash.analysis.columns.traffic import (
     gpu_affinities,
     has_unread_rate,
 )
-from gpudash.analysis.link_warnings import no_topology, warnings
+from gpudash.analysis.link_warnings import no_topology, remarks
 from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
@@ -205,9 +205,9 @@ class LinksView(View):
         self._drawn: tuple[object, list[Line]] | None = None
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return tabs, warnings, the matrix with traffic, and the legend."""
+        """Return tabs, remarks, the matrix with traffic, and the legend."""
         topology, theme = self.dashboard.snapshot.topology, self.dashboard.value_theme
-        notices = self._warnings(cells)
+        notices = self._remarks(cells)
         if topology is None or not topology.indices:
             why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
             return [
@@ -306,13 +306,15 @@ class LinksView(View):
         """Return the cell behind a name and its gap, where the names begin with `first`."""
         return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
-    def _warnings(self, cells: int) -> list[Line]:
+    def _remarks(self, cells: int) -> list[Line]:
         theme = self.dashboard.value_theme
-        return [
-            [Segment(" ! " if not number else "   ", theme.warn), Segment(text, theme.warn)]
-            for warning in warnings(self.dashboard.snapshot)
-            for number, text in enumerate(self._wrapped(warning, cells - 4))
-        ]
+        lines: list[Line] = []
+        for remark, is_warning in remarks(self.dashboard.snapshot):
+            sign, style = (" ! ", theme.warn) if is_warning else ("   ", theme.base)
+            for text in self._wrapped(remark, cells - 4):
+                lines.append([Segment(sign, style), Segment(text, style)])
+                sign = "   "
+        return lines
 
     def _notes(self, rows: list[GpuAffinity], cells: int) -> list[Line]:
         """Return what the columns mean, and the affinities where their columns do not fit."""

@@ -114,6 +114,8 @@ async def test_a_status_is_in_the_words_of_the_table_of_gpus() -> None:
         await on.shows("Status")
         assert "held-idle" not in on.text
         assert on.text.count("held idle") > 1
+        # What it is in, and not a second word for whether it can be read.
+        assert not re.search(r"State +ok", on.text)
 
 
 async def test_lines_in_view_are_shown_beside_the_keys_and_not_among_the_values() -> None:

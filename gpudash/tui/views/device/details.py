@@ -168,7 +168,8 @@ def sheet(details: DeviceDetails, cells: int, theme: Theme) -> Sheet:
     shown = [field for field in device_fields().values() if field.name not in _SHOWN_ELSEWHERE]
     if not details.explained:
         known = (field for field in shown if _has_text(field, details.device))
-        shown = [field for field in known if field.name not in _LONG]
+        left_out = _LONG if details.device.status is None else {*_LONG, "state"}
+        shown = [field for field in known if field.name not in left_out]
     room = cells // across - _GAP
     blocks = [_block(group, shown, details, room, theme) for group in _ORDER[:-1]]
     columns = _packed([block for block in blocks if block], across)
