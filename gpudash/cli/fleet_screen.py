@@ -52,12 +52,13 @@ def show(
     give_back_large()
 
     def first_page(feed: FleetFeed) -> Page:
+        from gpudash.fleet.where import GRAMMAR_OF_EVENTS
         from gpudash.tui.fleet.map import MapPage
         from gpudash.tui.fleet.model import FleetModel
 
         model = FleetModel(feed, open_host, reaches, fleet.prices(options))
         if options.where is not None:
-            model.filter_by(options.where, fleet.fits(options))
+            model.filter_by(GRAMMAR_OF_EVENTS.parse(options.where))
         return MapPage(model)
 
     def open_host(host: FleetHost, interval: float) -> SnapshotFeed:

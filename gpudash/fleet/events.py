@@ -7,16 +7,14 @@ events are found here. The first snapshot is what all others are compared to.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import get_args
 
 from msgspec import Struct
 
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.summary import brief, label_of
-from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     HOST_STATES,
     Event,
@@ -337,44 +335,6 @@ class Log:
 
 def _identity(event: Event) -> object:
     return event.kind, event.cluster, event.host, event.gpu, event.job, event.xid
-
-
-def matching(words: str) -> Callable[[Event], bool]:
-    """Return whether an event has all of some words in host, GPU, job, user, kind or text.
-
-    `host:gpu20`, `gpu:5`, `job:4242`, `user:alice` and `kind:xid` look in one of these alone.
-    Raises UsageError for a kind that there is not.
-    """
-    wanted = [word.casefold().partition(":") for word in words.split()]
-    for name, _, value in wanted:
-        if name == "kind" and not any(value in kind for kind in get_args(EventKind)):
-            raise UsageError(
-                f"{clean(value)!r} is no kind of event: {', '.join(get_args(EventKind))}"
-            )
-
-    def fits(event: Event) -> bool:
-        return all(_has(event, *each) for each in wanted)
-
-    return fits
-
-
-_NAMED = ("host", "cluster", "gpu", "job", "user", "kind", "xid")
-
-
-def _has(event: Event, name: str, colon: str, value: str) -> bool:
-    if colon and name in _NAMED:
-        own = str(getattr(event, name) if getattr(event, name) is not None else "").casefold()
-        is_whole = name in ("gpu", "xid", "job")
-        return (
-            own == value if is_whole else value in own or (name == "host" and _names(event, value))
-        )
-    texts = (event.kind, event.host, event.cluster, event.job, event.user, event.what)
-    return any(f"{name}{colon}{value}" in text.casefold() for text in texts if text)
-
-
-def _names(event: Event, host: str) -> bool:
-    """Whether the text of a job names a host."""
-    return event.host is None and host in event.what.casefold()
 
 
 def _held(host: FleetHost) -> Mapping[SafeText, tuple[int, SafeText | None]]:

@@ -1,13 +1,16 @@
 """The filter of GPUs of many hosts: `host:gpu[01-08] idle>1h mem>10G`, `-state:busy alice`.
 
 The grammar is that of the filter of processes. Of a host that does not answer only its name,
-group, model, driver, age and state are tested: what its GPUs do now is not known.
+group, model, driver, age and state are tested: what its GPUs do now is not known. What happened
+is filtered in the same words, as the GPU that it happened to, and by its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, get_args
+
+from msgspec.structs import replace
 
 from gpudash.analysis.filter import Filter, Grammar
 from gpudash.analysis.filter.predicates import (
@@ -25,8 +28,9 @@ from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
+from gpudash.model.fleet import HOST_STATES, Event, EventKind, FleetDevice, FleetHost, HostKey
 from gpudash.model.state import state_of
+from gpudash.model.text import SafeText
 from gpudash.model.units import Quantity
 
 
@@ -35,6 +39,8 @@ class GpuOfHost(NamedTuple):
 
     host: FleetHost
     device: FleetDevice | None
+    event: Event | None = None
+    """What happened to it, where that is filtered."""
 
 
 def where(text: str) -> Fits | None:
@@ -43,16 +49,60 @@ def where(text: str) -> Fits | None:
 
 
 def fits(wanted: Filter[GpuOfHost]) -> Fits | None:
-    """Return what a parsed filter lets pass, None if that is all."""
-    if not wanted.clauses:
+    """Return what a parsed filter lets pass, None if that is all; GPUs are of no kind of event."""
+    clauses = tuple(each for each in wanted.clauses if each.term != KIND.names[0])
+    if not clauses:
         return None
-    matches = wanted.matches
+    matches = Filter(wanted.text, clauses).matches
     return lambda host, device: matches(GpuOfHost(host, device))
 
 
+def passing(
+    found: Sequence[Event], hosts: Iterable[FleetHost], wanted: Filter[GpuOfHost]
+) -> Sequence[Event]:
+    """Return the events that pass a filter; of `hosts` it is known what their GPUs do now."""
+    if not wanted.clauses or not found:
+        return found
+    known = {host.key: host for host in hosts}
+    jobs: dict[str, list[tuple[FleetHost, FleetDevice]]] = {
+        event.job: [] for event in found if event.job is not None and event.host is None
+    }
+    for host in known.values() if jobs else ():
+        for device in host.devices:
+            if device.job in jobs:
+                jobs[device.job].append((host, device))
+    return [event for event in found if any(map(wanted.matches, _rows(event, known, jobs)))]
+
+
+def _rows(
+    event: Event,
+    known: Mapping[HostKey, FleetHost],
+    jobs: Mapping[str, Sequence[tuple[FleetHost, FleetDevice]]],
+) -> Iterator[GpuOfHost]:
+    """Yield an event as each GPU that it is about, with what else is known of that."""
+    # The text of a job on several hosts names some of them.
+    name = event.host or event.what
+    host = known.get((event.cluster, name)) or FleetHost(name=name, cluster=event.cluster)
+    about = (
+        jobs.get(event.job or "", ())
+        if event.host is None
+        else [
+            (host, each)
+            for each in host.devices
+            if (label_of(host, each) == event.gpu if event.gpu else event.job in (None, each.job))
+        ]
+    )
+    users = () if event.user is None else (event.user,)
+    gone = host, FleetDevice(index=0, label=event.gpu or SafeText(""))
+    for on, device in about or (gone,):
+        whose = event.job or device.job
+        merged = replace(device, xid=event.xid, job=whose, users=users or device.users)
+        yield GpuOfHost(on, merged, event)
+
+
 def _live(row: GpuOfHost) -> FleetDevice | None:
-    """Return the device if what it does now is known."""
-    return row.device if row.host.state == "ok" else None
+    """Return the device if what it does now is known, of an event what was known last."""
+    return row.device if row.host.state == "ok" or row.event is not None else None
 
 
 def _host(row: GpuOfHost) -> Iterable[str]:
@@ -105,9 +155,17 @@ def _age(row: GpuOfHost) -> float | None:
     return age_of(row.host, row.device)
 
 
+def _kind(row: GpuOfHost) -> Iterable[str]:
+    return () if row.event is None else (row.event.kind,)
+
+
 def searched(row: GpuOfHost) -> Iterable[str]:
-    """Return the texts that a plain word is searched in: host, group, model, user, job."""
-    return (*_host(row), *_group(row), *_model(row), *_user(row), *_job(row))
+    """Return the texts that a plain word is searched in: host, group, model, user, job.
+
+    Of what happened, its kind and its text as well.
+    """
+    texts = (*_host(row), *_group(row), *_model(row), *_user(row), *_job(row))
+    return texts if row.event is None else (*texts, row.event.kind, row.event.what)
 
 
 def _hosts(sign: str, value: str) -> Test[GpuOfHost] | None:
@@ -132,6 +190,14 @@ def _hosts(sign: str, value: str) -> Test[GpuOfHost] | None:
 _ELSEWHERE = frozenset("@:!")
 """Of names that would be looked up: groups, and hosts of Slurm."""
 _HOST_NAMES = of_text(_host, several=True)
+
+
+def _kinds(sign: str, value: str) -> Test[GpuOfHost] | None:
+    """Return the test for kinds of events or parts of their names, None for one that is none."""
+    parts, kinds = value.casefold().split(","), get_args(EventKind)
+    if not all(part and any(part in kind for kind in kinds) for part in parts):
+        return None
+    return of_text(_kind, several=True)(sign, value)
 
 
 def _of_device(
@@ -273,4 +339,14 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
 )
 """Every term, in the order in which help and messages name them."""
 
-GRAMMAR = Grammar(TERMS, searched)
+KIND = Term[GpuOfHost](
+    names=("kind",),
+    example="kind:lost",
+    help="kind of what happened, or several; GPUs have none, and all pass",
+    values=", ".join(get_args(EventKind)),
+    operators=WORD_OPERATORS,
+    test=_kinds,
+)
+"""The term of events alone."""
+
+GRAMMAR, GRAMMAR_OF_EVENTS = Grammar(TERMS, searched), Grammar((*TERMS, KIND), searched)

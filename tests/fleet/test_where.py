@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
 from gpudash.fleet.summary import fitting, host_rows
-from gpudash.fleet.where import TERMS, GpuOfHost, where
+from gpudash.fleet.where import GRAMMAR_OF_EVENTS, TERMS, GpuOfHost, passing, where
 from gpudash.model.errors import FilterError
+from gpudash.model.fleet import Event
 from gpudash.model.text import SafeText
-from tests.fleet.many import device, fleet, host
+from tests.fleet.many import INSTANT, device, fleet, host
 
 HOSTS = (
     host(1, "busy", "held-idle", "free"),
@@ -134,3 +135,52 @@ def test_words_narrow_and_a_negation_turns_around(words: list[str]) -> None:
             assert whole is not None
             assert whole(each, gpu) is all(expected)
             assert denied == [not fits for fits in expected]
+
+
+@pytest.mark.parametrize(
+    ("words", "fits"),
+    [
+        ("", "xid down began"),
+        ("host:gpu0005 gpu:0 kind:xid", "xid"),
+        ("xid:79", "xid"),
+        ("off", "xid"),
+        ("-kind:xid", "down began"),
+        ("kind:down,job", "down began"),
+        ("job:77 user:EVE", "began"),
+        ("host:gpu0009", "began"),
+        ("model:l40s", "xid"),
+        ("rack:r01", "xid down"),
+        ("job:trainer", ""),
+        ("-job:ended", "down began"),
+        ("gpu:1", ""),
+    ],
+)
+def test_what_happened_is_filtered_in_the_same_words(words: str, fits: str) -> None:
+    found = {
+        "xid": Event(
+            at=INSTANT,
+            kind="xid",
+            host=SafeText("gpu0005"),
+            gpu=SafeText("0"),
+            xid=79,
+            job=SafeText("ended"),
+            what=SafeText("fell off the bus"),
+        ),
+        "down": Event(at=INSTANT, kind="host-down", host=SafeText("gpu0004"), what=SafeText("-")),
+        "began": Event(
+            at=INSTANT,
+            kind="job-began",
+            job=SafeText("77"),
+            user=SafeText("eve"),
+            what=SafeText("16 GPUs on gpu0008, gpu0009"),
+        ),
+    }
+    shown = passing([*found.values()], HOSTS, GRAMMAR_OF_EVENTS.parse(words))
+    assert [name for name, event in found.items() if event in shown] == fits.split()
+
+
+def test_a_kind_of_event_is_refused_where_gpus_are_filtered_and_where_there_is_none() -> None:
+    with pytest.raises(FilterError, match="is not a filter term"):
+        where("kind:xid")
+    with pytest.raises(FilterError, match=r"expected gpu-lost, .*signal"):
+        GRAMMAR_OF_EVENTS.parse("gpu:2 kind:foo")

@@ -27,6 +27,8 @@ class Clause(Struct, Generic[Row], frozen=True):
 
     test: Test[Row]
     negated: bool
+    term: str = ""
+    """The first name of its term, empty for a plain word."""
 
 
 class Filter(Struct, Generic[Row], frozen=True):
@@ -89,7 +91,7 @@ class Grammar(Generic[Row]):
             return Clause(self._plain(word.plain), word.negated)
         term = self.term(word)
         if term is not None:
-            return Clause(_test(term, word), word.negated)
+            return Clause(_test(term, word), word.negated, term.names[0])
         if not word.name and word.sign[0] in "<>":
             raise _error(word, f"needs a term before the {word.sign[0]}, such as util<5")
         # Options of commands are written with = (lr=0.1), and no name begins with a dash.

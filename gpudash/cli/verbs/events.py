@@ -17,16 +17,18 @@ from gpudash.cli.options import check_recording, has_color, is_ascii
 from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import FORMS, Span, parse_instant
 from gpudash.feed.recording.reader import Recording
-from gpudash.fleet.events import Changes, events, matching
+from gpudash.fleet.events import Changes, events
 from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.sources import SOURCES, WITH_PAST
+from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError, WireError
-from gpudash.model.fleet import Event, FleetSnapshot
+from gpudash.model.fleet import Event, FleetHost, FleetSnapshot, HostKey
 from gpudash.model.text import clean
 from gpudash.model.units import parse_span
 from gpudash.output.events import render
 from gpudash.system import terminal
 
+_Hosts = dict[HostKey, FleetHost]
 _DEFAULT_SINCE = "12h"
 _MAX_SAMPLES = 4000
 """Of a recording; of a longer one they are further apart."""
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     text = f"how far back, or from when: 12h, 3d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE})"
     add("--since", metavar="TIME", help=text)
-    text = "only events with these words: 'host:gpu20', 'gpu:5 kind:xid', 'job:4242', alice"
+    text = "only events that fit: 'host:gpu20', 'gpu:5 kind:xid', 'job:4242'; gpudash help filter"
     add("--filter", metavar="WORDS", default="", help=text)
     text = "until when, instead of now or the end of the recording"
     add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
@@ -46,15 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
-    fits = matching(options.filter)
+    wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
     if options.replay is None:
-        span, found = _of_sources(options)
+        span, found = _of_sources(options, hosts)
     else:
         check_recording(options)
-        span, found = _of_recording(Recording(options.replay), options)
+        span, found = _of_recording(Recording(options.replay), options, hosts)
     start, end = span
     shown = [each for each in found if start <= each.at <= end]
-    shown = sorted(filter(fits, shown), key=lambda each: each.at)
+    shown = sorted(passing(shown, hosts.values(), wanted), key=lambda each: each.at)
     if options.json:
         write_json(shown)
     else:
@@ -89,7 +91,10 @@ def _span(options: argparse.Namespace, last: Span) -> tuple[datetime, datetime]:
     return start, end
 
 
-def _of_sources(options: argparse.Namespace) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
+def _of_sources(
+    options: argparse.Namespace, hosts: _Hosts
+) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
+    """Return what happened, and note the hosts in `hosts` as they were last."""
     if not any(kind.is_asked(options) for kind in SOURCES.values()) and not options.no_config:
         options.prometheus = [""]
     asked = {name: kind for name, kind in SOURCES.items() if kind.is_asked(options)}
@@ -102,32 +107,31 @@ def _of_sources(options: argparse.Namespace) -> tuple[tuple[datetime, datetime],
     span = _span(options, Span(None, datetime.now(timezone.utc)))
     collector = open_collector(options)
     try:
-        names: set[str] = set()
-        pasts = _with_data(collector.pasts(*span), names)
+        pasts = _with_data(collector.pasts(*span), hosts)
         found = list(chain.from_iterable(map(events, pasts)))
-        return span, [*found, *_signals(names, *span)]
+        return span, [*found, *_signals({name for _, name in hosts}, *span)]
     finally:
         collector.close()
 
 
 def _with_data(
-    pasts: Iterable[Iterable[FleetSnapshot]], names: set[str]
-) -> Iterator[Iterable[FleetSnapshot]]:
-    """Yield the pasts, and add their hosts to `names`; raises GpudashError where all are empty."""
-    is_empty = True
-    for past in pasts:
-        snapshots = iter(past)
-        first = next(snapshots, None)
-        if first is not None:
-            is_empty = False
-            names.update(host.name for host in first.hosts)
-            yield chain((first,), snapshots)
-    if is_empty:
+    pasts: Iterable[Iterable[FleetSnapshot]], hosts: _Hosts
+) -> Iterator[Iterator[FleetSnapshot]]:
+    """Yield the pasts, and note their hosts; raises GpudashError where all are empty."""
+
+    def noted(past: Iterable[FleetSnapshot]) -> Iterator[FleetSnapshot]:
+        last = None
+        for last in past:
+            yield last
+        hosts.update({host.key: host for host in last.hosts} if last else {})
+
+    yield from map(noted, pasts)
+    if not hosts:
         raise GpudashError("there is no data of GPUs in that time")
 
 
 def _of_recording(
-    recording: Recording, options: argparse.Namespace
+    recording: Recording, options: argparse.Namespace, hosts: _Hosts
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
     """Return what happened in a recording, all of it unless --since is given."""
     known = recording.span
@@ -136,10 +140,12 @@ def _of_recording(
         span = known.first or end, end
     else:
         span = _span(options, known)
-    return span, list(_recorded(recording, *span))
+    return span, list(_recorded(recording, *span, hosts))
 
 
-def _recorded(recording: Recording, start: datetime, end: datetime) -> Iterator[Event]:
+def _recorded(
+    recording: Recording, start: datetime, end: datetime, hosts: _Hosts
+) -> Iterator[Event]:
     changes, step = Changes(), (end - start) / _MAX_SAMPLES
     first, due, reader = recording.at(start), start, None
     for sample in chain((first,), recording.after(first)):
@@ -150,7 +156,9 @@ def _recorded(recording: Recording, start: datetime, end: datetime) -> Iterator[
         due = sample.taken_at + step
         try:
             if sample.is_fleet:
-                yield from changes.add(sample.fleet())
+                many = sample.fleet()
+                hosts.update({host.key: host for host in many.hosts})
+                yield from changes.add(many)
                 continue
             snapshot = sample.snapshot()
         except WireError:
@@ -161,6 +169,7 @@ def _recorded(recording: Recording, start: datetime, end: datetime) -> Iterator[
                 reader = SnapshotReader(snapshot.host.hostname, None)
                 yield from _signals({snapshot.host.hostname}, start, end)
             host = reader.read(snapshot)
+            hosts[host.key] = host
             many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(host,))
             yield from changes.add(many, snapshot.leases)
 

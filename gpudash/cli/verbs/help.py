@@ -159,10 +159,13 @@ def _filter() -> Iterator[Section]:
     rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in TERMS]
     yield Section("Terms of a filter, with their operators", rows)
     yield Section(f"Percentages of a process or user: {PERCENTAGES}", [])
+    from gpudash.fleet.where import KIND
     from gpudash.fleet.where import TERMS as OF_GPUS
 
     rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in OF_GPUS]
     yield Section("Terms of a filter of many hosts and --where", rows)
+    rows = [(KIND.example, f"{KIND.help} ({' '.join(KIND.operators)})")]
+    yield Section("A term for what happened, beside these", rows)
 
 
 def _settings() -> Iterator[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.fleet.where import GRAMMAR, TERMS, fits
+from gpudash.fleet.where import GRAMMAR_OF_EVENTS, KIND, TERMS
 from gpudash.model.errors import FilterError
 from gpudash.model.fleet import HostKey
 from gpudash.model.units import counted
@@ -14,7 +14,7 @@ from gpudash.tui.theme import Theme
 class FilteredGpus:
     """The GPUs of all hosts, and with them their hosts, users and jobs."""
 
-    examples = tuple(term.example for term in TERMS)
+    examples = tuple(term.example for term in (*TERMS, KIND))
 
     def __init__(self, model: FleetModel) -> None:
         self._model = model
@@ -29,7 +29,7 @@ class FilteredGpus:
     @property
     def text(self) -> str:
         """The filter in force."""
-        return self._model.filter_text
+        return self._model.filter.text
 
     @property
     def note(self) -> str:
@@ -51,7 +51,7 @@ class FilteredGpus:
 
     def begin(self) -> None:
         """Note the filter in force and the cursor."""
-        self._before = self._model.filter_text
+        self._before = self._model.filter.text
         self.follow_cursor()
 
     def follow_cursor(self) -> None:
@@ -75,7 +75,7 @@ class FilteredGpus:
 
 def apply(model: FleetModel, text: str) -> FilterError | None:
     """Show the GPUs that a filter fits, without regard to a wrong word; return what is wrong."""
-    wanted, error = GRAMMAR.understood(text)
+    wanted, error = GRAMMAR_OF_EVENTS.understood(text)
     if wanted is not None:
-        model.filter_by(wanted.text, fits(wanted))
+        model.filter_by(wanted)
     return error

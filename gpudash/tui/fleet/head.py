@@ -119,7 +119,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     """Return the filter in force, cut if it must be, with what it leaves; no line without one."""
     if not model.is_filtered:
         return []
-    sums, text = model.totals, model.filter_text
+    sums, text = model.totals, model.filter.text
     sign = Segment(" / ", theme.title)
     counts = [
         Segment(f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 
+from gpudash.analysis.filter import Filter
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
@@ -161,7 +162,7 @@ class MapPage(FleetPage):
         if not model.time.is_live:
             model.time.go_live()
         elif model.is_filtered:
-            model.filter_by("", None)
+            model.filter_by(Filter(""))
 
     def action_aside(self, cells: int) -> None:
         """Move the cursor to a neighbour."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import is_not
 from typing import NamedTuple, Protocol
 
+from gpudash.analysis.filter import Filter
 from gpudash.feed.protocol import Feed, SnapshotFeed
 from gpudash.fleet.columns import (
     EVENT_COLUMNS,
@@ -16,24 +17,23 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.events import Changes, matching, since_then
+from gpudash.fleet.events import Changes, since_then
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu, job_gpus
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
-    Fits,
     GpuRow,
     HostRow,
     Totals,
     fitting,
     host_rows,
-    label_of,
     names_of,
     totals,
 )
 from gpudash.fleet.users import Price, users_of
+from gpudash.fleet.where import GpuOfHost, fits, passing
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     EMPTY,
@@ -127,7 +127,7 @@ class FleetModel:
     painting: Painting = PAINTINGS[0]
     grouping = next(iter(GROUPINGS))
     """What hosts are grouped by."""
-    filter_text = ""
+    filter: Filter[GpuOfHost] = Filter("")
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
     wants_events = False
@@ -179,7 +179,6 @@ class FleetModel:
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
-        self._fits: Fits | None = None
 
     # What the collector is asked for
 
@@ -267,7 +266,7 @@ class FleetModel:
         """Show what passes the filter."""
         self.revision += 1
         self._filled.clear()
-        self.rows = fitting(self._rows, self._fits)
+        self.rows = fitting(self._rows, fits(self.filter))
         self.totals = totals(self.rows) if self.is_filtered else self.everything
         self._show_findings()
 
@@ -288,7 +287,7 @@ class FleetModel:
     @property
     def is_filtered(self) -> bool:
         """Whether a filter is in force."""
-        return self._fits is not None
+        return bool(self.filter.clauses)
 
     @property
     def failing(self) -> list[FleetSource]:
@@ -391,31 +390,15 @@ class FleetModel:
         return self.events
 
     @property
-    def changed_since(self) -> list[Event]:
+    def changed_since(self) -> Sequence[Event]:
         """What differs now from the instant in the past that is shown, where the filter lets it."""
         compared = self.snapshot, self.history.latest
         if self._compared is None or any(map(is_not, self._compared[0], compared)):
             self._compared = compared, since_then(*compared)
         return self._passing(self._compared[1])
 
-    def _passing(self, events: list[Event]) -> list[Event]:
-        """Return events that are about what passes the filter, or have its words."""
-        if not self.is_filtered or not events:
-            return events
-        has_words = matching(self.filter_text)
-        hosts: dict[str | None, list[HostRow]] = {}
-        for row in self.rows:
-            for name in names_of(row.host):
-                hosts.setdefault(name, []).append(row)
-        jobs = {job for row in self.rows for job in row.jobs}
-
-        def passes(event: Event) -> bool:
-            rows = hosts.get(event.host, ())
-            if event.gpu is None:
-                return bool(rows) or event.job in jobs
-            return any(label_of(row.host, e) == event.gpu for row in rows for e in row.devices)
-
-        return [event for event in events if has_words(event) or passes(event)]
+    def _passing(self, events: list[Event]) -> Sequence[Event]:
+        return passing(events, self.snapshot.hosts, self.filter)
 
     def _is_due(self, what: str, host: HostKey | None = None) -> bool:
         if what in self._filled and self._filled[what] == host:
@@ -425,9 +408,9 @@ class FleetModel:
 
     # The filter
 
-    def filter_by(self, text: str, fits: Fits | None) -> None:
-        """Show only the GPUs that pass a filter, whose text it is; None for all."""
-        self.filter_text, self._fits = text, fits
+    def filter_by(self, wanted: Filter[GpuOfHost]) -> None:
+        """Show only the GPUs that pass a filter."""
+        self.filter = wanted
         self._narrow()
 
 

@@ -14,7 +14,7 @@ from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import names_of
-from gpudash.fleet.where import TERMS
+from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
 from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped, shown_key
@@ -116,7 +116,7 @@ class FleetPage(Wheel, Page):
 
         keys = tuple(dict.fromkeys(self.model.in_force((*first, *FLEET_KEYS))))
         searched = "host, rack, user, job"
-        return HelpScreen(self.model.theme, keys, terms=TERMS, searched=searched)
+        return HelpScreen(self.model.theme, keys, terms=(*TERMS, KIND), searched=searched)
 
     def on_screen_resume(self) -> None:
         """Show what arrived while a host was in front."""

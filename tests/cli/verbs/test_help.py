@@ -17,6 +17,7 @@ from gpudash.cli.arguments import parse
 from gpudash.cli.verbs.help import TOPICS
 from gpudash.config.settings import Table, declared
 from gpudash.fleet.health import RULES as FLEET_RULES
+from gpudash.fleet.where import KIND
 from gpudash.fleet.where import TERMS as OF_GPUS
 from gpudash.model import fleet, wire
 from gpudash.model.errors import MEANINGS
@@ -51,7 +52,7 @@ def test_every_topic_has_what_the_code_declares() -> None:
     assert {key.help for key in (*KEYS, *FLEET_KEYS)} == {
         text.partition(" [")[0] for section in TOPICS["keys"].sections() for _, text in section.rows
     }
-    assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS)}
+    assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS, KIND)}
     tables = {name: each.kind for name, each in declared().items() if isinstance(each.kind, Table)}
     within = {name for table in tables.values() for name in table.type.__struct_fields__}
     assert terms("settings") == set(declared()) - set(tables) | within

@@ -152,7 +152,7 @@ async def test_hosts_are_added_up_by_what_they_stand_in_or_are() -> None:
         assert [row.name for row in on.model.ranked_groups().rows] == ["L40S", "H100"]
         await on.press("end", "enter")
         assert page_of(on) == "HostsPage"
-        assert on.model.filter_text == 'model="H100"'
+        assert on.model.filter.text == 'model="H100"'
         assert {row.host.name for row in on.model.rows} == {"gpu0001", "gpu0002", "gpu0003"}
         await on.press("7", "b", "enter")
         assert "no cluster is known" in on.lines[-1]
@@ -538,7 +538,7 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
         hosts=(SafeText("gpu0008"), SafeText("gpu0009")),
     )
     async with on_screen(fleet(some_hosts(40), findings=(finding,)), page, "enter") as on:
-        assert (page_of(on), on.model.filter_text) == ("GpusPage", filtered)
+        assert (page_of(on), on.model.filter.text) == ("GpusPage", filtered)
         assert 0 < on.model.totals.gpus < 320
 
 
@@ -980,6 +980,11 @@ async def test_events_are_filtered_by_host_and_by_their_words() -> None:
         ):
             filter_by(on.model, words)
             assert [each.kind for each in on.model.ranked_events().rows] == kinds
+        await on.press("slash", *"kind:lost", "enter")
+        assert "kind:lost   24 GPUs on 3 hosts" in on.text
+        assert on.lines[4].split()[2:4] == ["gpu-lost", "gpu0001"]
+        await on.press("1")
+        assert len(on.model.rows) == 3
 
 
 class PlayedFeed(HandFleetFeed):
