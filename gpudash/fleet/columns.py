@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
+from gpudash.fleet.events import when
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import Event, FleetJob, FleetUser
@@ -480,9 +481,9 @@ EVENT_COLUMNS: tuple[Column[Event], ...] = (
     Column(
         key="time",
         header="TIME",
-        text=lambda event: f"{event.at.astimezone():%m-%d %H:%M:%S}",
+        text=when,
         sort_key=lambda event: event.at.timestamp(),
-        width=14,
+        width=17,
     ),
     _word("event", "EVENT", lambda event: event.kind, 12, level=lambda event: event.level),
     _word("host", "HOST", lambda event: event.host, 40),

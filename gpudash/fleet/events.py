@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.summary import brief, label_of
@@ -32,6 +33,8 @@ from gpudash.model.units import counted
 _MAX_KEPT = 2000
 _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
+_EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
+"""How exactly an instant must be known for its second to be shown, and for its first minute."""
 _HOT = HOT.id
 
 
@@ -96,6 +99,8 @@ class Changes:
         """Those that the newest snapshot is the first without."""
         self._last: datetime | None = None
         """When the newest snapshot was taken; None before the first."""
+        self._oldest_seconds = 0.0
+        """How old the values in it may be."""
 
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
         """Return what has happened since the snapshot before; `leases` are those of its one host.
@@ -108,8 +113,22 @@ class Changes:
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
         found += self._leases_of(snapshot, leases)
-        is_first, self._last = self._last is None, snapshot.taken_at
-        return [] if is_first else found
+        at, within = snapshot.taken_at, self._within_seconds(snapshot)
+        is_first, self._last = self._last is None, at
+        if is_first:
+            return []
+        return [replace(each, within_seconds=within) if each.at == at else each for each in found]
+
+    def _within_seconds(self, snapshot: FleetSnapshot) -> float:
+        """Return how long before a snapshot it may have happened what is new in it."""
+        known = max((each.within_seconds or 0.0 for each in snapshot.sources), default=0.0)
+        if known:
+            return known
+        seconds = (snapshot.taken_at - (self._last or snapshot.taken_at)).total_seconds()
+        seconds += self._oldest_seconds
+        ages = [host.age_seconds for host in snapshot.hosts if host.state == "ok"]
+        self._oldest_seconds = max(filter(None, ages), default=0.0)
+        return round(max(0.0, seconds), 1)
 
     # Hosts
 
@@ -298,6 +317,17 @@ def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
 def since_then(then: FleetSnapshot, now: FleetSnapshot) -> list[Event]:
     """Return what differs now from an instant before."""
     return [*events((then, now))]
+
+
+def when(event: Event) -> str:
+    """Return when something happened, or between which minutes: no more than is known."""
+    last, seconds = event.at.astimezone(), event.within_seconds or 0.0
+    if seconds < _EXACT_SECONDS:
+        return f"{last:%m-%d %H:%M:%S}"
+    if seconds >= _DAY_SECONDS:
+        return f"by {last:%m-%d %H:%M}"
+    first = f"{last - timedelta(seconds=seconds):%m-%d %H:%M}"
+    return first if first == f"{last:%m-%d %H:%M}" else f"{first}-{last:%H:%M}"
 
 
 class Log:

@@ -169,6 +169,9 @@ class FleetSource(Struct, frozen=True, kw_only=True):
         "Hosts that were asked for, or known a day ago; null if not known.")] = None
     warnings: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
         "Its own warnings about its answer, such as a partial response.")] = ()
+    within_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+        "Of its past: how long before an instant what is new at it may have happened; else null.",
+        )] = None
     # fmt: on
 
 
@@ -227,6 +230,8 @@ class Event(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "When it was first seen.")]
+    within_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+        "It was at most so long before, null where its source has dated it.")] = None
     kind: Annotated[EventKind, _document(Unit.NONE, "What kind it is of.")]
     host: Annotated[SafeText | None, _host(Unit.NONE,
         "Its host, null for a job on several, some of which `what` names.")] = None

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
+from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.events import events, since_then
 from gpudash.model import fleet as document
 from gpudash.model import wire
@@ -149,9 +150,34 @@ def test_what_lasts_for_a_known_time_began_before_it_was_seen() -> None:
     for shown, began in ((gone, 3300), (long_gone, 0)):
         before = at(0, host(1, devices=(device(0),)))
         found = [*events((before, at(3600, host(1, devices=(shown,)))))]
-        assert [(each.kind, each.at) for each in found if each.kind == "gpu-lost"] == [
-            ("gpu-lost", INSTANT + timedelta(seconds=began))
+        assert [(e.at, e.within_seconds) for e in found if e.kind == "gpu-lost"] == [
+            (INSTANT + timedelta(seconds=began), None)
         ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age", "of_source", "within", "text"),
+    [
+        (5, 0.0, None, 5.0, "11-23 02:14:05"),
+        (5, 30.0, None, 35.0, "11-23 02:13-02:14"),
+        (55, 0.0, None, 55.0, "11-23 02:14"),
+        (3600, 0.0, None, 3600.0, "11-23 02:14-03:14"),
+        (5, 30.0, 7200.0, 7200.0, "11-23 00:14-02:14"),
+        (5, 30.0, 86400.0, 86400.0, "by 11-23 02:14"),
+    ],
+)
+def test_an_event_is_known_no_finer_than_its_snapshots_and_their_values(
+    seconds: float, age: float, of_source: float | None, within: float, text: str
+) -> None:
+    then = replace(host(1), age_seconds=age)
+    source = replace(at(0).sources[0], within_seconds=of_source)
+    hot = host(1, "hot", *["busy"] * 7, age_seconds=1.0)
+    snapshots = at(0, then), at(seconds, hot, sources=(source,))
+    (event,) = events(snapshots)
+    assert event.within_seconds == within
+    (column,) = (each for each in EVENT_COLUMNS if each.key == "time")
+    there = replace(event, at=event.at.replace(tzinfo=None).astimezone())
+    assert column.text(there) == text
 
 
 def test_a_recording_of_many_hosts_is_read_to_its_end(

@@ -196,6 +196,7 @@ VERB = Verb(
     add_arguments,
     run,
     "The past of a Prometheus is looked at in steps of a minute or more, longer for more GPUs: "
-    "what is away for less is left out, and times are as exact as that. Without a source it is "
-    "the Prometheus of the settings. Signals are those that gpudash sent on this host.",
+    "what is away for less is left out. Two times are those between which it happened, in JSON "
+    "`at` and `within_seconds` before. Without a source it is the Prometheus of the settings. "
+    "Signals are those that gpudash sent on this host.",
 )

@@ -13,6 +13,7 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from msgspec import Raw, json
+from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
@@ -87,6 +88,8 @@ class _Spacing(NamedTuple):
     step: int
     window: int
     """How far each step looks back: what is missing for less is not missed."""
+    within: int
+    """How long before a step it may have happened: the step, and the time between two scrapes."""
 
     def chunks(self, devices: int) -> Iterator[_Span]:
         """Yield the first and the last step of each query."""
@@ -114,6 +117,7 @@ class Past:
         if not count:
             return
         spacing = self._spacing(since, until, count)
+        self._source = replace(self._source, within_seconds=spacing.within)
         catalog = self._inventory.catalog
         for term in catalog.main():
             self._ask_presence(term, spacing, count)
@@ -163,9 +167,10 @@ class Past:
             expression = f"min(max by ({term.host_by}) ({counts}) > 1)"
             for row in self._instant(expression, until):
                 slowest = max(slowest, _COUNTED_SECONDS / (row.number or _COUNTED_SECONDS))
-        window = step * max(1, ceil(min(2.2 * slowest, _MAX_WINDOW) / step))
+        slowest = min(slowest, _MAX_WINDOW / 2.2)
+        window = step * max(1, ceil(2.2 * slowest / step))
         end = until - until % step
-        return _Spacing(since - since % step - window, end, step, window)
+        return _Spacing(since - since % step - window, end, step, window, step + ceil(slowest))
 
     def _ask_presence(self, term: Metric, spacing: _Spacing, devices: int) -> None:
         """Ask when each series came and went, and with it its device and its job."""

@@ -59,7 +59,7 @@ def test_finds_all_that_happened_and_invents_nothing(
             if (each.kind, each.host, each.gpu) == named
             and (each.job == event["job"] or not is_of_job)
             and each.xid in (None, event["xid"])
-            and abs(each.at - at) <= _AWAY_SECONDS
+            and 0 <= at - each.at <= float(str(event["within_seconds"]))
         ]
         if match:
             missing.remove(match[0])
