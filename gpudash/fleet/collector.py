@@ -8,7 +8,7 @@ no GPU are two.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import inf
@@ -111,15 +111,18 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     """Return what the sources know as one snapshot; status, users and findings are to be added."""
     merger = _Merger([reading.report for reading in readings])
     jobs: dict[tuple[str, str], FleetJob] = {}
+    shown: dict[str | None, SafeText]
+    shown = {job.number: job.id for each in readings for job in each.jobs if job.number}
     for number, reading in enumerate(readings):
         if reading.report.kind not in ANNOTATING:
             merger.add(number, reading.hosts)
         for job in reading.jobs:
-            known = jobs.get((job.kind, job.id))
-            jobs[job.kind, job.id] = job if known is None else filled(known, job)
+            key = job.kind, shown.get(job.id, job.id)
+            known = jobs.get(key)
+            jobs[key] = replace(job, id=key[1]) if known is None else filled(known, job)
     for reading in readings:
         if reading.report.kind in ANNOTATING:
-            merger.annotate(reading.hosts)
+            merger.annotate(reading.hosts, reading.jobs)
     moments = [reading.at for reading in readings if reading.at is not None]
     return FleetSnapshot(
         taken_at=moments[0] if moments else datetime.now(timezone.utc),
@@ -127,14 +130,21 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
         hosts=tuple(sorted(merger.hosts, key=lambda host: (host.cluster or "", host.name))),
         jobs=tuple(jobs.values()),
         charts=tuple(chart for reading in readings for chart in reading.charts),
-        events=_together([reading.events for reading in readings]),
+        events=_together([reading.events for reading in readings], shown),
     )
 
 
-def _together(found: Sequence[tuple[Event, ...] | None]) -> tuple[Event, ...] | None:
-    """Return the events of all sources, None while one is being asked."""
+def _together(
+    found: Sequence[tuple[Event, ...] | None], shown: Mapping[str | None, SafeText]
+) -> tuple[Event, ...] | None:
+    """Return the events of all sources, None while one is being asked; `shown` are jobs' ids."""
     known = [each for each in found if each is not None]
-    return None if len(known) < len(found) else tuple(chain.from_iterable(known))
+    if len(known) < len(found):
+        return None
+    return tuple(
+        replace(each, job=shown[each.job]) if each.job in shown else each
+        for each in chain.from_iterable(known)
+    )
 
 
 def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetSnapshot:
@@ -182,18 +192,15 @@ class _Merger:
             else:
                 self.hosts[index] = self._combined(self.hosts[index], host)
 
-    def annotate(self, hosts: Iterable[FleetHost]) -> None:
+    def annotate(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> None:
         """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are."""
+        found: dict[str, FleetJob]
+        found = {name: job for job in jobs for name in (job.id, job.number) if name}
         for host in hosts:
             given = {device.index: device for device in host.devices}
             for index in self._by_name.get(short(host.name), ()):
                 known = self.hosts[index]
-                devices = tuple(
-                    _device(device, given[device.index])
-                    if device.index in given and device.parent_uuid is None
-                    else device
-                    for device in known.devices
-                )
+                devices = tuple([_given(each, host, given, found) for each in known.devices])
                 whole = replace(filled(known, host), devices=devices)
                 self.hosts[index] = _resized(whole, host.expected_devices)
 
@@ -253,6 +260,26 @@ def _resized(host: FleetHost, expected: int | None) -> FleetHost:
     if count == expected and host.state == "ok":
         return replace(host, devices=there, expected_devices=expected)
     return replace(host, expected_devices=max(expected, host.expected_devices or 0))
+
+
+def _given(
+    device: FleetDevice,
+    host: FleetHost,
+    given: Mapping[int, FleetDevice],
+    jobs: Mapping[str, FleetJob],
+) -> FleetDevice:
+    """Return a device with what the scheduler of its host knows of it.
+
+    Who names its job knows which it is: a scheduler may number GPUs in another order.
+    """
+    if device.job is None:
+        other = None if device.parent_uuid is not None else given.get(device.index)
+        return device if other is None else _device(device, other)
+    job = jobs.get(device.job)
+    if job is None or host.name not in job.hosts:
+        return device
+    users = () if job.user is None else (job.user,)
+    return replace(device, job=job.id, users=device.users or users)
 
 
 def _device(fresh: FleetDevice, other: FleetDevice, *, lasting: bool = False) -> FleetDevice:

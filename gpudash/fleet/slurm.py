@@ -157,6 +157,7 @@ def _job(line: bytes) -> tuple[str, FleetJob | None, frozenset[str]]:
     )
     job = FleetJob(
         id=clean(shown, NAME_BYTES),
+        number=None if number == shown else clean(number, NAME_BYTES),
         name=clean(name, NAME_BYTES),
         user=_known(user),
         account=_known(account),

@@ -128,6 +128,9 @@ class FleetJob(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     id: Annotated[SafeText, _use(Unit.NONE, "Job id, or namespace/pod.")]
+    number: Annotated[SafeText | None, _use(Unit.NONE,
+        "Slurm's number of a task of an array, as exporters and cgroups have it; null for others.")
+        ] = None
     kind: Annotated[JobKind, _use(Unit.NONE, "slurm or kubernetes.")] = "slurm"
     name: Annotated[SafeText | None, _use(Unit.NONE, "Its name.")] = None
     user: Annotated[SafeText | None, _use(Unit.NONE, "Whose it is.")] = None

@@ -16,11 +16,12 @@ from gpudash.fleet.collector import merge
 from gpudash.fleet.command import CommandSource
 from gpudash.fleet.slurm import parse, read
 from gpudash.fleet.source import Reading
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetRequest, FleetSource
+from gpudash.model.fleet import Event, FleetDevice, FleetHost, FleetJob, FleetRequest, FleetSource
 from gpudash.model.text import SafeText
 from tests.feed.clock import Clock
 from tests.waiting import LIMIT_SECONDS, until
 
+AT = datetime(2026, 11, 23, tzinfo=timezone.utc)
 QUEUE = (
     b"1|1|games|(null)|gpu|RUNNING|1:02|2-00:00:00|gpu[01-02]|train-llm",
     b"2|2|news|phys|gpu|RUNNING|1-00:00:01|8:00:00|gpu03|notebook",
@@ -131,6 +132,37 @@ def test_collector_adds_jobs_to_gpus() -> None:
         assert [(each.job, each.users) for each in host.devices] == [("2", ("news",)), (None, ())]
         assert (host.expected_devices, host.group) == (8, "gpu")
     assert len(merged.hosts) == 2
+
+
+def test_gpus_that_only_name_a_job_have_its_user() -> None:
+    hosts, jobs = parse(QUEUE, JOBS, NODES)
+    labels = (
+        FleetDevice(index=0, job=SafeText("5")),
+        FleetDevice(index=1, uuid=SafeText("GPU-1")),
+        FleetDevice(index=3, parent_uuid=SafeText("GPU-1"), job=SafeText("2")),
+        FleetDevice(index=4, job=SafeText("1")),
+        FleetDevice(index=5, job=SafeText("77")),
+    )
+    seen = Reading(
+        report=FleetSource(kind="prometheus", name=SafeText("a")),
+        hosts=(FleetHost(name=SafeText("gpu03"), devices=labels),),
+        jobs=(FleetJob(id=SafeText("5"), devices=1), FleetJob(id=SafeText("77"), devices=1)),
+        events=(Event(at=AT, kind="job-began", job=SafeText("5"), what=SafeText("1 GPU")),),
+    )
+    slurm = Reading(report=FleetSource(kind="slurm", name=SafeText("b")), hosts=hosts, jobs=jobs)
+    merged = merge([seen, slurm])
+    (host,) = merged.hosts
+    # Neither whose number is another GPU's in Slurm counts, nor another cluster's job of that id.
+    assert [(each.job, each.users) for each in host.devices] == [
+        ("3_1", ("mail",)),
+        ("2", ("news",)),
+        ("2", ("news",)),
+        ("1", ()),
+        ("77", ()),
+    ]
+    known = {job.id: job.user for job in merged.jobs}
+    assert known == {"3_1": "mail", "77": None, "1": "games", "2": "news"}
+    assert [each.job for each in merged.events or ()] == ["3_1"]
 
 
 PRINTED = (QUEUE, JOBS, NODES)

@@ -43,13 +43,15 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
     if not rows:
         return
     rows.sort(key=_idle, reverse=True)
-    by_user: dict[str | None, list[GpuRow]] = {}
+    by_user: dict[str, list[GpuRow]] = {}
     for row in rows:
-        for user in row.device.users or (None,):
+        job = row.device.job
+        unknown = "unknown" if job is None else f"job {job}"
+        for user in row.device.users or (unknown,):
             by_user.setdefault(user, []).append(row)
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
-    people = [f"{user or 'unknown'} {counted(_gpus(held), 'GPU')}" for user, held in ranked]
-    known = len(by_user) - (None in by_user)
+    people = [f"{user} {counted(_gpus(held), 'GPU')}" for user, held in ranked]
+    known = len({user for row in rows for user in row.device.users})
     by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]
     end = end_job(first.device.job)
@@ -63,7 +65,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
         + ("" if end is None else f", or end its job: {end}"),
         rows,
         evidence=[
-            number("idle_gpu_hours", round(_hours(held), 1), user or "unknown")
+            number("idle_gpu_hours", round(_hours(held), 1), user)
             for user, held in ranked[:MAX_EVIDENCE]
         ],
         held_seconds=_idle(first),

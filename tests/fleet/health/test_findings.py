@@ -210,10 +210,11 @@ def test_finds_jobs_that_use_a_part_of_their_gpus() -> None:
 
 
 def test_who_holds_gpus_idle_is_told_by_gpus_and_not_by_hours() -> None:
-    def held(index: int, user: str, hours: float) -> FleetDevice:
+    def held(index: int, user: str, hours: float, job: str | None = None) -> FleetDevice:
         return gpu(
             index,
-            users=(SafeText(user),),
+            users=(SafeText(user),) if user else (),
+            job=job,
             memory_used_bytes=2 * GIB,
             idle_seconds=hours * 3600,
         )
@@ -222,6 +223,11 @@ def test_who_holds_gpus_idle_is_told_by_gpus_and_not_by_hours() -> None:
     found = rules_of(fleet(host("a", *some)))
     assert found["held-idle"].sentence.endswith(
         "at least 25 GPU-hours so far: bob 2 GPUs, alice 1 GPU"
+    )
+    nameless = [held(0, "", 10, "4242"), held(1, "", 9), held(2, "alice", 5)]
+    found = rules_of(fleet(host("a", *nameless)))
+    assert found["held-idle"].sentence.endswith(
+        "by 1 user, at least 24 GPU-hours so far: job 4242 1 GPU, unknown 1 GPU, alice 1 GPU"
     )
 
 
