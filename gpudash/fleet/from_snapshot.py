@@ -10,11 +10,11 @@ from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import statuses
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS, is_recent
 from gpudash.model.device import AnyDevice, Device, device_labels
-from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
-_MAX_USERS = 64
+_MAX_USERS, _MAX_PROCESSES = 64, 256
 _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
 """Fields that a device of many hosts has as they are."""
 
@@ -75,7 +75,26 @@ class SnapshotReader:
             memory_used_bytes=host.memory_used_bytes,
             memory_total_bytes=host.memory_total_bytes,
             devices=tuple(devices),
+            processes=tuple(_processes(snapshot)),
         )
+
+
+def _processes(snapshot: Snapshot) -> list[FleetProcess]:
+    """Return the processes that compute, first those that are of no job of Slurm."""
+    found = []
+    for process in snapshot.processes:
+        uuids = tuple([each.uuid for each in process.devices if each.uuid and each.type != "G"])
+        if uuids:
+            is_slurm = process.job is not None and process.job.kind == "slurm"
+            found.append(
+                FleetProcess(
+                    pid=process.pid,
+                    username=process.username and bound(process.username, NAME_BYTES),
+                    job=bound(process.job.id, NAME_BYTES) if process.job and is_slurm else None,
+                    uuids=uuids,
+                )
+            )
+    return sorted(found, key=lambda each: each.job is not None)[:_MAX_PROCESSES]
 
 
 def _holders(

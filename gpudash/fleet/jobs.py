@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from statistics import median
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetJob
 from gpudash.model.state import BUSY
-from gpudash.model.text import SafeText
+from gpudash.model.text import SafeText, clean
 
 _MIN_JOB = 4
 _SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
@@ -46,7 +46,7 @@ class JobGpu(NamedTuple):
     draws_little: bool
     """Whether its power is much lower than that of the others."""
     others: tuple[SafeText, ...]
-    """Users of it whose job this is not."""
+    """What is on it and not of the job: its processes by user and PID, else its users."""
 
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:
@@ -67,7 +67,7 @@ def usual_of(rows: Iterable[GpuRow]) -> Usual:
 
 def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
     """Return the GPUs of a job; whose they are beside it is not known without its user."""
-    usual, owner, pace = usual_of(rows), None if job is None else job.user, pace_of(rows)
+    usual, pace = usual_of(rows), pace_of(rows)
     slow = set(map(_key, pace.slow)) if pace is not None else ()
     low_power = _LOW_POWER * (usual.power_mw or 0) if pace is not None else 0
     return [
@@ -76,10 +76,35 @@ def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
             usual,
             _key(row) in slow,
             row.device.status == BUSY.id and (row.device.power_usage_mw or inf) < low_power,
-            tuple([user for user in row.device.users if user != owner]) if owner else (),
+            () if job is None else tuple(_others(row, job)),
         )
         for row in rows
     ]
+
+
+def owner_of(name: str, rows: Sequence[GpuRow]) -> SafeText | None:
+    """Return whose a job is by its processes, else by the users of its GPUs; None if unclear."""
+    hosts = {row.host.key: row.host for row in rows}
+    running = (each for host in hosts.values() for each in host.processes or ())
+    users = {each.username for each in running if each.job == name and each.username is not None}
+    users = users or {user for row in rows for user in row.device.users}
+    return users.pop() if len(users) == 1 else None
+
+
+def _others(row: GpuRow, job: FleetJob) -> Iterator[SafeText]:
+    """Yield processes that are of another job or user; then users of whom none is known.
+
+    What a job's owner runs in no job may be of it: Slurm need not track processes by cgroups.
+    """
+    seen = {job.user}
+    for each in row.host.processes or ():
+        if row.device.uuid not in each.uuids or each.job in (job.id, job.number or job.id):
+            continue
+        if each.job is not None or (job.user and each.username not in (None, job.user)):
+            seen.add(each.username)
+            yield clean(f"{each.username or 'unknown'} PID {each.pid}")
+    if job.user:
+        yield from (user for user in row.device.users if user not in seen)
 
 
 def _key(row: GpuRow) -> object:

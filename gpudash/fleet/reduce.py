@@ -19,7 +19,7 @@ from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import Survey, job_kind
-from gpudash.fleet.jobs import pace_of
+from gpudash.fleet.jobs import owner_of, pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Prices, users_of
@@ -208,11 +208,10 @@ def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
     ]
     for name, rows in survey.by_job.items():
         if name not in survey.jobs:
-            users = {user for row in rows for user in row.device.users}
             job = FleetJob(
                 id=name,
                 kind=job_kind(name),
-                user=users.pop() if len(users) == 1 else None,
+                user=owner_of(name, rows),
                 devices=_units(rows),
             )
             jobs.append(_job(job, rows))

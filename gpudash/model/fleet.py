@@ -72,6 +72,20 @@ class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
     # fmt: on
 
 
+class FleetProcess(Struct, frozen=True, kw_only=True, gc=False):
+    """A process on GPUs of one of many hosts."""
+
+    # fmt: off
+    pid: Annotated[Index, _use(Unit.NONE, "Process id on its host.")]
+    username: Annotated[SafeText | None, _use(Unit.NONE,
+        "Owner, or the uid if it has no name; null if that is not known.")] = None
+    job: Annotated[SafeText | None, _use(Unit.NONE,
+        "Slurm's number of the job that it is part of, null for none.")] = None
+    uuids: Annotated[tuple[str, ...], _use(Unit.NONE,
+        "Devices that it is on.")] = ()
+    # fmt: on
+
+
 class FleetHost(Struct, frozen=True, kw_only=True):
     """One of many hosts."""
 
@@ -101,6 +115,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
         "Rule of the worst finding about it, warn or critical; null for none.")] = None
     devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,
         "GPUs by index, each followed by its MIG instances; as last known.")] = ()
+    processes: Annotated[Annotated[tuple[FleetProcess, ...], Meta(max_length=1 << 12)] | None,
+        _host(Unit.NONE, "Processes that compute on its GPUs, null if they are not known.")] = None
     # fmt: on
 
     @property

@@ -38,6 +38,8 @@ _MAX_NAMED = 8
 _OF_SOURCES = frozenset({"source-failed", "source-partial"})
 """Rules whose findings `_sources` shows in full."""
 _FAILED: dict[str, Style] = {"failed": "red", "stale": "yellow"}
+_NO_CELL = frozenset({"devices", "processes", "source"})
+"""Of a host what a row of CSV does not have."""
 _OF_HOST = ("name", "cluster", "group", "state", "message", "age_seconds", "expected_devices")
 
 
@@ -128,7 +130,7 @@ def hosts_csv(snapshot: FleetSnapshot) -> str:
     """Return a heading and a row per host, with its GPUs added up."""
     rows = host_rows(snapshot)
     shown = [state for state in STATES if any(state.id in row.counts for row in rows)]
-    names = [each for each in FleetHost.__struct_fields__ if each not in ("devices", "source")]
+    names = [each for each in FleetHost.__struct_fields__ if each not in _NO_CELL]
     counts = [f"gpus_{state.word.lower().replace(' ', '_')}" for state in shown]
     values = (
         [

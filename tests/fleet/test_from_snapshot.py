@@ -55,6 +55,25 @@ def test_devices_have_state_users_and_the_one_job() -> None:
     assert (third.status, third.users, third.job) == ("free", (), None)
 
 
+def test_a_host_has_the_processes_that_compute_those_of_no_job_first() -> None:
+    slurm, pod = Job(kind="slurm", id=SafeText("42")), Job(kind="pod", id=SafeText("x"))
+    graphics = make_process_device(type="G")
+    snapshot = make_snapshot(
+        processes=(
+            make_process(pid=1, job=slurm),
+            make_process(pid=2, username="bob", job=pod),
+            make_process(pid=3, devices=(graphics,)),
+        ),
+    )
+    found = reader().read(snapshot).processes
+    assert found is not None
+    assert [(each.pid, each.username, each.job) for each in found] == [
+        (2, "bob", None),
+        (1, "alice", "42"),
+    ]
+    assert {each.uuids for each in found} == {(gpu_uuid(0),)}
+
+
 def test_a_gpu_has_the_users_of_its_instances() -> None:
     share = make_process_device(uuid="MIG-1")
     snapshot = make_snapshot(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import job_gpus, pace_of
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import GpuRow
-from gpudash.model.fleet import FleetDevice, FleetJob
-from gpudash.model.text import SafeText
+from gpudash.model.fleet import FleetDevice, FleetJob, FleetProcess
+from gpudash.model.text import SafeText, clean
 from tests.fleet.many import device, fleet, host
 
 JOB = FleetJob(id=SafeText("4242"), user=SafeText("alice"))
@@ -41,6 +43,41 @@ def test_others_on_the_gpus_of_a_job_are_those_who_do_not_own_it() -> None:
     shared = at(0, users=(SafeText("alice"), SafeText("mallory")))
     assert [row.others for row in job_gpus(rows_of(shared, at(1)), JOB)] == [("mallory",), ()]
     assert [row.others for row in job_gpus(rows_of(shared), None)] == [()]
+
+
+def test_processes_on_the_gpus_of_a_job_that_are_not_its_own() -> None:
+    task = replace(JOB, id=SafeText("7_2"), number=SafeText("9"))
+
+    def process(pid: int, user: str | None, job: str | None, uuid: str = "GPU-0") -> FleetProcess:
+        return FleetProcess(
+            pid=pid, username=user and clean(user), job=job and clean(job), uuids=(uuid,)
+        )
+
+    processes = (
+        process(1, "alice", "9"),
+        process(2, "alice", "8"),
+        process(3, "alice", None),
+        process(4, None, None),
+        process(5, "mallory", None),
+        process(6, "mallory", None, "GPU-1"),
+        process(7, None, "6"),
+    )
+    shared = at(0, users=tuple(map(SafeText, ("alice", "mallory", "eve"))))
+    there = host(1, devices=(shared,), processes=processes)
+    (row,) = job_gpus([GpuRow(there, shared)], task)
+    assert row.others == ("alice PID 2", "mallory PID 5", "unknown PID 7", "eve")
+
+
+def test_a_job_is_whose_processes_it_has() -> None:
+    shared = at(0, users=(SafeText("alice"), SafeText("mallory")))
+    processes = (
+        FleetProcess(pid=1, username=SafeText("alice"), job=SafeText("4242"), uuids=("GPU-0",)),
+        FleetProcess(pid=2, username=SafeText("mallory"), uuids=("GPU-0",)),
+    )
+    for known, user in ((processes, "alice"), (None, None)):
+        hosts = (host(1, devices=(shared,), processes=known),)
+        (job,) = Reducer().reduce(fleet(hosts, jobs=())).jobs
+        assert job.user == user
 
 
 def test_slow_ones_are_few_among_gpus_of_one_model() -> None:

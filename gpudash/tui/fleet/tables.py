@@ -350,6 +350,7 @@ class JobPage(TablePage[JobGpu]):
     def __init__(self, model: FleetModel, job: str) -> None:
         super().__init__(model)
         self.job = job
+        self._above_table = 1
 
     @property
     def heading(self) -> str:
@@ -362,7 +363,7 @@ class JobPage(TablePage[JobGpu]):
         return self.model.ranked_job_gpus(self.job)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return a line on the job with the medians of its GPUs, then the table."""
+        """Return lines on the job, the medians of its GPUs and what else is on them; the table."""
         job, rows = self.model.job_of(self.job), self.ranking.rows
         parts: list[str | None] = []
         if job is not None:
@@ -376,12 +377,20 @@ class JobPage(TablePage[JobGpu]):
                 celsius(usual.temperature),
             )
             parts.append(f"median of its GPUs: {'  '.join(values)}")
-        about = cut("   ".join(filter(None, parts)), max(0, cells - 2), mark=theme.glyphs.ellipsis)
-        return [[Segment(f" {about}", theme.dim)], *super().lines(theme, cells, height - 1)]
+        top = [("   ".join(filter(None, parts)), theme.dim)]
+        others = [
+            f"{each} on {row.gpu.host.name}:{row.gpu.label}" for row in rows for each in row.others
+        ]
+        if others:
+            top.append((f"not its own: {', '.join(others)}", theme.warn))
+        self._above_table = len(top)
+        room, mark = max(0, cells - 2), theme.glyphs.ellipsis
+        about = [[Segment(f" {cut(text, room, mark=mark)}", style)] for text, style in top]
+        return [*about, *super().lines(theme, cells, height - len(top))]
 
     def clicked(self, x: int, y: int) -> bool:
-        """Do the same a line lower, below the one on the job."""
-        return super().clicked(x, y - 1)
+        """Do the same lower, below the lines on the job."""
+        return super().clicked(x, y - self._above_table)
 
     def action_enter(self) -> None:
         """Go into the host of the GPU under the cursor."""
