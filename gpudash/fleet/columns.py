@@ -190,6 +190,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         priority=6,
         level=_known(lambda row: _heat(row.temperature)),
     ),
+    _word("drained", "DRAINED FOR", lambda row: row.host.drain_reason, 40, priority=4),
     _amount(
         "jobs", "JOBS", lambda row: len(row.jobs) or None, _whole, 4, priority=7, level=_known()
     ),

@@ -43,7 +43,7 @@ _INDICES = re.compile(r"gpu(?::[^:(),]+)?:[0-9]+\(IDX:([0-9,-]+)\)")
 _GRES = re.compile(r"(?:^|,)gpu(?::([^:(),]+))?:([0-9]{1,4})(?=[(,]|$)")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb", re.IGNORECASE)
 _FIELD = r"(?:^| ){}=(\S+)"
-_REASON = re.compile(r" Reason=(.+?)(?: \[[^\[\]]*@[^\[\]]*\].*)?$")
+_REASON = re.compile(r" Reason=(.+?)(?: \[([^\[\]@]*)@([^\[\]]*)\].*)?$")
 _SPAN = re.compile(r"(?:([0-9]{1,5})-)?(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})")
 _CLOSED = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
 
@@ -190,20 +190,23 @@ def _node(line: bytes) -> FleetHost | None:
         return None
     states = re.split(r"[+*~#!%$@^-]", _field(text, "State") or "")
     closed = [word for word in states if word.startswith(_CLOSED)]
-    reason = _REASON.search(text)
-    why = (
-        clean(reason[1].strip() if reason is not None else closed[0], NAME_BYTES)
-        if closed
-        else None
-    )
     is_divided = any(_MIG.search(kind) for kind, _ in counts)
     partitions = _field(text, "Partitions")
     return FleetHost(
         name=clean(name[1], NAME_BYTES),
         group=None if partitions is None else clean(partitions.partition(",")[0], NAME_BYTES),
         expected_devices=None if is_divided else sum(int(count) for _, count in counts),
-        drain_reason=why,
+        drain_reason=clean(_reason(text) or closed[0], NAME_BYTES) if closed else None,
     )
+
+
+def _reason(node: str) -> str | None:
+    """Return why a node is closed, with who closed it and when, None where nobody says so."""
+    found = _REASON.search(node)
+    if found is None:
+        return None
+    why, user, since = found[1].strip(), found[2], found[3]
+    return why if user is None else f"{why} ({user}, since {since[:16].replace('T', ' ')})"
 
 
 def _field(text: str, name: str) -> str | None:

@@ -161,6 +161,7 @@ class HostRow(NamedTuple):
         return (
             inf if self.worst is None else self.worst.place,
             self.level == "ok",
+            self.host.drain_reason is None,
             -self.concerned if self.is_known else -self.gpus,
             -self.count(HELD),
             -self.count(UNKNOWN),

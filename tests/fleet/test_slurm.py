@@ -71,7 +71,9 @@ def test_gpus_have_their_jobs() -> None:
 
 def test_drained_node_has_its_reason() -> None:
     hosts = {host.name: host for host in parse(QUEUE, JOBS, NODES)[0]}
-    assert hosts["gpu04"].drain_reason == "XID 79 on GPU 5, ticket 4711"
+    assert hosts["gpu04"].drain_reason == (
+        "XID 79 on GPU 5, ticket 4711 (root, since 2026-11-23 03:07)"
+    )
     assert hosts["gpu01"].drain_reason is None
 
 

@@ -33,6 +33,7 @@ VALUES_OLD = rule(130, "values-old", "hosts that answer with values older than 5
 FRAGMENTED = rule(160, "fragmented", "many free GPUs, but few hosts on which all are free")
 RENAMED = rule(165, "host-renamed", "a host that has had another name until a short time ago")
 DRIVER_SKEW = rule(170, "driver-skew", "hosts with another driver than most")
+DRAINED = rule(180, "hosts-drained", "hosts on which the scheduler starts no job, and why")
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
 """Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
@@ -99,6 +100,32 @@ def renamed_hosts(survey: Survey) -> Iterator[Symptom]:
         f"{counted(len(hosts), 'host')} with another name than before: {names}",
         "Their GPUs are those of before. Use the new names, in lists of hosts too.",
         hosts=hosts,
+    )
+
+
+@check
+def drained_hosts(survey: Survey) -> Iterator[Symptom]:
+    """Hosts on which the scheduler starts nothing, by the reason."""
+    by_reason: dict[str, list[FleetHost]] = {}
+    for host in survey.snapshot.hosts:
+        if host.drain_reason is not None and survey.covers(host):
+            by_reason.setdefault(host.drain_reason, []).append(host)
+    if not by_reason:
+        return
+    hosts = [host for some in by_reason.values() for host in some]
+    reasons = (
+        f"{listed([host.name for host in some], 'host')}: {reason}"
+        for reason, some in by_reason.items()
+    )
+    yield symptom(
+        DRAINED,
+        "info",
+        f"{counted(len(hosts), 'host')} {'is' if len(hosts) == 1 else 'are'} drained: "
+        f"{'; '.join(reasons)}",
+        f"Once it is repaired: {at(hosts[0])}scontrol update NodeName={plain(hosts[0])} "
+        "State=RESUME",
+        hosts=hosts,
+        evidence=[number("host_count", len(hosts))],
     )
 
 

@@ -36,6 +36,7 @@ RULE_OF = {
     "kept-alive": "kept-alive",
     "unused": "allocated-unused",
     "skew": "driver-skew",
+    "draining": "hosts-drained",
     "fragmented": "fragmented",
     "held": "held-idle",
 }
@@ -229,6 +230,19 @@ def test_who_holds_gpus_idle_is_told_by_gpus_and_not_by_hours() -> None:
     assert found["held-idle"].sentence.endswith(
         "by 1 user, at least 24 GPU-hours so far: job 4242 1 GPU, unknown 1 GPU, alice 1 GPU"
     )
+
+
+def test_hosts_that_are_drained_are_found_by_the_reason() -> None:
+    reasons = ("fan (root, since 2026-11-23 03:07)", "firmware", "firmware")
+    hosts = [host(name, gpu(0), drain_reason=why) for name, why in zip("abc", reasons, strict=True)]
+    found = rules_of(fleet(*hosts, host("d", gpu(0)), host("e", state="down", drain_reason="x")))
+    drained = found["hosts-drained"]
+    assert (drained.level, drained.hosts) == ("info", ("a", "b", "c", "e"))
+    assert drained.sentence == (
+        "4 hosts are drained: a: fan (root, since 2026-11-23 03:07); b, c: firmware; e: x"
+    )
+    (row, *_) = sorted(host_rows(fleet(host("d", gpu(0)), hosts[0])), key=lambda r: r.worst_first)
+    assert row.host.name == "a"
 
 
 def test_finds_sources_that_fail_or_answer_in_part() -> None:

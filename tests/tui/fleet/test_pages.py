@@ -775,6 +775,12 @@ async def test_a_free_host_that_is_drained_is_named() -> None:
     )
 
 
+async def test_why_hosts_are_drained_is_two_keys_away() -> None:
+    hosts = (*some_hosts(60), host(99, *["drained"] * 8, drain_reason="bad fan (root)"))
+    async with on_screen(Reducer().reduce(fleet(hosts)), "w", "end", size=(80, 24)) as on:
+        assert "1 host is drained: gpu0099: bad fan (root)" in on.text
+
+
 async def test_a_mig_instance_is_named_after_its_gpu() -> None:
     devices = (device(0), device(7, parent_uuid="GPU-0"), device(1))
     async with on_screen(fleet((host(1, devices=devices),)), "3") as on:
