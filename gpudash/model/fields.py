@@ -59,7 +59,7 @@ _SPELLED = {
 _COUNTED = frozenset(
     {"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery", "session", "holder"}
 )
-_OF_DOCUMENTS = re.compile(r"[,;] null [^;.]*")
+_OF_DOCUMENTS = r"[,;] null [^;.]*"
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
     | {"cpu", "p2p", "tx", "rx", "ecc", "gsp", "oem", "mig", "sw", "hw", "crc", "xid"}
@@ -122,7 +122,7 @@ class Field(Struct, frozen=True):
     @property
     def help_on_screen(self) -> str:
         """The help without when documents hold null: a screen shows a sign of its own."""
-        return _OF_DOCUMENTS.sub("", self.help)
+        return re.sub(_OF_DOCUMENTS, "", self.help)
 
 
 def metric(

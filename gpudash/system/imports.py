@@ -1,9 +1,9 @@
 """Imports without what gpudash never needs of them: most of a one-shot is importing.
 
-msgspec prefers typing_extensions over typing where that is installed, and knows a type of decimal,
-uuid asks platform whether this is AIX, argparse looks for translations, pynvml imports ctypes.util
-for Windows: together a seventh of all that `gpudash --once` executes. Only in processes of our
-own: code of others in the process would miss what is left out.
+msgspec prefers typing_extensions over typing where that is installed, knows a type of decimal, and
+imports what only a schema needs; uuid asks platform whether this is AIX, argparse looks for
+translations, pynvml imports ctypes.util for Windows: together a sixth of all that `gpudash --once`
+executes. Only in processes of our own: code of others in the process would miss what is left out.
 """
 
 from __future__ import annotations
@@ -59,15 +59,20 @@ def import_msgspec() -> None:
             importing("typing_extensions", None),
             importing("decimal", stand_in("decimal", Decimal=type("Decimal", (), {}))),
             importing("platform", stand_in("platform", system=lambda: os.uname().sysname)),
-            importing("textwrap", stand_in("textwrap", dedent=_dedent)),
+            importing("msgspec.inspect", stand_in("msgspec.inspect")),
+            importing(
+                "msgspec._json_schema",
+                stand_in("msgspec._json_schema", schema=_schema, schema_components=None),
+            ),
         ):
             import msgspec  # noqa: F401
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _dedent(text: str) -> str:
-    # Only a schema needs it.
-    import textwrap
+def _schema(*types: Any) -> Any:
+    # What it needs was left out above.
+    import msgspec.inspect  # noqa: F401
+    from msgspec._json_schema import schema
 
-    return textwrap.dedent(text)
+    return schema(*types)

@@ -35,7 +35,7 @@ _AGAIN_SECONDS = 2.0
 _PATIENCE_SECONDS = 0.2
 """How long a sample waits for a folder that does not answer."""
 _LOCK_SECONDS = 2.0
-_TARGET = re.compile(r"(?P<host>\[[^]]+\]|[^:]*)(?::(?P<gpu>[0-9]{1,5}))?")
+_TARGET = r"(?P<host>\[[^]]+\]|[^:]*)(?::(?P<gpu>[0-9]{1,5}))?"
 _MAX_YEARS = timedelta(days=3650)
 
 Place = tuple[str, int | None]
@@ -213,11 +213,12 @@ def load(file: str) -> _Read:
         return (), _problem(file, f"{_TOO_LARGE}: nothing is acknowledged")
     found: dict[Place, Acknowledgement] = {}
     wrong: list[int] = []
+    decoder = json.Decoder(Acknowledgement)
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            each = _DECODER.decode(line)
+            each = decoder.decode(line)
             found.pop(each.place, None)
             found[each.place] = each
         except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
@@ -228,9 +229,6 @@ def load(file: str) -> _Read:
     some = f"line {wrong[0]} is" if len(wrong) == 1 else f"{len(wrong)} lines are"
     which = "" if len(wrong) == 1 else f", the first is line {wrong[0]}"
     return last, _problem(file, f"{some} not an acknowledgement{which}; the others count")
-
-
-_DECODER = json.Decoder(Acknowledgement)
 
 
 def _problem(file: str, text: str) -> SafeText:
@@ -299,7 +297,7 @@ def place_of(text: str, this_host: str) -> Place:
 
     Raises UsageError.
     """
-    match = _TARGET.fullmatch(text)
+    match = re.fullmatch(_TARGET, text)
     host = (match and match["host"]) or (this_host if match and match["gpu"] else "")
     name = host.strip("[]")
     if match is None or not name or len(name) > NAME_BYTES or clean(name) != name:
