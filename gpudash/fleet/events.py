@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +35,10 @@ _SAME_SECONDS = 600.0
 _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
 """How exactly an instant must be known for its second to be shown, and for its first minute."""
 _HOT = HOT.id
+
+
+_Held = Mapping[SafeText, tuple[int, SafeText | None]]
+"""How many devices of a host each job has, and its user."""
 
 
 class _Gpu(Struct):
@@ -66,6 +69,8 @@ class _Host(Struct):
     is_down: bool
     gpus: dict[str, _Gpu] = {}
     """By their UUIDs; those that were lost, too."""
+    has_lost: bool = False
+    """Whether one of them is lost."""
 
 
 class _Job(Struct):
@@ -87,8 +92,15 @@ class Changes:
 
     def __init__(self) -> None:
         self._hosts: dict[HostKey, _Host] = {}
-        self._held: dict[HostKey, Mapping[SafeText, tuple[int, SafeText | None]]] = {}
+        self._shown: tuple[FleetHost, ...] = ()
+        """The hosts of the newest snapshot."""
+        self._held: dict[HostKey, _Held] = {}
         """Jobs by host, with their devices there and their user."""
+        self._by_job: dict[SafeText, dict[HostKey, tuple[int, SafeText | None]]] = {}
+        """The same by job."""
+        self._named: dict[SafeText, _Job] = {}
+        """What follows for each job, but for those in `_touched`."""
+        self._touched: set[SafeText] = set()
         self._jobs: dict[SafeText, _Job] = {}
         self._leases: dict[tuple[str, int | None], Lease] = {}
         self._asked: set[HostKey] = set()
@@ -109,7 +121,11 @@ class Changes:
         """
         self._fresh.clear()
         self._lost.clear()
-        found = [event for host in snapshot.hosts for event in self._host(host, snapshot.taken_at)]
+        # Nearly all, of thousands, where the past is gone through.
+        same = set(map(id, self._shown))
+        changed = [host for host in snapshot.hosts if id(host) not in same]
+        self._shown = snapshot.hosts
+        found = [event for host in changed for event in self._host(host, snapshot.taken_at)]
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
         found += self._leases_of(snapshot, leases)
@@ -134,8 +150,6 @@ class Changes:
 
     def _host(self, host: FleetHost, at: datetime) -> Iterator[Event]:
         known = self._hosts.get(host.key)
-        if known is not None and known.host is host:
-            return
         if host.state in ("connecting", "stale"):
             self._asked.add(host.key)
             return
@@ -155,7 +169,7 @@ class Changes:
             began = self._began(at, host.age_seconds) if is_down else at
             yield _of_host(kind, host, began, words)
         if is_down:
-            self._held.pop(host.key, None)
+            self._hold(host.key, None)
         else:
             yield from self._gpus(host, known, at)
 
@@ -163,9 +177,9 @@ class Changes:
         """Yield hosts that a snapshot does not have any more, where all sources have answered."""
         if any(each.state != "ok" or each.warnings for each in snapshot.sources):
             return
-        for key in self._hosts.keys() - {host.key for host in snapshot.hosts}:
+        for key in self._hosts.keys() - {(host.cluster, host.name) for host in snapshot.hosts}:
             known = self._hosts.pop(key)
-            self._held.pop(key, None)
+            self._hold(key, None)
             if not known.is_down:
                 yield _of_host("host-down", known.host, snapshot.taken_at, "is not there any more")
 
@@ -197,13 +211,12 @@ class Changes:
             if state is None:
                 gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == _HOT, device.job
         if has_changed:
-            self._held[host.key] = _held(host)
-        if count == len(gpus):
-            return
-        for key in gpus.keys() - {each.key for each in host.devices}:
+            self._hold(host.key, _held(host))
+            known.has_lost = any(gpu.problem is not None for gpu in gpus.values())
+        for key in gpus.keys() - {each.key for each in host.devices} if count < len(gpus) else ():
             gpu = gpus[key]
             if gpu.problem is None:
-                gpu.problem = "gone"
+                gpu.problem, known.has_lost = "gone", True
                 self._lost.append(gpu)
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
 
@@ -241,17 +254,13 @@ class Changes:
         Of one whose GPUs are all lost nothing is known until one of them is back.
         """
         running = self._running(snapshot)
-        unseen = {
-            name for key, each in self._hosts.items() if each.is_down for name in (key, key[1])
-        }
-        unseen.update(host.name for host in snapshot.hosts if host.state in ("connecting", "stale"))
         began = sorted(running.keys() - self._jobs.keys())
         ended = sorted(self._jobs.keys() - running.keys())
         for gpu in self._lost:
             if gpu.job in running:
                 # It goes on without that GPU.
                 gpu.job = None
-        lost = self._lost_with() if ended else {}
+        lost, unseen = (self._lost_with(), self._unseen(snapshot)) if ended else ({}, set())
         for job in ended:
             known = self._jobs[job]
             if unseen.isdisjoint(known.hosts) and not known.is_lost(lost.get(job, 0)):
@@ -268,26 +277,45 @@ class Changes:
 
     def _lost_with(self) -> Mapping[SafeText, int]:
         """Return how many GPUs are lost that had a job, by the job."""
-        gpus = chain.from_iterable(each.gpus.values() for each in self._hosts.values())
+        gpus = [gpu for each in self._hosts.values() if each.has_lost for gpu in each.gpus.values()]
         return Counter(gpu.job for gpu in gpus if gpu.problem is not None and gpu.job is not None)
 
+    def _unseen(self, snapshot: FleetSnapshot) -> set[HostKey | str]:
+        """Return the hosts, also by their names alone, of whose jobs nothing is known."""
+        found = [key for key, each in self._hosts.items() if each.is_down]
+        found += [host.key for host in snapshot.hosts if host.state != "ok"]
+        return {name for key in found for name in (key, key[1])}
+
+    def _hold(self, key: HostKey, held: _Held | None) -> None:
+        """Note which jobs have devices of a host, None where that is not known."""
+        before = self._held.pop(key, {})
+        if held is not None:
+            self._held[key] = held
+        for job in before:
+            del self._by_job[job][key]
+        for job, share in (held or {}).items():
+            self._by_job.setdefault(job, {})[key] = share
+        self._touched.update(before, held or ())
+
     def _running(self, snapshot: FleetSnapshot) -> dict[SafeText, _Job]:
-        hosts: dict[SafeText, list[HostKey]] = {}
-        devices: dict[SafeText, int] = {}
-        users: dict[SafeText, SafeText | None] = {}
-        for key, held in self._held.items():
-            for job, (count, user) in held.items():
-                hosts.setdefault(job, []).append(key)
-                devices[job] = devices.get(job, 0) + count
-                users[job] = users.get(job) or user
-        running = {job: _Job(frozenset(hosts[job]), devices[job], users[job]) for job in hosts}
+        for job in self._touched:
+            on = self._by_job[job]
+            if on:
+                users = (user for _, user in on.values())
+                count = sum(count for count, _ in on.values())
+                self._named[job] = _Job(frozenset(on), count, next(filter(None, users), None))
+            else:
+                del self._by_job[job]
+                self._named.pop(job, None)
+        self._touched.clear()
+        running = {**self._named}
         for each in snapshot.jobs:
             if each.hosts and each.state in (None, "RUNNING"):
-                count = each.devices or devices.get(each.id, 0)
+                known = running.get(each.id)
                 running[each.id] = _Job(
                     frozenset(each.hosts),
-                    count,
-                    each.user or users.get(each.id),
+                    each.devices or (known.devices if known else 0),
+                    each.user or (known.user if known else None),
                     each.state is not None,
                 )
         return running
@@ -360,14 +388,17 @@ class Log:
             if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
                 found.append(each)
         found = sorted((each for each in found if each.at >= since), key=lambda each: each.at)
-        return tuple(found[-_MAX_KEPT:])
+        # Jobs come and go by the thousand: what broke in the night stays beside them.
+        jobs = [each for each in found if each.kind in ("job-began", "job-ended")]
+        dropped = {*map(id, jobs[: max(0, len(found) - _MAX_KEPT)])}
+        return tuple([each for each in found if id(each) not in dropped][-_MAX_KEPT:])
 
 
 def _identity(event: Event) -> object:
     return event.kind, event.cluster, event.host, event.gpu, event.job, event.xid
 
 
-def _held(host: FleetHost) -> Mapping[SafeText, tuple[int, SafeText | None]]:
+def _held(host: FleetHost) -> _Held:
     held: dict[SafeText, tuple[int, SafeText | None]] = {}
     for each in host.devices:
         if each.job is not None:

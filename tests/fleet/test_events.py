@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
 from gpudash.fleet.columns import EVENT_COLUMNS
-from gpudash.fleet.events import events, since_then
+from gpudash.fleet.events import Log, events, since_then
 from gpudash.model import fleet as document
 from gpudash.model import wire
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import Event, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.process import Lease
 from gpudash.model.text import SafeText
 from tests.factories import make_device, make_host, make_snapshot
@@ -153,6 +153,16 @@ def test_what_lasts_for_a_known_time_began_before_it_was_seen() -> None:
         assert [(e.at, e.within_seconds) for e in found if e.kind == "gpu-lost"] == [
             (INSTANT + timedelta(seconds=began), None)
         ]
+
+
+def test_what_broke_is_kept_beside_jobs_by_the_thousand() -> None:
+    log = Log()
+    log.since = INSTANT
+    job = Event(at=INSTANT + timedelta(hours=1), kind="job-began", what=SafeText("1 GPU"))
+    jobs = [replace(job, job=SafeText(str(number))) for number in range(3000)]
+    shown = log.shown([replace(job, at=INSTANT, kind="gpu-lost"), *jobs]) or ()
+    assert [shown[0].kind, shown[-1].job] == ["gpu-lost", "2999"]
+    assert len(shown) == 2000
 
 
 @pytest.mark.parametrize(
