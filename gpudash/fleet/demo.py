@@ -14,18 +14,20 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from math import inf, sin
+from math import ceil, inf, sin
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, Fault, faults
 from gpudash.fleet.events import events
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
+    Event,
     FleetChart,
     FleetDevice,
     FleetHost,
@@ -35,19 +37,16 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
 )
-from gpudash.model.fleet import Event as Happened
 from gpudash.model.text import SafeText, clean
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
 _HOSTS, _GPUS = 1000, 8
-_BLOCK, _RACK = 8, 16
-_SLOT = 6 * 3600.0
+_SLOT = 24 * HOUR
 """How long jobs of a block of hosts run."""
 _TICK = 5.0
 _GIB, _MIB = 1 << 30, 1 << 20
-_HOUR = 3600.0
-_MAX_PAST = 40_000
-"""GPUs times instants of a past."""
+_STEP = 60.0
+"""How far apart the instants of a past are."""
 _MEAN_OF = 32
 """Hosts that the mean of the whole fleet is computed from in a chart."""
 
@@ -66,19 +65,6 @@ _MODELS = (
     _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
 )
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
-
-
-class Event(NamedTuple):
-    """Something that goes wrong on GPUs of hosts."""
-
-    kind: str
-    hosts: tuple[int, ...]
-    at: float
-    """Seconds from the start of the fleet, negative for before."""
-    gpus: tuple[int, ...] = ()
-    load: str = ""
-    """What its GPUs do from then on, as one job; empty for what they would anyway."""
-    user: str = ""
 
 
 class _Task(NamedTuple):
@@ -101,7 +87,7 @@ def opened(options: Namespace, _settings: object) -> Iterator[DemoSource]:
 
 
 class DemoSource(Source):
-    """A `Source` of simulated hosts; `events` is what goes wrong in it, a calm one has none."""
+    """A `Source` of simulated hosts; `faults` is what goes wrong in it, a calm one has none."""
 
     def __init__(
         self,
@@ -118,25 +104,26 @@ class DemoSource(Source):
         self._noise = [random.uniform(-1, 1) for _ in range(4096)]
         self._wave = [sin(i * 6.2831853 / 1024) for i in range(1024)]
         self._is_calm = is_calm
-        self.events: tuple[Event, ...] = () if is_calm else _events(hosts, gpus)
-        self._by_host: dict[int, list[Event]] = {}
-        for event in self.events:
-            for host in event.hosts:
-                self._by_host.setdefault(host, []).append(event)
+        self.faults: tuple[Fault, ...] = () if is_calm else faults(hosts, gpus)
+        self._by_host: dict[int, list[Fault]] = {}
+        for fault in self.faults:
+            for host in fault.hosts:
+                self._by_host.setdefault(host, []).append(fault)
         self._planned = lru_cache(4 * hosts + 64)(self._plan)
         self._task = lru_cache(4 * hosts + 64)(self._task_of)
         digits = max(2, len(str(hosts)))
         self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
-        self._racks = [SafeText(f"r{host // _RACK + 1:02d}") for host in range(hosts)]
+        self._racks = [SafeText(f"r{host // RACK + 1:02d}") for host in range(hosts)]
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
         self._request, self._has_news = FleetRequest(), False
-        self._happened: tuple[Happened, ...] = ()
+        self._happened: tuple[Event, ...] = ()
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, and the past of metrics; the answer is there at once."""
         since = request.events_since
         if since is not None and since != self._request.events_since:
-            self._happened = tuple(events(self.past(since, datetime.now(timezone.utc))))
+            now = datetime.fromtimestamp(self._clock(), timezone.utc)
+            self._happened = tuple(events(self.past(since, now)))
         self._request, self._has_news = request, True
 
     def due_in(self) -> float:
@@ -169,20 +156,37 @@ class DemoSource(Source):
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
-        """Yield what there was from one instant to another, at most so many GPUs in all."""
+        """Yield what there was at each minute in which something changed, and at the end."""
         start, end = since.timestamp(), until.timestamp()
-        most = max(2, _MAX_PAST // (self._count * self._gpus))
-        step = max(60.0, (end - start) / most)
-        for number in range(int((end - start) // step) + 1):
-            now = start + number * step
-            yield FleetSnapshot(
-                taken_at=datetime.fromtimestamp(now, timezone.utc),
-                hosts=tuple([self._host(host, now) for host in range(self._count)]),
-                jobs=self._jobs(now),
-            )
+        name = SafeText(f"simulated, {self._count} x {self._gpus}")
+        source = FleetSource(kind="demo", name=name, within_seconds=_STEP)
+        hosts = [self._host(host, start, is_brief=True) for host in range(self._count)]
+        for at, changed in [(start, set[int]()), *self._changes(start, end)]:
+            for host in changed:
+                hosts[host] = self._host(host, at, is_brief=True)
+            taken_at = datetime.fromtimestamp(at, timezone.utc)
+            yield FleetSnapshot(taken_at=taken_at, sources=(source,), hosts=tuple(hosts))
 
-    def _events_until(self, host: int, now: float) -> list[Event]:
-        return [event for event in self._by_host.get(host, ()) if self._start + event.at <= now]
+    def _changes(self, start: float, end: float) -> list[tuple[float, set[int]]]:
+        """Return when jobs and faults begin and end between two instants, and on which hosts."""
+        found: dict[float, set[int]] = {end: set()}
+        changes: list[tuple[float, Iterable[int]]] = [
+            (self._start + at, fault.hosts)
+            for fault in self.faults
+            for at in (fault.at, fault.until)
+        ]
+        for first in range(0, self._count, BLOCK):
+            hosts, phase = range(first, min(first + BLOCK, self._count)), _phase(first)
+            slots = range(int((start + phase) // _SLOT) + 1, int((end + phase) // _SLOT) + 1)
+            changes += [(slot * _SLOT - phase, hosts) for slot in slots]
+        for at, changed in changes:
+            if start < at <= end:
+                found.setdefault(min(end, ceil(at / _STEP) * _STEP), set()).update(changed)
+        return sorted(found.items())
+
+    def _faults_at(self, host: int, now: float) -> list[Fault]:
+        now -= self._start
+        return [fault for fault in self._by_host.get(host, ()) if fault.at <= now < fault.until]
 
     # Who works on what
 
@@ -191,7 +195,7 @@ class DemoSource(Source):
         running: dict[str, tuple[_Task, list[SafeText]]] = {}
         for host, name in enumerate(self._names):
             tasks = self._tasks(host, now)
-            if _is_divided(host, self._events_until(host, now)):
+            if _is_divided(host, self._faults_at(host, now)):
                 tasks = [tasks[0], *tasks]
             for task in tasks:
                 if task.job is not None:
@@ -213,20 +217,19 @@ class DemoSource(Source):
         return SafeText(f"{text[:3]}-{'-'.join(parts)}")
 
     def _tasks(self, host: int, now: float) -> Sequence[_Task]:
-        block = host // _BLOCK
-        phase = (block * 7919 % 97) / 97 * _SLOT
+        phase = _phase(host)
         slot = int((now + phase) // _SLOT)
-        live = len(self._events_until(host, now))
+        live = len(self._faults_at(host, now))
         return self._planned(host, slot, slot * _SLOT - phase, live)
 
     def _plan(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Task]:
-        """Return what each GPU of a host does in a slot; `_live` changes when an event begins."""
+        """Return what each GPU of a host does in a slot; `_live` changes when a fault begins."""
         tasks = self._usual(host, slot, since)
-        for event in self._by_host.get(host, ())[:_live]:
-            if event.load:
-                key = f"{event.kind}/{event.hosts[0]}"
-                task = self._task(key, event.load, 1.0, self._start + event.at, event.user)
-                for gpu in event.gpus:
+        for fault in self._by_host.get(host, ())[:_live]:
+            if fault.load:
+                key = f"{fault.kind}/{fault.hosts[0]}"
+                task = self._task(key, fault.load, 1.0, self._start + fault.at, fault.user)
+                for gpu in fault.gpus:
                     tasks[gpu] = task
         return tasks
 
@@ -242,15 +245,15 @@ class DemoSource(Source):
             user=SafeText(user or dice.choice(_USERS)),
             partition=SafeText("debug" if kind == "dev" else "gpu"),
             state=SafeText("RUNNING"),
-            limit_seconds=48 * _HOUR,
+            limit_seconds=48 * HOUR,
         )
         return _Task(job, kind, level, since)
 
     def _usual(self, host: int, slot: int, since: float) -> list[_Task]:
-        block = host // _BLOCK
+        block = host // BLOCK
         dice = Random(f"{self._seed}/{block}/{slot}")
         mode, level = dice.random(), 0.86 + dice.random() / 10
-        if mode < 0.4 and (block + 1) * _BLOCK <= self._count:
+        if mode < 0.4 and (block + 1) * BLOCK <= self._count:
             return [self._task(f"b{block}/{slot}", "train", level, since)] * self._gpus
         own = Random(f"{self._seed}/{host}/{slot}/h")
         if mode < 0.75 or self._is_calm:
@@ -269,13 +272,14 @@ class DemoSource(Source):
 
     # Numbers
 
-    def _host(self, host: int, now: float) -> FleetHost:
-        events = self._events_until(host, now)
-        kinds = {event.kind: event for event in events}
+    def _host(self, host: int, now: float, *, is_brief: bool = False) -> FleetHost:
+        """Return a host at an instant; a brief one has no values that are no event."""
+        present = self._faults_at(host, now)
+        kinds = {fault.kind: fault for fault in present}
         silent = kinds.get("down") or kinds.get("frozen")
         seen = now if silent is None else self._start + silent.at
         seen = seen // _TICK * _TICK
-        message = None if silent is None else _MESSAGES[silent.kind]
+        message = None if silent is None else MESSAGES[silent.kind]
         return FleetHost(
             name=self._names[host],
             group=self._racks[host],
@@ -287,17 +291,19 @@ class DemoSource(Source):
             cpu_percent=round(30 + 20 * self._noise[(host * 37 + int(seen)) & 4095], 1),
             memory_used_bytes=(220 + host % 90) * _GIB,
             memory_total_bytes=1024 * _GIB,
-            drain_reason=_MESSAGES["draining"] if "draining" in kinds else None,
-            devices=tuple(self._devices(host, seen, events)),
+            drain_reason=MESSAGES["draining"] if "draining" in kinds else None,
+            devices=tuple(self._devices(host, seen, present, is_brief=is_brief)),
         )
 
-    def _devices(self, host: int, now: float, events: Sequence[Event]) -> list[FleetDevice]:
-        tasks = self._tasks(host, now)
+    def _devices(
+        self, host: int, now: float, present: Sequence[Fault], *, is_brief: bool
+    ) -> list[FleetDevice]:
+        device = self._brief_device if is_brief else self._device
         devices = []
-        for gpu, task in enumerate(tasks):
-            flags = {event.kind: event.at for event in events if gpu in event.gpus}
-            devices.append(self._device(host, gpu, now, task, flags))
-        if _is_divided(host, events):
+        for gpu, task in enumerate(self._tasks(host, now)):
+            flags = {fault.kind: fault.at for fault in present if gpu in fault.gpus}
+            devices.append(device(host, gpu, now, task, flags))
+        if _is_divided(host, present):
             devices[:1] = self._divided(devices[0])
         return devices
 
@@ -321,14 +327,34 @@ class DemoSource(Source):
         ]
         return [whole, *halves]
 
+    def _brief_device(
+        self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
+    ) -> FleetDevice:
+        """Return a GPU with who has it and what is wrong with it, and no other value."""
+        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
+        job, uuid = task.job, self._uuids[host * self._gpus + gpu]
+        since = {kind: now - self._start - at for kind, at in flags.items()}
+        is_lost = "lost" in flags
+        return FleetDevice(
+            index=gpu,
+            label=device_label(gpu),
+            uuid=uuid,
+            name=model.name,
+            state="lost" if is_lost else "ok",
+            age_seconds=since.get("lost"),
+            xid=74 if "xid" in flags else None,
+            xid_seconds=since.get("xid"),
+            users=() if is_lost or job is None or job.user is None else (job.user,),
+            job=None if is_lost or job is None else job.id,
+        )
+
     def _device(
         self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
     ) -> FleetDevice:
-        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
-        uuid = self._uuids[host * self._gpus + gpu]
-        if "lost" in flags:
-            gone = now - self._start - flags["lost"]
-            return FleetDevice(**_known(gpu, uuid, model), state="lost", age_seconds=gone)
+        brief = self._brief_device(host, gpu, now, task, flags)
+        if brief.state != "ok":
+            return brief
+        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
         kind = task.kind
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
@@ -344,9 +370,8 @@ class DemoSource(Source):
         if "hot" in flags:
             clock, degrees, power = clock * 62 // 100, 34, power * 0.8
         power = min(power + 900 * noise, limit)
-        job = task.job
-        return FleetDevice(
-            **_known(gpu, uuid, model),
+        return replace(
+            brief,
             gpu_utilization_percent=used,
             sm_active_percent=round(used * 0.9, 1),
             tensor_active_percent=round(100 * tensor, 1),
@@ -357,10 +382,6 @@ class DemoSource(Source):
             power_usage_mw=int(power),
             enforced_power_limit_mw=limit,
             sm_clock_mhz=clock,
-            xid=74 if "xid" in flags else None,
-            xid_seconds=now - self._start - flags["xid"] if "xid" in flags else None,
-            users=() if job is None or job.user is None else (job.user,),
-            job=None if job is None else job.id,
             idle_seconds=None if used else max(0.0, now - task.since),
         )
 
@@ -417,9 +438,9 @@ class DemoSource(Source):
         return [value if isinstance(value, (int, float)) else None for value in values]
 
 
-def _known(gpu: int, uuid: SafeText, model: _Model) -> dict[str, Any]:
-    """Return what is known of a GPU also when it is lost."""
-    return {"index": gpu, "label": device_label(gpu), "uuid": uuid, "name": model.name}
+def _phase(host: int) -> float:
+    """Return by how many seconds the jobs of a host begin earlier than those of the first."""
+    return (host // BLOCK * 7919 % 97) / 97 * _SLOT
 
 
 def _utilization_percent(task: _Task, spread: float) -> float:
@@ -431,9 +452,9 @@ def _utilization_percent(task: _Task, spread: float) -> float:
     return max(6.0, min(100.0, round(steady if task.kind == "kept-alive" else steady + spread)))
 
 
-def _is_divided(host: int, events: Sequence[Event]) -> bool:
+def _is_divided(host: int, present: Sequence[Fault]) -> bool:
     """Whether the first GPU of a host is in two MIG instances."""
-    return host % 50 == 17 and not events
+    return host % 50 == 17 and not present
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -441,11 +462,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-_MESSAGES = {
-    "down": SafeText("No route to host"),
-    "frozen": SafeText("its exporter repeats the same values: even the power never changes"),
-    "draining": SafeText("XID 79 on GPU 5, ticket 4711"),
-}
 _LOADS = {
     "train": (100.0, 0.85, 0.62, 0.5),
     "infer": (62.0, 0.8, 0.2, 0.25),
@@ -456,40 +472,3 @@ _LOADS = {
     "free": (0.0, 0.0, 0.0, 0.0),
 }
 """Utilization in percent, and as shares memory, tensor and DRAM activity at full load."""
-
-
-def _events(hosts: int, gpus: int) -> tuple[Event, ...]:
-    """Return one of each, at other hosts each; a small fleet has those that fit."""
-    whole, last = tuple(range(gpus)), gpus - 1
-    taken: set[int] = set()
-
-    def some(share: float, count: int = 1, size: int = 1) -> tuple[int, ...]:
-        first = int(share * hosts) // size * size
-        found = tuple(range(first, first + count))
-        if found[-1] >= hosts or not taken.isdisjoint(found):
-            return ()
-        taken.update(found)
-        return found
-
-    block = some(0.02, _BLOCK, _BLOCK)
-    half = whole[: gpus // 2 or 1]
-    events = [
-        Event("job", block, -5 * _HOUR, whole, "train", "dave"),
-        Event("straggler", block[5:6], -5 * _HOUR, (min(3, last),)),
-        Event("xid", some(0.36, 4, _RACK), -25 * 60, (min(2, last),)),
-        Event("lost", some(0.31), -40 * 60, (last,)),
-        Event("lost", some(0.33), 120, (0,)),
-        Event("down", some(0.42), -15 * 60),
-        Event("frozen", some(0.45), -20 * 60),
-        Event("hot", some(0.48), -_HOUR, (min(4, last),), "train", "dave"),
-        Event("kept-alive", some(0.51), -9 * _HOUR, half, "kept-alive", "mallory"),
-        Event("unused", some(0.54), -8 * _HOUR, whole, "unused", "walter"),
-        Event("skew", some(0.57, 3), -30 * 24 * _HOUR),
-        Event("fragmented", some(0.62, 40), -3 * _HOUR, half, "free"),
-        Event("draining", some(0.7), -2 * _HOUR, whole, "free"),
-    ]
-    counts = {"alice": gpus, "bob": gpus // 2, "carol": gpus // 4, "dave": 1, "erin": 1}
-    for i, (user, count) in enumerate(counts.items()):
-        gone = -(2 + 3 * i) * _HOUR
-        events.append(Event("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], "held", user))
-    return tuple(event for event in events if event.hosts)

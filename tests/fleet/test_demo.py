@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from math import inf
 
 import pytest
 
 from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.dialects import FIELDS
 from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
 
@@ -67,22 +68,42 @@ def test_jobs_have_the_gpus_and_instances_that_name_them(hosts: int) -> None:
 def test_events_show() -> None:
     source = demo(1000)
     hosts = source.read().hosts
-    kinds = {event.kind: event for event in source.events}
+    kinds = {event.kind: event for event in source.faults if event.until > 0}
     assert hosts[kinds["down"].hosts[0]].state == "down"
     assert hosts[kinds["frozen"].hosts[0]].state == "stale"
     assert {device.xid for device in hosts[kinds["xid"].hosts[0]].devices} == {None, 74}
-    lost = next(event for event in source.events if event.kind == "lost" and event.at < 0)
+    lost = next(event for event in source.faults if event.kind == "lost" and event.at < 0)
     assert hosts[lost.hosts[0]].devices[lost.gpus[0]].state == "lost"
 
 
 def test_event_of_the_future_happens_later() -> None:
     moment = [NOW]
     source = demo(1000, at=moment)
-    event = next(event for event in source.events if event.at > 0)
+    event = next(event for event in source.faults if event.at > 0)
     device = source.read().hosts[event.hosts[0]].devices[event.gpus[0]]
     moment[0] += event.at + 60
     later = source.read().hosts[event.hosts[0]].devices[event.gpus[0]]
     assert (device.state, later.state) == ("ok", "lost")
+
+
+def test_a_past_has_all_that_went_wrong_to_the_minute() -> None:
+    source = demo(1000)
+    end = datetime.fromtimestamp(NOW, timezone.utc)
+    happened = events(source.past(end - timedelta(hours=12), end))
+    found = {
+        (each.kind, each.host, end.timestamp() - each.at.timestamp())
+        for each in happened
+        if each.kind in ("gpu-lost", "gpu-returned", "host-down", "host-up")
+    }
+    kinds = {"lost": ("gpu-lost", "gpu-returned"), "down": ("host-down", "host-up")}
+    assert found == {
+        (kind, f"gpu{host + 1:04}", -at)
+        for fault in source.faults
+        for kind, at in zip(kinds.get(fault.kind, ()), (fault.at, fault.until), strict=False)
+        for host in fault.hosts
+        if at <= 0
+    }
+    assert len(found) == 6
 
 
 def test_shows_an_earlier_instant() -> None:

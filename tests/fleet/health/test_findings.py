@@ -62,16 +62,16 @@ def test_finds_each_event_and_nothing_else(seed: int) -> None:
     hosts = source.read().hosts
     found = {finding.rule: finding for finding in findings_of(source)}
     assert set(found) == set(RULE_OF.values())
-    for event in source.events:
-        if event.at > 0 or event.kind not in RULE_OF:
+    for event in source.faults:
+        if not event.at <= 0 < event.until or event.kind not in RULE_OF:
             continue
         names = {hosts[host].name for host in event.hosts}
         assert names <= set(found[RULE_OF[event.kind]].hosts), event
-    lost = [event for event in source.events if event.kind == "lost" and event.at < 0]
+    lost = [event for event in source.faults if event.kind == "lost" and event.at < 0 < event.until]
     assert len(found["gpus-lost"].hosts) == len(lost)
     assert len(found["straggler"].uuids) == 1
     assert len(found["hot-outlier"].uuids) == 1
-    held = [event for event in source.events if event.kind == "held"]
+    held = [event for event in source.faults if event.kind == "held"]
     assert len(found["held-idle"].uuids) == sum(len(event.gpus) for event in held)
 
 

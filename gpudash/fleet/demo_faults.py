@@ -1,0 +1,73 @@
+"""What goes wrong in the simulated fleet, and when."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from gpudash.model.text import SafeText
+
+BLOCK, RACK = 8, 16
+"""Hosts that share a job, and those of a rack."""
+HOUR = 3600.0
+
+
+class Fault(NamedTuple):
+    """Something that goes wrong on GPUs of hosts."""
+
+    kind: str
+    hosts: tuple[int, ...]
+    at: float
+    """Seconds from the start of the fleet, negative for before."""
+    gpus: tuple[int, ...] = ()
+    load: str = ""
+    """What its GPUs do from then on, as one job; empty for what they would anyway."""
+    user: str = ""
+    until: float = inf
+    """When that is over, in seconds from the start as well."""
+
+
+MESSAGES = {
+    "down": SafeText("No route to host"),
+    "frozen": SafeText("its exporter repeats the same values: even the power never changes"),
+    "draining": SafeText("XID 79 on GPU 5, ticket 4711"),
+}
+
+
+def faults(hosts: int, gpus: int) -> tuple[Fault, ...]:
+    """Return one of each, at other hosts each; a small fleet has those that fit."""
+    whole, last = tuple(range(gpus)), gpus - 1
+    taken: set[int] = set()
+
+    def some(share: float, count: int = 1, size: int = 1) -> tuple[int, ...]:
+        first = int(share * hosts) // size * size
+        found = tuple(range(first, first + count))
+        if found[-1] >= hosts or not taken.isdisjoint(found):
+            return ()
+        taken.update(found)
+        return found
+
+    block = some(0.02, BLOCK, BLOCK)
+    half = whole[: gpus // 2 or 1]
+    found = [
+        Fault("job", block, -5 * HOUR, whole, "train", "dave"),
+        Fault("straggler", block[5:6], -5 * HOUR, (min(3, last),)),
+        Fault("xid", some(0.36, 4, RACK), -25 * 60, (min(2, last),)),
+        Fault("lost", some(0.31), -7 * HOUR, (last,)),
+        Fault("lost", some(0.33), 120, (0,)),
+        Fault("down", some(0.42), -15 * 60),
+        Fault("frozen", some(0.45), -20 * 60),
+        Fault("hot", some(0.48), -HOUR, (min(4, last),), "train", "dave"),
+        Fault("kept-alive", some(0.51), -9 * HOUR, half, "kept-alive", "mallory"),
+        Fault("unused", some(0.54), -8 * HOUR, whole, "unused", "walter"),
+        Fault("skew", some(0.57, 3), -30 * 24 * HOUR),
+        Fault("fragmented", some(0.62, 40), -3 * HOUR, half, "free"),
+        Fault("draining", some(0.7), -2 * HOUR, whole, "free"),
+        Fault("down", some(0.67), -8.5 * HOUR, until=-8.1 * HOUR),
+        Fault("lost", some(0.6), -6 * HOUR, (0,), until=-5.5 * HOUR),
+    ]
+    counts = {"alice": gpus, "bob": gpus // 2, "carol": gpus // 4, "dave": 1, "erin": 1}
+    for i, (user, count) in enumerate(counts.items()):
+        gone = -(2 + 3 * i) * HOUR
+        found.append(Fault("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], "held", user))
+    return tuple(each for each in found if each.hosts)
