@@ -34,6 +34,8 @@ _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
 _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
 """How exactly an instant must be known for its second to be shown, and for its first minute."""
+_OVER_SECONDS = 3600.0
+"""How long a job is missed with its hosts or GPUs until it is taken to have ended."""
 _HOT = HOT.id
 
 
@@ -81,6 +83,10 @@ class _Job(Struct):
     user: SafeText | None = None
     is_scheduled: bool = False
     """Whether a scheduler says that it runs, and not only the labels of its devices."""
+    missed: Event | None = None
+    """That it has gone with all that it ran on; None while it runs."""
+    is_over: bool = False
+    """Whether that was reported, since nothing of it came back."""
 
     def is_lost(self, devices: int) -> bool:
         """Whether it has gone with its devices, of which so many are lost."""
@@ -109,10 +115,14 @@ class Changes:
         """Those that the newest snapshot is the first of."""
         self._lost: list[_Gpu] = []
         """Those that the newest snapshot is the first without."""
+        self._left: set[HostKey | str] = set()
+        """Hosts that it is the first without, also by their names alone."""
         self._last: datetime | None = None
         """When the newest snapshot was taken; None before the first."""
         self._oldest_seconds = 0.0
         """How old the values in it may be."""
+        self._within = 0.0
+        """How long before it may have happened what is new in it, in seconds."""
 
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
         """Return what has happened since the snapshot before; `leases` are those of its one host.
@@ -121,6 +131,8 @@ class Changes:
         """
         self._fresh.clear()
         self._lost.clear()
+        self._left.clear()
+        self._within = self._within_seconds(snapshot)
         # Nearly all, of thousands, where the past is gone through.
         same = set(map(id, self._shown))
         changed = [host for host in snapshot.hosts if id(host) not in same]
@@ -129,14 +141,14 @@ class Changes:
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
         found += self._leases_of(snapshot, leases)
-        at, within = snapshot.taken_at, self._within_seconds(snapshot)
-        is_first, self._last = self._last is None, at
-        if is_first:
-            return []
-        return [replace(each, within_seconds=within) if each.at == at else each for each in found]
+        is_first, self._last = self._last is None, snapshot.taken_at
+        return [] if is_first else [*map(self._dated, found)]
+
+    def _dated(self, event: Event) -> Event:
+        """Return an event with how exactly its time is known; `_last` is that of its snapshot."""
+        return replace(event, within_seconds=self._within) if event.at == self._last else event
 
     def _within_seconds(self, snapshot: FleetSnapshot) -> float:
-        """Return how long before a snapshot it may have happened what is new in it."""
         known = max((each.within_seconds or 0.0 for each in snapshot.sources), default=0.0)
         if known:
             return known
@@ -179,6 +191,7 @@ class Changes:
             return
         for key in self._hosts.keys() - {(host.cluster, host.name) for host in snapshot.hosts}:
             known = self._hosts.pop(key)
+            self._left |= {key, key[1]}
             self._hold(key, None)
             if not known.is_down:
                 yield _of_host("host-down", known.host, snapshot.taken_at, "is not there any more")
@@ -251,7 +264,8 @@ class Changes:
     def _jobs_of(self, snapshot: FleetSnapshot) -> Iterator[Event]:
         """Yield jobs that began, and that ended where all of their hosts can be seen.
 
-        Of one whose GPUs are all lost nothing is known until one of them is back.
+        Of one whose hosts or GPUs are all lost nothing is known until one of them is back, or
+        for so long that it is taken to have ended then.
         """
         running = self._running(snapshot)
         began = sorted(running.keys() - self._jobs.keys())
@@ -262,11 +276,14 @@ class Changes:
                 gpu.job = None
         lost, unseen = (self._lost_with(), self._unseen(snapshot)) if ended else ({}, set())
         for job in ended:
-            known = self._jobs[job]
-            if unseen.isdisjoint(known.hosts) and not known.is_lost(lost.get(job, 0)):
-                yield _of_job("job-ended", job, known, snapshot.taken_at)
-            else:
+            known, at = self._jobs[job], snapshot.taken_at
+            is_unseen = not unseen.isdisjoint(known.hosts)
+            if is_unseen or known.is_lost(lost.get(job, 0)):
                 running[job] = known
+                yield from self._missed(job, known, at, "host" if is_unseen else "GPUs")
+            elif not known.is_over:
+                has_left = not self._left.isdisjoint(known.hosts)
+                yield _of_job("job-ended", job, known, at, lost_with="host" if has_left else "")
         for job in began:
             names = {each if isinstance(each, str) else each[1] for each in running[job].hosts}
             # What runs on hosts that were not seen before may have run for long.
@@ -274,6 +291,15 @@ class Changes:
                 continue
             yield _of_job("job-began", job, running[job], snapshot.taken_at)
         self._jobs = running
+
+    def _missed(self, job: SafeText, known: _Job, at: datetime, what: str) -> Iterator[Event]:
+        """Yield that a job is over which has been missed for long."""
+        if known.missed is None:
+            gone = _of_job("job-ended", job, known, at, lost_with=what)
+            known.missed = replace(gone, within_seconds=self._within)
+        elif not known.is_over and (at - known.missed.at).total_seconds() >= _OVER_SECONDS:
+            known.is_over = True
+            yield known.missed
 
     def _lost_with(self) -> Mapping[SafeText, int]:
         """Return how many GPUs are lost that had a job, by the job."""
@@ -441,10 +467,13 @@ def _of_gpu(
     )
 
 
-def _of_job(kind: EventKind, job: SafeText, known: _Job, at: datetime) -> Event:
+def _of_job(
+    kind: EventKind, job: SafeText, known: _Job, at: datetime, *, lost_with: str = ""
+) -> Event:
     names = sorted(each if isinstance(each, str) else each[1] for each in known.hosts)
     is_one = len(names) == 1
     on = "" if is_one else f" on {brief(tuple(names), 3)}"
+    how = f", ended or lost with its {lost_with}" if lost_with else ""
     clusters = {each[0] for each in known.hosts if not isinstance(each, str)} - {None}
     cluster = clean(clusters.pop() or "") if len(clusters) == 1 else None
     return Event(
@@ -454,5 +483,5 @@ def _of_job(kind: EventKind, job: SafeText, known: _Job, at: datetime) -> Event:
         cluster=cluster,
         job=job,
         user=known.user,
-        what=clean(f"{counted(known.devices, 'GPU')}{on}"),
+        what=clean(f"{counted(known.devices, 'GPU')}{on}{how}"),
     )

@@ -87,6 +87,30 @@ def test_a_job_goes_on_while_all_of_its_gpus_are_lost() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_host", [True, False])
+def test_a_job_that_never_comes_back_has_ended_when_it_was_lost(is_host: bool) -> None:
+    down = host(1, state="down", devices=())
+    gone = down if is_host else host(1, devices=(lost(0), device(1, "free")))
+    there = host(1, devices=(device(0), device(1, "free")))
+    soon, late = 60.0, 3700.0
+    assert "job-ended" not in [
+        kind for kind, _, _ in told(at(0, there), at(9, gone), at(soon, gone))
+    ]
+    missed = [at(0, there), at(9, gone), at(soon, gone), at(late, gone), at(2 * late, gone)]
+    (event,) = (each for each in events(missed) if each.kind == "job-ended")
+    assert (event.at, event.within_seconds) == (INSTANT + timedelta(seconds=9), 17.0)
+    assert event.what == f"1 GPU, ended or lost with its {'host' if is_host else 'GPUs'}"
+    for back in (there, host(1, "free", "free")):
+        kinds = [kind for kind, _, _ in told(*missed, at(3 * late, back))]
+        assert [kind for kind in kinds if kind.startswith("job")] == ["job-ended"]
+
+
+def test_a_job_ends_with_a_host_that_is_not_there_any_more() -> None:
+    found = events((at(0, host(1), host(2, "free")), at(10, host(2, "free"))))
+    (event,) = (each for each in found if each.kind == "job-ended")
+    assert event.what == "8 GPUs, ended or lost with its host"
+
+
 def test_what_is_only_old_or_still_being_asked_is_no_event() -> None:
     stale = host(1, state="stale", devices=())
     asking = host(2, state="connecting", devices=())

@@ -305,6 +305,8 @@ class Past:
         # Where the data begin, not all hosts are there with the first: none of them is new.
         first += spacing.window
         changes.setdefault(first, set()).update(hosts)
+        # What has been missing since long is so at the end.
+        changes.setdefault(spacing.end, set())
         is_over = gaps and gaps[-1][1] > spacing.end
         is_over = is_over and not any(each.open for each in self._devices.values())
         last = gaps[-1][0] - spacing.window if is_over else inf
