@@ -413,11 +413,10 @@ class Log:
             others = moments.get(_identity(each), ())
             if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
                 found.append(each)
-        found = sorted((each for each in found if each.at >= since), key=lambda each: each.at)
-        # Jobs come and go by the thousand: what broke in the night stays beside them.
-        jobs = [each for each in found if each.kind in ("job-began", "job-ended")]
-        dropped = {*map(id, jobs[: max(0, len(found) - _MAX_KEPT)])}
-        return tuple([each for each in found if id(each) not in dropped][-_MAX_KEPT:])
+        found = [each for each in found if each.at >= since]
+        # Of a week there may be too many; jobs come and go without end.
+        found.sort(key=lambda each: (not each.kind.startswith("job-"), each.at))
+        return tuple(sorted(found[-_MAX_KEPT:], key=lambda each: each.at))
 
 
 def _identity(event: Event) -> object:

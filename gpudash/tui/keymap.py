@@ -488,7 +488,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     *_under(
         "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
-        Key("fleet.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
+        Key("fleet.zoom_out", "minus", "-", "zoom(1)", "chart a longer time, or list its events"),
         Key("fleet.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
         Key("fleet.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"),
     ),
@@ -579,6 +579,8 @@ GROUP_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Groups")
 """Those of the groups alone."""
 CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
 """Those of the pages with a chart."""
+EVENTS_KEYS = tuple(key for key in CHART_KEYS if key.action.startswith("zoom("))
+"""Those of the events alone."""
 FLEET_PAGE_KEYS = tuple(
     key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS, *GROUP_KEYS)
 )

@@ -41,6 +41,20 @@ def test_the_first_snapshot_is_no_news_whatever_it_shows() -> None:
     assert told(at(0, host(1, devices=(lost(0),)), host(2, state="down"))) == []
 
 
+def test_of_too_many_events_those_of_jobs_are_left_out() -> None:
+    lost = Event(at=INSTANT, kind="gpu-lost", what=SafeText("x"))
+    later = [
+        Event(at=INSTANT + timedelta(seconds=n), kind="job-ended", what=SafeText("x"))
+        for n in range(1, 3000)
+    ]
+    log = Log()
+    log.since = INSTANT
+    shown = log.shown([lost, *later])
+    assert shown is not None
+    assert len(shown) < len(later)
+    assert (shown[0], shown[-1]) == (lost, later[-1])
+
+
 def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
     there, shown = host(1), host(1, devices=(lost(0), *host(1).devices[1:]))
     left_out = host(1, devices=host(1).devices[:7])

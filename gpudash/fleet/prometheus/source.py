@@ -228,7 +228,7 @@ class PrometheusSource(Source):
 
     def _ask_events(self, since: datetime) -> None:
         """Have what happened since then found by a thread that asks nothing else."""
-        self._events_since = since
+        self._events_since, self._events = since, None
 
         def found() -> tuple[Event, ...]:
             return tuple(events(self.past(since, datetime.now(timezone.utc))))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
+from gpudash.model.units import counted
+from gpudash.tui.bindings import bindings
 from gpudash.tui.fleet.tables import TablePage
+from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
 
 
 class EventsPage(TablePage[Event]):
-    """What happened in the last day, the newest first."""
+    """What happened in the last day or week, the newest first."""
 
+    KEYS = (*TABLE_KEYS, *EVENTS_KEYS)
+    BINDINGS: ClassVar[list[Any]] = bindings(EVENTS_KEYS)
     COLUMNS = EVENT_COLUMNS
-    TITLE = "Events"
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"
 
@@ -31,6 +35,23 @@ class EventsPage(TablePage[Event]):
     def on_screen_suspend(self) -> None:
         """Ask for no more of them."""
         self.model.wants_events = False
+
+    @property
+    def heading(self) -> str:
+        """Of how long."""
+        if self.feed.collector is None:
+            return "Events"
+        return f"Events of {counted(self.model.event_days, 'day')}"
+
+    @property
+    def _refused(self) -> frozenset[str]:
+        """What has no effect: a recording has the events that were played."""
+        refused = super()._refused
+        return refused if self.feed.collector is None else refused - {"zoom"}
+
+    def action_zoom(self, step: int) -> None:
+        """List what happened in a longer (1) or a shorter (-1) time."""
+        self.model.zoom_events(step)
 
     @property
     def empty_text(self) -> str:

@@ -66,7 +66,7 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
-_EVENTS_SPAN, _MAX_EVENTS = timedelta(days=1), 2000
+_EVENT_DAYS, _MAX_EVENTS = (1, 7), 2000
 _POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
@@ -134,6 +134,8 @@ class FleetModel:
     """Whether the page in front lists what happened."""
     has_events = False
     """Whether some of that has arrived."""
+    event_days = _EVENT_DAYS[0]
+    """How far back it is listed."""
     finding = 0
     """The index of the one under the cursor."""
 
@@ -173,7 +175,7 @@ class FleetModel:
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
-        self._events_since = datetime.now(timezone.utc) - _EVENTS_SPAN
+        self._events_since = _days_ago(self.event_days)
         self._happened: tuple[Event, ...] = ()
         self._played = Changes()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
@@ -389,6 +391,15 @@ class FleetModel:
             self.events.fill(self._passing([e for e in self._happened if e.at <= until]))
         return self.events
 
+    def zoom_events(self, step: int) -> None:
+        """List what happened in a longer (1) or a shorter (-1) time."""
+        index = _EVENT_DAYS.index(self.event_days) + step
+        days = _EVENT_DAYS[max(0, min(index, len(_EVENT_DAYS) - 1))]
+        if days != self.event_days:
+            self.event_days, self._events_since = days, _days_ago(days)
+            self._happened, self.has_events = (), False
+            self._filled.pop("events", None)
+
     @property
     def changed_since(self) -> Sequence[Event]:
         """What differs now from the instant in the past that is shown, where the filter lets it."""
@@ -412,6 +423,10 @@ class FleetModel:
         """Show only the GPUs that pass a filter."""
         self.filter = wanted
         self._narrow()
+
+
+def _days_ago(days: int) -> datetime:
+    return datetime.now(timezone.utc) - timedelta(days=days)
 
 
 def _finding_key(finding: Finding) -> object:

@@ -977,6 +977,22 @@ async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> 
         assert on.feed.asked[-1].events_since is None
 
 
+async def test_a_key_lists_the_events_of_a_week() -> None:
+    happened = (event(-60, "gpu-lost", host="gpu0001", gpu="5"),)
+    async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
+        day = on.feed.asked[-1].events_since
+        assert "Events of 1 day" in on.text
+        await on.press("minus", "minus")
+        week = on.feed.asked[-1].events_since
+        assert day is not None
+        assert week is not None
+        assert timedelta(days=5.9) < day - week < timedelta(days=6.1)
+        assert "Events of 7 days" in on.text
+        assert "asking what happened" in on.text
+        await on.press("plus")
+        assert "Events of 1 day" in on.text
+
+
 async def test_events_are_filtered_by_host_and_by_their_words() -> None:
     happened = event(-60, "gpu-lost", host="gpu0001", gpu="5"), event(-5, "xid", host="gpu0002")
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
