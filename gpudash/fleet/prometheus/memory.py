@@ -59,6 +59,10 @@ class Memory:
             # One that was never seen is known by its labels alone.
             if (device.seen_at or self._began_at) < oldest:
                 self._inventory.drop(device)
+        self._explain()
+
+    def _explain(self) -> None:
+        """Forget what is gone and not to be missed."""
         if gone := self._gone():
             self._follow(gone)
             self._forget_removed(self._gone())
@@ -120,7 +124,7 @@ class Memory:
     def take_gone(self, rows: list[Row], _at: float) -> None:
         """Take devices that there were and are not now, with about when they were last."""
         self._inventory.learn_gone(rows)
-        self._follow(self._gone())
+        self._explain()
         self._looked_up.clear()
 
     def lost(self) -> dict[int, list[KnownDevice]]:

@@ -26,7 +26,7 @@ LONG_AGO, PAST = 5 * HOUR, 9.5 * HOUR
 HELD = (Gpu(0, "held-idle"), Gpu(1, xid=79, xid_seconds=80 * MINUTE))
 
 HOSTS = (
-    Host("lost80", gpus=(Gpu(0), Gpu(1, "free"), Gpu(2, "lost", lost_seconds=80 * MINUTE))),
+    Host("lost80", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=80 * MINUTE))),
     Host("lost5", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=LONG_AGO))),
     Host("xid80", gpus=(Gpu(0, xid=79, xid_seconds=80 * MINUTE), Gpu(1, xid=79), Gpu(2))),
     Host("user80", gpus=(Gpu(0, xid=31, xid_seconds=80 * MINUTE), Gpu(1))),
@@ -76,7 +76,7 @@ def finding(snapshot: FleetSnapshot, rule: str) -> Finding:
 
 
 @pytest.mark.parametrize(("name", "index", "seconds"), [
-    ("lost80", 2, 80 * MINUTE),
+    ("lost80", 1, 80 * MINUTE),
     ("lost5", 1, LONG_AGO),
 ])  # fmt: skip
 def test_a_gpu_is_missed_since_its_last_sample(
@@ -129,7 +129,7 @@ def test_a_finding_has_lasted_since_it_happened(
 def test_what_is_older_than_the_look_back_is_forgotten(server: Server) -> None:
     reading = read(server, look_back_days=0.1)
     assert host_of(reading, "lost5").expected_devices == 1
-    assert host_of(reading, "lost80").devices[2].state == "lost"
+    assert host_of(reading, "lost80").devices[1].state == "lost"
 
 
 def test_a_host_whose_gpus_live_on_under_another_name_is_one(

@@ -350,6 +350,12 @@ def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
     assert not seen.memory.lost()
 
 
+def test_what_a_host_had_before_it_became_as_its_siblings_is_never_missed() -> None:
+    seen = picture({name: [1] for name in "abc"} | {"d": [1]})
+    seen.memory.take_gone([row(UTIL, "a", 1, T - 7200)], T)
+    assert states(seen) == ["ok", "ok"]
+
+
 def test_what_comes_back_and_goes_again_is_missed_since_then() -> None:
     seen = picture({"a": [1]})
     seen.memory.take_gone([row(UTIL, "a", 1, T - 7200)], T)
