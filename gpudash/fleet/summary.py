@@ -8,7 +8,7 @@ known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import inf
@@ -118,8 +118,10 @@ class HostRow(NamedTuple):
     @property
     def _about(self) -> list[FleetDevice]:
         """Its devices that its worst finding is about."""
-        uuids = self.worst.uuids if self.worst is not None else frozenset()
-        return [each for each in self.host.devices if each.uuid in uuids] if uuids else []
+        worst = self.worst
+        if worst is None:
+            return []
+        return [each for each in self.host.devices if concerns(worst.rule, worst.uuids, each)]
 
     @property
     def concerned(self) -> int:
@@ -243,6 +245,11 @@ def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
             for name in finding.hosts:
                 found.setdefault(name, worst)
     return found
+
+
+def concerns(rule: str, uuids: Container[str], device: FleetDevice) -> bool:
+    """Whether a finding about a host is about a device of it, also about one without a UUID."""
+    return rule == f"gpus-{device.status}" if device.uuid is None else device.uuid in uuids
 
 
 def _worst_of(host: FleetHost, worst: Mapping[str, Worst]) -> Worst | None:

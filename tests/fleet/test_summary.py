@@ -153,6 +153,13 @@ def test_the_state_and_the_order_of_a_host_are_those_of_its_worst_finding() -> N
     assert row.state_text == "1 LOST"
 
 
+def test_a_gpu_without_a_uuid_is_counted_as_any_other() -> None:
+    lost = device(3, uuid=None, state="lost", job=None)
+    several = host(0, devices=(*(device(n) for n in range(3)), lost), expected_devices=4)
+    (row,) = host_rows(Reducer().reduce(fleet((several,))))
+    assert (row.state_text, row.concerned) == ("1 LOST", 1)
+
+
 def test_names_are_shortened_by_their_number() -> None:
     assert brief(()) == "-"
     assert brief(("a", "b")) == "a, b"

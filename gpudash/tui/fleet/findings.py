@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 
 from gpudash.analysis.health.acknowledged import Place
-from gpudash.fleet.summary import brief, gpu_index, names_of
+from gpudash.fleet.summary import brief, concerns, gpu_index, names_of
 from gpudash.model.units import counted
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.line import Line
@@ -89,7 +89,9 @@ class FindingsPage(FleetPage):
         for row in model.rows:
             if not {*names_of(row.host)}.isdisjoint(finding.hosts):
                 gpus = {
-                    gpu_index(row.host, each) for each in row.devices if each.uuid in finding.uuids
+                    gpu_index(row.host, each)
+                    for each in row.devices
+                    if concerns(finding.rule, finding.uuids, each)
                 }
                 found += [(row.title, gpu) for gpu in sorted(gpus, key=str) or [None]]
         return found
