@@ -59,7 +59,8 @@ _SHARED: dict[str, dict[str, Any]] = {
         "type": seconds,
         "metavar": "S",
         "help": f"seconds of silence of the driver in a one-shot ({DEFAULT_TIMEOUT:g}), "
-        "which ends after six times as many",
+        "which ends after six times as many; of many hosts for all answers (30): without it, "
+        "--fail-on, --where and --at, --once shows the first picture of a Prometheus",
     },
     "replay": {
         "metavar": "FILE",

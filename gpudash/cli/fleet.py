@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import FindingLevel
 
 _ONCE_SECONDS = 30.0
+_SAY_WHAT_IS_MISSING = ("table", "json")
+"""Formats with a place for warnings."""
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
 """Seconds after a start or a request in which what arrives is printed at once, and the least
 between two lines then."""
@@ -213,33 +215,44 @@ def fits(options: argparse.Namespace) -> Fits | None:
 
 
 def print_once(options: argparse.Namespace) -> int:
-    """Print many hosts once, when all have answered or failed, or after --timeout."""
-    from gpudash.fleet.collector import narrowed
+    """Print many hosts once, when all have answered or failed, or after --timeout.
+
+    What says that there is more is printed with the first picture of a Prometheus, unless an
+    option shows that all is to be waited for.
+    """
+    from gpudash.fleet.collector import is_settled, narrowed
     from gpudash.output import FLEET_FORMATS, Destination
 
     if options.replay is not None or options.at is None or not _has_past(options):
         check_recording(options)
     name, fitting = _format(options), fits(options)
+    is_known = True
     if options.replay is not None:
         whole = _recorded(options)
     else:
+        of_all = (options.timeout, options.fail_on, options.where, options.at)
+        is_brief = name in _SAY_WHAT_IS_MISSING and not any(of_all)
         with _opened(options) as collector:
-            whole = _collect(options, collector)
+            readings = _collect(options, collector, is_brief=is_brief)
+        is_known, whole = is_settled(readings), Printed(options).whole(readings)
     snapshot = narrowed(whole, fitting, prices(options))
     target = Destination(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
-    return exit_status(whole, snapshot, options.fail_on)
+    status = exit_status(whole, snapshot, options.fail_on)
+    is_judged = is_known or options.fail_on is None
+    return status if status or is_judged else ExitStatus.UNAVAILABLE
 
 
-def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot:
-    """Return all that can be known, or is when the time is over."""
+def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: bool) -> list[Reading]:
+    """Return all that can be known, or is when the time is over; or a first picture."""
     from gpudash.feed.instants import Span, parse_instant
     from gpudash.fleet.collector import is_settled
     from gpudash.model.fleet import FleetRequest
 
+    at = None
     if options.at is not None:
         at = parse_instant(options.at, Span(None, datetime.now(timezone.utc)))
-        collector.ask(FleetRequest(at=at))
+    collector.ask(FleetRequest(at=at, is_brief=is_brief))
     seconds = options.timeout or _ONCE_SECONDS
     deadline = time.monotonic() + seconds
     while collector.is_partial() or not is_settled(collector.read()):
@@ -247,8 +260,7 @@ def _collect(options: argparse.Namespace, collector: Collector) -> FleetSnapshot
         if left <= 0:
             break
         _advance(collector, left)
-    readings = [_in_time(reading, seconds) for reading in collector.read()]
-    return Printed(options).whole(readings)
+    return [_in_time(reading, seconds) for reading in collector.read()]
 
 
 def _has_past(options: argparse.Namespace) -> bool:
@@ -262,10 +274,14 @@ def _in_time(reading: Reading, seconds: float) -> Reading:
 
     from gpudash.model.text import clean
 
-    if reading.report.state != "starting":
-        return reading
-    message = clean(f"no answer in {seconds:g} s, see --timeout")
-    return replace(reading, report=replace(reading.report, state="failed", message=message))
+    report = reading.report
+    if report.state == "starting":
+        message = clean(f"no answer in {seconds:g} s, see --timeout")
+        report = replace(report, state="failed", message=message)
+    elif not reading.is_whole:
+        late = clean(f"not all was answered in {seconds:g} s, see --timeout")
+        report = replace(report, warnings=(*report.warnings, late))
+    return replace(reading, report=report)
 
 
 def _recorded(options: argparse.Namespace) -> FleetSnapshot:

@@ -299,6 +299,8 @@ class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is drawn on the screen; asked for again as time goes on."""
     events_since: Annotated[datetime, Meta(tz=True)] | None = None
     """From when on it is listed what happened, None for not at all."""
+    is_brief: bool = False
+    """Whether no more is waited for than a first picture has; the sources say what it has not."""
     retries: Annotated[int, Meta(ge=0)] = 0
     """Counts how often hosts that are not connected were to be connected at once."""
 

@@ -31,6 +31,7 @@ INTERVAL_SECONDS = 10.0
 
 _MAX_NAMED = 6000
 """Characters of the names of hosts in a term: some servers take queries of 16 KiB."""
+_SEEN_FIRST = (MEMORY, TEMPERATURE, POWER)
 _PERIODS = {MEMORY: 60.0, TEMPERATURE: 60.0, POWER: 60.0, MEMORY_TOTAL: 600.0, POWER_LIMIT: 600.0}
 
 
@@ -52,6 +53,8 @@ class Query(NamedTuple):
     """What it builds on, which has to be answered before."""
     is_core: bool = False
     """Whether nothing is known of any host without it."""
+    is_brief: bool = False
+    """Whether a first picture waits for it."""
 
     @property
     def is_of_exporters(self) -> bool:
@@ -77,6 +80,7 @@ def _field(name: str) -> Query:
         _period(name),
         _all(Catalog.total if name == MEMORY_TOTAL else lambda catalog: catalog.field(name)),
         lambda picture, rows, at: picture.take_field(name, rows, at),
+        is_brief=name in _SEEN_FIRST,
     )
 
 
@@ -187,16 +191,16 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
     used = queries.last_used(look_back_seconds)
     change = queries.last_change(look_back_seconds)
-    others = (name for name in sorted(FIELDS, key=_period) if name not in (UTILIZATION, MEMORY))
+    others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
     power = _all(lambda catalog: catalog.field(POWER))
     return (
         Query("names", 600, after="", is_core=True),
         Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
         Query("main", INTERVAL_SECONDS, main, _take_main, after="identity", is_core=True),
+        *map(_field, _SEEN_FIRST),
         Query("past", inf, _all(Catalog.past), _remember(Memory.take_gone), gone),
         Query("down", 30, _targets, _take_targets, queries.series, "past"),
-        _field(MEMORY),
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),

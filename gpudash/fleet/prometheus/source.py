@@ -63,6 +63,10 @@ _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
+_BRIEF = (
+    "only a first picture: lost GPUs, hosts that are down, XID errors and idle times were not "
+    "waited for, --timeout S waits for all"
+)
 
 
 def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]:
@@ -113,6 +117,17 @@ class _Instant:
         """From when on there are data, infinity for never, None while that is not known."""
         self.has_asked_oldest = False
         self.tasks = {query.name: _Task(query) for query in questions(look_back)}
+        self.is_brief = False
+        """Whether no more than a first picture is asked for."""
+
+    @property
+    def wanted(self) -> list[_Task]:
+        """All that is asked for."""
+        return [
+            task
+            for task in self.tasks.values()
+            if not self.is_brief or task.is_core or task.query.is_brief
+        ]
 
     def is_ready(self, task: _Task) -> bool:
         """Whether what a task builds on has been answered, or has failed where it may."""
@@ -122,7 +137,7 @@ class _Instant:
     @property
     def is_whole(self) -> bool:
         """Whether all there is to know has been asked for, and answered or refused."""
-        return all(task.is_done or task.failures for task in self.tasks.values())
+        return all(task.is_done or task.failures for task in self.wanted)
 
     @property
     def core_error(self) -> PrometheusError | None:
@@ -175,6 +190,7 @@ class PrometheusSource(Source):
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
             self._view = self._live if at is None else _Instant(at, self._endpoint)
+        self._view.is_brief = request.is_brief
         since = request.events_since
         if since is not None and since != self._events_since:
             self._ask_events(since)
@@ -307,6 +323,8 @@ class PrometheusSource(Source):
         for task in view.tasks.values():
             if task.error is not None and not task.is_core:
                 texts.append(f"{task.name}: {task.error}")
+        if view.is_brief:
+            texts.append(_BRIEF)
         if self._events_error is not None:
             texts.append(f"events: {self._events_error}")
         if view.picture.wrong_values:
@@ -316,9 +334,7 @@ class PrometheusSource(Source):
 
     def _startable(self) -> list[_Task]:
         view = self._view
-        tasks = [
-            task for task in view.tasks.values() if not task.is_in_flight and view.is_ready(task)
-        ]
+        tasks = [task for task in view.wanted if not task.is_in_flight and view.is_ready(task)]
         return [task for task in tasks if view.at is None or not task.is_done]
 
     def _start(self, task: _Task) -> None:
