@@ -197,6 +197,8 @@ class LabelChoice(NamedTuple):
     group: str | None
     exporters: frozenset[str] = frozenset()
     """What the names of exporters' own pods begin with."""
+    has_instances: bool = False
+    """Whether there are MIG instances."""
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
@@ -236,6 +238,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         frozenset(
             _stem(row[own]) for row in rows if row.get(own) and (row.get(theirs) or row.get(older))
         ),
+        INSTANCE_LABEL in names,
     )
 
 

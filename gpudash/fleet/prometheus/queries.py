@@ -87,7 +87,7 @@ def series(term: Metric) -> str:
 def value(term: Metric) -> str:
     """Ask for one value a device: time slicing and several jobs give it more than one series."""
     if len(term.names) == 1:
-        return _max(f"__name__, {term.by}", term.selector) + term.condition
+        return _max(f"__name__, {term.by}", term.selector + term.condition)
     return f"({' + '.join(_max(term.by, name) for name in term.names)}) * {term.factor:.17g}"
 
 
@@ -106,21 +106,24 @@ def lasting(span: str, step: str = "") -> Form:
     return form
 
 
-def gone(seconds: float) -> Form:
+def gone(seconds: float) -> tuple[Form, ...]:
     """Ask for devices that there were and are not now, with about when they were last.
 
-    A few instants are looked at: a span would have the server read all of its samples.
+    A few instants are looked at: a span would have the server read all of its samples. Each is
+    a query of its own, the newest first: together they take longer than servers allow.
     """
 
-    def form(term: Metric) -> str:
-        seen = (
-            f"max by ({term.identified_by}) (timestamp({term.selector} offset {ago:.0f}s) "
-            f"unless on ({term.by}) {term.selector})"
-            for ago in _glances(seconds)
-        )
-        return f'label_replace({_or(seen)}, "__name__", "{term.names[0]}", "", "")'
+    def glance(ago: float) -> Form:
+        def form(term: Metric) -> str:
+            seen = (
+                f"max by ({term.identified_by}) (timestamp({term.selector} offset {ago:.0f}s) "
+                f"unless on ({term.by}) {term.selector})"
+            )
+            return f'label_replace({seen}, "__name__", "{term.names[0]}", "", "")'
 
-    return form
+        return form
+
+    return tuple(map(glance, _glances(seconds)))
 
 
 def last_seen(seconds: float) -> Form:
@@ -253,7 +256,11 @@ class Catalog(NamedTuple):
     def main(self) -> Iterator[Metric]:
         """Yield the utilization of each device; where there is none, what shows that it exists."""
         for dialect in self._chosen():
-            yield from self._main(dialect)
+            has_instances = self.choices[dialect.name].has_instances
+            # Where none matches it, the term would cost as much as half of the rest.
+            for term in self._main(dialect):
+                if has_instances or term.matcher != _INSTANCES:
+                    yield term
 
     def field(self, field: str) -> Iterator[Metric]:
         """Yield one field of each device."""

@@ -5,7 +5,7 @@ A Prometheus is asked all of it; of what exporters themselves have, see `is_of_e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import NamedTuple
 
@@ -133,6 +133,15 @@ def _of_devices(
     return catalog.of_hosts(terms(catalog), names, {each.index for each in devices})
 
 
+def _gone(seconds: float) -> Iterator[Query]:
+    """Yield what asks for devices that are gone, one after the other; the last is "past"."""
+    forms, before = queries.gone(seconds), "main"
+    for number, form in enumerate(forms, 1):
+        name = "past" if number == len(forms) else f"past {number}"
+        yield Query(name, inf, _all(Catalog.past), _remember(Memory.take_gone), form, before)
+        before = name
+
+
 def _lost(picture: Picture) -> Iterable[Metric]:
     # The newest first: before, there were others too.
     for glance, devices in sorted(picture.memory.lost().items()):
@@ -187,7 +196,6 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
 
     `look_back_seconds` is how long what has vanished is missed.
     """
-    gone = queries.gone(look_back_seconds)
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
     used = queries.last_used(look_back_seconds)
     change = queries.last_change(look_back_seconds)
@@ -199,7 +207,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
         Query("main", INTERVAL_SECONDS, main, _take_main, after="identity", is_core=True),
         *map(_field, _SEEN_FIRST),
-        Query("past", inf, _all(Catalog.past), _remember(Memory.take_gone), gone),
+        *_gone(look_back_seconds),
         Query("down", 30, _targets, _take_targets, queries.series, "past"),
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),

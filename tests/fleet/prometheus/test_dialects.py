@@ -160,11 +160,17 @@ def test_a_matcher_matches_its_values_only(values: list[str]) -> None:
 
 def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
-    catalog = Catalog(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
+    some = [row(Hostname="a"), row(Hostname="b", GPU_I_ID="7")]
+    catalog = Catalog(names, {"dcgm-exporter": choose_labels(some)})
+    whole = "max by (__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL)"
     assert promql(catalog.main(), value) == (
-        "max by (__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL) or max by "
-        '(__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
+        f"{whole} or max by (__name__, Hostname, gpu, GPU_I_ID) "
+        '(DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
     )
+    # Instances that there may be soon are found by their identity.
+    catalog = Catalog(names, {"dcgm-exporter": choose_labels(some[:1])})
+    assert promql(catalog.main(), value) == whole
+    assert "GPU_I_ID" in (promql(catalog.identity(), value) or "")
     assert promql(catalog.field("memory_used_bytes"), value) is None
     assert promql(Catalog(frozenset()).identity(), value) is None
 

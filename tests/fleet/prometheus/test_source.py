@@ -385,6 +385,20 @@ def test_xid_errors_are_recent_however_late_the_devices_of_before_are_known(
         source.close(10)
 
 
+def test_what_was_lost_lately_is_known_before_the_whole_day_has_been_looked_at(
+    server: Server, whole: Reading
+) -> None:
+    with faulty(server.url) as proxy:
+        proxy.holds = lambda body: "84672s" in body
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        lost = [each.label for each in devices(whole) if each.state == "lost"]
+        reading = read_until(source, lambda reading: len(reading.hosts) == len(whole.hosts))
+        assert [each.label for each in devices(reading) if each.state == "lost"] == lost
+        assert not reading.is_whole
+        proxy.holds = lambda _body: False
+        source.close(10)
+
+
 def test_mig_instances_stand_behind_their_gpu(whole: Reading) -> None:
     host = next(each for each in FLEET if each.name == "mig1")
     gpu, *instances = devices_of(whole, host, host.gpus[0])
