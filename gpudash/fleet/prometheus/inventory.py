@@ -120,8 +120,10 @@ class KnownHost(Struct, eq=False):
     ended_at: float = 0.0
     """When a name that it had before was seen last."""
     is_frozen: bool = False
-    power: tuple[float | None, ...] = ()
-    power_at: float = 0.0
+    shown: tuple[tuple[float | None, float | None], ...] = ()
+    """Power and utilization of its devices, to see whether its exporter repeats itself."""
+    shown_at: float = 0.0
+    """Since when they are these."""
     changed_at: float | None = None
     """When its values last changed, None where that is not known."""
     is_percent: bool | None = None

@@ -20,7 +20,7 @@ from gpudash.fleet.prometheus.inventory import (
     number_of,
     xid_of,
 )
-from gpudash.fleet.prometheus.queries import Names, glance_of
+from gpudash.fleet.prometheus.queries import Names, glance_of, is_change_of_now
 
 _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
@@ -156,13 +156,14 @@ class Memory:
         self._frozen = self._sought(h for h in hosts if h.is_frozen and h.changed_at is None)
         return names_of(self._frozen)
 
-    def take_changes(self, rows: Iterable[Row], _at: float) -> None:
-        """Take when the values of hosts changed last."""
+    def take_changes(self, rows: Iterable[Row], at: float) -> None:
+        """Take when the values of hosts changed last: of some the power alone did not."""
         self._looked_up.update(self._frozen)
         for row in rows:
             host, value = self._inventory.host_of(row.labels), row.number
-            if host is not None and host.changed_at is None:
-                host.changed_at = value
+            if host is not None and value is not None:
+                host.changed_at = max(value, host.changed_at or 0.0)
+                host.is_frozen = not is_change_of_now(host.changed_at, at, self.look_back_seconds)
 
     def _sought(self, hosts: Iterable[KnownHost]) -> list[KnownHost]:
         return list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]

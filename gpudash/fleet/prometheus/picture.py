@@ -361,14 +361,15 @@ class Picture:
 
     def _take_power(self, at: float) -> None:
         for host in self.inventory.hosts.values():
-            power = tuple(each.values.get(POWER) for each in host.devices.values())
-            if power != host.power:
-                if host.power:
+            each_of = [each.values for each in host.devices.values()]
+            shown = tuple([(each.get(POWER), each.get(UTILIZATION)) for each in each_of])
+            if shown != host.shown:
+                if host.shown:
                     host.is_frozen, host.changed_at = False, at
-                host.power, host.power_at = power, at
-            elif any(power):
+                host.shown, host.shown_at = shown, at
+            elif any(power for power, _ in shown):
                 patience = max(_FROZEN_SECONDS, _PATIENCE * host.interval)
-                host.is_frozen = host.is_frozen or at - host.power_at >= patience
+                host.is_frozen = host.is_frozen or at - host.shown_at >= patience
 
     def _clear(self, field: str) -> None:
         for device in self.inventory.devices():

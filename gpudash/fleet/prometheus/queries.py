@@ -207,9 +207,16 @@ def last_change(seconds: float) -> Form:
 
     def form(term: Metric) -> str:
         moving = f"time() - {_STILL_SECONDS} + 0 * ({_changes(term)} > 0)"
-        return f"max_over_time(({moving})[{span}:{step}])"
+        over = f"max_over_time(({moving})[{span}:{step}])"
+        # By `or` the power would hide the utilization of the same host.
+        return f'label_replace({over}, "metric", "{term.names[0]}", "", "")'
 
     return form
+
+
+def is_change_of_now(changed_at: float, now: float, seconds: float) -> bool:
+    """Whether the last change in a span is as new as `last_change` can have it."""
+    return now - changed_at <= _STILL_SECONDS + seconds / _STEPS
 
 
 def _changes(term: Metric) -> str:

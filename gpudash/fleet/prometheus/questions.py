@@ -165,7 +165,8 @@ def _held_before(picture: Picture) -> Iterable[Metric]:
 
 def _frozen(picture: Picture) -> Iterable[Metric]:
     catalog = picture.inventory.catalog
-    return catalog.of_hosts(catalog.field(POWER), picture.memory.names_of_frozen())
+    terms = [*catalog.field(POWER), *catalog.main()]
+    return catalog.of_hosts(terms, picture.memory.names_of_frozen())
 
 
 def _xids(picture: Picture) -> Iterable[Metric]:

@@ -254,6 +254,15 @@ def test_an_exporter_that_repeats_itself_is_stale_until_it_stops() -> None:
     assert states(seen)[0] == "ok"
 
 
+def test_an_exporter_whose_power_alone_never_changes_repeats_nothing() -> None:
+    seen = picture({"a": [1]})
+    for number in range(7):
+        at = T + number * 60
+        seen.take_main(rows(UTIL, {"a": [number]}), at, is_partial=False)
+        seen.take_field("power_usage_mw", rows(POWER, {"a": [150]}), at)
+    assert states(seen) == ["ok", "ok"]
+
+
 def test_an_old_sample_makes_a_host_stale() -> None:
     seen = picture({"a": [1]})
     assert (host(seen).state, host(seen).age_seconds) == ("ok", None)

@@ -24,6 +24,7 @@ class Gpu(NamedTuple):
 
     index: int
     does: str = "busy"
+    """`steady` computes, since a while without a change of its power."""
     xid: int = 0
     xid_seconds: float = 1e9
     """How long ago the error was."""
@@ -147,15 +148,16 @@ def _values(gpu: Gpu, at: float, now: float) -> dict[str, float]:
     """Return utilization in percent, memory in MiB, watts, degrees and MHz."""
     noise = at % 97 / 97
     has_job = gpu.does != "fresh-job" or at > now - gpu.fresh_seconds
-    util = 70 + round(20 * noise) if gpu.does in ("busy", "lost") else 0
-    held = gpu.does in ("busy", "lost", "held-idle", "fresh-job") and has_job
+    util = 70 + round(20 * noise) if gpu.does in ("busy", "lost", "steady") else 0
+    held = gpu.does in ("busy", "lost", "steady", "held-idle", "fresh-job") and has_job
+    is_steady = gpu.does == "steady" and at > now - DOWN_SECONDS
     used = 50_000 if held else 4
     xid = gpu.xid if at > now - gpu.xid_seconds else 0
     return {
         "util": util,
         "used": used,
         "free": TOTAL_MIB - RESERVED_MIB - used,
-        "watts": 60 + 4 * util + noise,
+        "watts": 150 if is_steady else 60 + 4 * util + noise,
         "degrees": 30 + util // 3,
         "mhz": 1980,
         "xid": xid,
