@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import ceil, inf
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import Raw, json
@@ -52,8 +53,8 @@ _MAX_POINTS = 2_000_000
 """Devices times steps that the server looks at for one question about all of the span."""
 _CHUNK_POINTS = 250_000
 """The same of one query."""
-_IDENTITIES = 5
-"""Instants at which it is asked which devices there are."""
+_INSTANTS = 5
+"""After the first: those at which it is asked which devices there are."""
 _COUNTED_SECONDS = 600
 _MAX_WINDOW = 600
 _MAX_STEPS = 10_000
@@ -69,10 +70,11 @@ _SMI_REASONS = "nvidia_smi_clocks_(event|throttle)_reasons_(hw|sw)_thermal_slowd
 _Span = tuple[float, float]
 
 
-class _Device:
-    """What is known of a device over time."""
+class _Gpu:
+    """What is known of a GPU over time: its MIG instances come and go, and it stays."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: KnownDevice) -> None:
+        self.device = device
         self.open: dict[frozenset[tuple[str, str]], tuple[float, Person | None]] = {}
         """Its series that are there: since when, and who has it by their labels."""
         self.spans: list[tuple[float, float, Person | None]] = []
@@ -108,7 +110,9 @@ class Past:
         self._ask = ask
         self._inventory = inventory
         self._source = FleetSource(kind="prometheus", name=clean(name))
-        self._devices: dict[KnownDevice, _Device] = {}
+        self._last: dict[SafeText | None, KnownHost] = {}
+        """The hosts of all devices of the end of the span, by UUID."""
+        self._gpus: dict[tuple[KnownHost, int], _Gpu] = {}
 
     def snapshots(self, since: float, until: float) -> Iterator[FleetSnapshot]:
         """Yield a snapshot of the start, and one for each instant at which something changed."""
@@ -142,19 +146,22 @@ class Past:
             found = ()
         inventory.set_names(found)
         expression = promql(inventory.catalog.identity(), series)
-        for number in range(_IDENTITIES, -1, -1) if expression else ():
-            at = since + (until - since) * number / _IDENTITIES
+        for at in _instants(since, until) if expression else ():
             rows = self._instant(expression or "", at)
-            if not inventory.hosts:
-                inventory.learn(rows)
-                there = {each.full_uuid: each.host for each in inventory.devices()}
+            if inventory.hosts:
+                self._learn_gone(rows)
             else:
-                inventory.learn_gone(rows)
-        for host in {*inventory.hosts.values()} - {*there.values()} if inventory.hosts else ():
+                inventory.learn(rows)
+                self._last = {each.full_uuid: each.host for each in inventory.devices()}
+
+    def _learn_gone(self, rows: list[Row]) -> None:
+        """Take devices that there were; a host whose GPUs have another's name now is that one."""
+        inventory, last = self._inventory, self._last
+        inventory.learn_gone(rows)
+        for host in {*inventory.hosts.values()} - {*last.values()}:
             uuids = [each.full_uuid for each in host.devices.values() if each.full_uuid]
-            new = next((there[uuid] for uuid in uuids if uuid in there), None)
+            new = next((last[uuid] for uuid in uuids if uuid in last), None)
             if new is not None:
-                # Its GPUs have another host's name now.
                 inventory.rename(host, new)
 
     def _spacing(self, since: float, until: float, devices: int) -> _Spacing:
@@ -165,7 +172,10 @@ class Past:
         for term in self._inventory.catalog.main():
             counts = f"count_over_time({term.selector}[{_COUNTED_SECONDS}s])"
             expression = f"min(max by ({term.host_by}) ({counts}) > 1)"
-            for row in self._instant(expression, until):
+            # They may have been scraped more rarely before.
+            for row in chain.from_iterable(
+                self._instant(expression, at) for at in _instants(since, until)
+            ):
                 slowest = max(slowest, _COUNTED_SECONDS / (row.number or _COUNTED_SECONDS))
         slowest = min(slowest, _MAX_WINDOW / 2.2)
         window = step * max(1, ceil(2.2 * slowest / step))
@@ -187,7 +197,7 @@ class Past:
         ]
         # What was there only between the instants that were learned is known by its end.
         name, inventory = term.names[0], self._inventory
-        inventory.learn_gone(
+        self._learn_gone(
             [
                 Row(Raw(json.encode({**labels, "__name__": name})), (at, str(at)))
                 for at, _, labels in rows
@@ -270,8 +280,8 @@ class Past:
 
     # What becomes of it
 
-    def _of(self, device: KnownDevice) -> _Device:
-        return self._devices.setdefault(device, _Device())
+    def _of(self, device: KnownDevice) -> _Gpu:
+        return self._gpus.setdefault((device.host, device.index), _Gpu(device))
 
     def _appear(self, labels: Labels, at: float) -> None:
         device = self._inventory.device_of(labels)
@@ -293,22 +303,22 @@ class Past:
             self._of(device).xids.append((at, code))
 
     def _sequence(self, spacing: _Spacing, gaps: Sequence[_Span]) -> Iterator[FleetSnapshot]:
-        hosts: dict[KnownHost, list[tuple[KnownDevice, _History]]] = {}
+        hosts: dict[KnownHost, list[_History]] = {}
         changes: dict[float, set[KnownHost]] = {}
-        for device, found in self._devices.items():
-            history = _History(found, spacing, gaps)
-            hosts.setdefault(device.host, []).append((device, history))
+        for (host, _), gpu in self._gpus.items():
+            history = _History(gpu, spacing, gaps)
+            hosts.setdefault(host, []).append(history)
             for at in history.instants:
-                changes.setdefault(at, set()).add(device.host)
+                changes.setdefault(at, set()).add(host)
         shown: dict[KnownHost, FleetHost] = {}
-        first = min((each.there[0][0] for some in hosts.values() for _, each in some), default=0)
+        first = min((each.there[0][0] for some in hosts.values() for each in some), default=0)
         # Where the data begin, not all hosts are there with the first: none of them is new.
         first += spacing.window
         changes.setdefault(first, set()).update(hosts)
         # What has been missing since long is so at the end.
         changes.setdefault(spacing.end, set())
         is_over = gaps and gaps[-1][1] > spacing.end
-        is_over = is_over and not any(each.open for each in self._devices.values())
+        is_over = is_over and not any(each.open for each in self._gpus.values())
         last = gaps[-1][0] - spacing.window if is_over else inf
         for at in sorted(at for at in changes if first <= at < last):
             for host in changes[at]:
@@ -323,21 +333,22 @@ class Past:
 
 
 class _History:
-    """What a device was at each instant."""
+    """What a GPU was at each instant."""
 
-    def __init__(self, device: _Device, spacing: _Spacing, gaps: Sequence[_Span]) -> None:
+    def __init__(self, gpu: _Gpu, spacing: _Spacing, gaps: Sequence[_Span]) -> None:
+        self._device = gpu.device
         end, window = spacing.end + 1, spacing.window
-        spans = [*device.spans, *((at, end, person) for at, person in device.open.values())]
-        # A series whose labels change ends, and its device and its job go on.
+        spans = [*gpu.spans, *((at, end, person) for at, person in gpu.open.values())]
+        # A series whose labels change ends, and its GPU and its job go on.
         seen = _joined([each[:2] for each in spans], window)
         self.there = _joined(seen, window, gaps)
         self._people = {
             person: _joined([each[:2] for each in spans if each[2] == person], window, gaps)
             for person in {each[2] for each in spans if each[2] is not None}
         }
-        self._hot = _joined([(at, at + spacing.step) for at in device.hot], spacing.step, gaps)
+        self._hot = _joined([(at, at + spacing.step) for at in gpu.hot], spacing.step, gaps)
         self._xids: list[tuple[float, int | None]] = []
-        for at, code in sorted(device.xids):
+        for at, code in sorted({*gpu.xids}):
             if self._xids and self._xids[-1][1] == code:
                 since = max((start for start, _ in seen if start <= at), default=0.0)
                 if at - since <= window:
@@ -350,10 +361,11 @@ class _History:
         instants |= {at for at, _ in self._xids}
         self.instants = {at for at in instants if spacing.start <= at <= spacing.end}
 
-    def at(self, at: float, device: KnownDevice) -> FleetDevice | None:
+    def at(self, at: float) -> FleetDevice | None:
         """Return what it was, None before it was there."""
         if not self.there or at < self.there[0][0]:
             return None
+        device = self._device
         label = device_label(device.index)
         fields: dict[str, Any] = {"index": device.index, "label": label, "uuid": device.uuid}
         if not _has(self.there, at):
@@ -369,6 +381,11 @@ class _History:
             job=None if first is None else clean(first.job, NAME_BYTES),
             users=tuple(users),
         )
+
+
+def _instants(since: float, until: float) -> list[float]:
+    """Return some instants of a span, the last first."""
+    return [since + (until - since) * number / _INSTANTS for number in range(_INSTANTS, -1, -1)]
 
 
 def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
@@ -396,26 +413,19 @@ def _has(spans: Iterable[_Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 
-def _host_at(
-    host: KnownHost, devices: list[tuple[KnownDevice, _History]], at: float
-) -> FleetHost | None:
+def _host_at(host: KnownHost, gpus: Iterable[_History], at: float) -> FleetHost | None:
     """Return a host as it was at an instant, None before it was there."""
-    found: dict[int, FleetDevice] = {}
-    for device, history in devices:
-        now = history.at(at, device)
-        # Of a GPU in MIG instances each counts: it is there while one of them is.
-        if now is not None and (device.index not in found or now.state == "ok"):
-            found[device.index] = now
+    found = [now for each in gpus if (now := each.at(at)) is not None]
     if not found:
         return None
-    is_up = any(each.state == "ok" for each in found.values())
+    is_up = any(each.state == "ok" for each in found)
     return FleetHost(
         name=host.name,
         cluster=host.cluster,
         group=host.group,
         state="ok" if is_up else "down",
         message=None if is_up else SafeText("its series have ended"),
-        devices=tuple(found[index] for index in sorted(found)),
+        devices=tuple(sorted(found, key=attrgetter("index"))),
     )
 
 

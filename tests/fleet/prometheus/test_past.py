@@ -159,3 +159,34 @@ def test_a_server_that_was_away_itself_had_no_host_down(
         ("host-up", "node0"),
         ("host-up", "node1"),
     ]
+
+
+def _of_other_names(start: float) -> Iterator[str]:
+    """Yield six hours in which GPUs and hosts get other names, and are scraped more often."""
+
+    def lines(host: str, address: str, at: int, gpus: list[str], xid: int = 0) -> Iterator[str]:
+        target = f'instance="{address}:9400",job="dcgm-exporter"'
+        for number, board in enumerate(gpus):
+            labels = f'gpu="{number}",UUID="GPU-{host[0]}{board[0]}",Hostname="{host}",{target}'
+            labels += f',GPU_I_ID="{board[1]}"' if board[1:] else ""
+            name = "PROF_GR_ENGINE_ACTIVE" if board[1:] else "DEV_GPU_UTIL"
+            yield f"DCGM_FI_{name}{{{labels}}} 0.5 {start + at}\n"
+            yield f"DCGM_FI_DEV_XID_ERRORS{{{labels}}} {xid} {start + at}\n"
+
+    for at in range(0, 6 * 3600, 15):
+        yield from lines("mig", "m", at, ["a"] if at < 9000 else ["a7"])
+        yield from lines("numbered", "n", at, list("abcd" if at < 12_000 else "abd"))
+        yield from lines(*(("old", "o") if at < 1500 else ("ox", "p")), at, ["a"])
+        if at > 10_000 or at % 120 == 0:
+            yield from lines("slow", "s", at, ["a"], 79 if at > 4000 else 0)
+    yield "# EOF\n"
+
+
+def test_other_names_and_other_intervals_are_no_events(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = float(int(time.time()) - 6 * 3600) // 60 * 60 + 37
+    with importing(tmp_path, _of_other_names(start)) as url:
+        told = [(each["kind"], each["host"], each["gpu"]) for each in found(url, capfd)]
+    # Which of its GPUs is gone the numbers of the rest do not say.
+    assert told == [("xid", "slow", "0"), ("gpu-lost", "numbered", "3")]
