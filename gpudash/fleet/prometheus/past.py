@@ -311,7 +311,8 @@ class Past:
             for at in history.instants:
                 changes.setdefault(at, set()).add(host)
         shown: dict[KnownHost, FleetHost] = {}
-        first = min((each.there[0][0] for some in hosts.values() for each in some), default=0)
+        there = [each.there[0][0] for some in hosts.values() for each in some if each.there]
+        first = min(there, default=0)
         # Where the data begin, not all hosts are there with the first: none of them is new.
         first += spacing.window
         changes.setdefault(first, set()).update(hosts)
@@ -363,12 +364,13 @@ class _History:
 
     def at(self, at: float) -> FleetDevice | None:
         """Return what it was, None before it was there."""
-        if not self.there or at < self.there[0][0]:
+        # Of one without a utilization or the like there is no other sign than its errors.
+        if self.there and at < self.there[0][0]:
             return None
         device = self._device
         label = device_label(device.index)
         fields: dict[str, Any] = {"index": device.index, "label": label, "uuid": device.uuid}
-        if not _has(self.there, at):
+        if self.there and not _has(self.there, at):
             return FleetDevice(**fields, state="lost")
         people = [person for person, spans in self._people.items() if _has(spans, at)]
         first = min(people, key=lambda each: each.job, default=None)

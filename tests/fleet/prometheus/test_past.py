@@ -179,6 +179,15 @@ def _of_other_names(start: float) -> Iterator[str]:
         yield from lines(*(("old", "o") if at < 1500 else ("ox", "p")), at, ["a"])
         if at > 10_000 or at % 120 == 0:
             yield from lines("slow", "s", at, ["a"], 79 if at > 4000 else 0)
+        # Of the first of two GPUs the exporter does not have the utilization.
+        target = 'instance="smi:9835",job="nvidia_gpu_exporter"'
+        first, second = (f'uuid="{board}",{target}}}' for board in "fs")
+        yield f'nvidia_smi_gpu_info{{index="0",{first} 1 {start + at}\n'
+        yield f'nvidia_smi_gpu_info{{index="1",{second} 1 {start + at}\n'
+        yield f"nvidia_smi_utilization_gpu_ratio{{{second} 0.5 {start + at}\n"
+        if at > 12_600:
+            last = f'nvidia_smi_xid_last_timestamp_seconds{{xid="48",{first} {start + 12_600}'
+            yield f"{last} {start + at}\n"
     yield "# EOF\n"
 
 
@@ -189,4 +198,4 @@ def test_other_names_and_other_intervals_are_no_events(
     with importing(tmp_path, _of_other_names(start)) as url:
         told = [(each["kind"], each["host"], each["gpu"]) for each in found(url, capfd)]
     # Which of its GPUs is gone the numbers of the rest do not say.
-    assert told == [("xid", "slow", "0"), ("gpu-lost", "numbered", "3")]
+    assert told == [("xid", "slow", "0"), ("gpu-lost", "numbered", "3"), ("xid", "smi", "0")]
