@@ -41,6 +41,8 @@ _GLANCES, _STEPS = (1 / 24, 1 / 8, 3 / 8, 0.98), 1440
 
 Of a day 1, 3, 9 and 23.5 hours ago, and minutes. The last is within a past of just that span.
 """
+_MAX_EXACT_SECONDS = 86400
+"""Of a span of which the time of a sample is asked for, not that of a step."""
 _SEEN_SECONDS = 300
 """How long a series is seen after its last sample."""
 
@@ -127,16 +129,22 @@ def gone(seconds: float) -> tuple[Form, ...]:
 
 
 def last_seen(seconds: float) -> Form:
-    """Ask for the time of the newest sample of few devices, after the glance that saw them last."""
+    """Ask for the time of the newest sample of few devices, after the glance that saw them last.
+
+    Of a long span, for the last step at which there was one: for each step a `timestamp` has some
+    servers read all samples up to it.
+    """
     glances, (_, step) = (0.0, *_glances(seconds)), _span(seconds, _STEPS)
 
     def form(term: Metric) -> str:
         newer, older = glances[int(term.bound) : int(term.bound) + 2]
         end = max(0.0, newer - _SEEN_SECONDS)
-        times = _max(term.by, f"timestamp({term.selector})")
+        window = older - end + _SEEN_SECONDS
+        is_long = window > _MAX_EXACT_SECONDS
+        moment = f"time() + 0 * {term.selector}" if is_long else f"timestamp({term.selector})"
+        times = _max(term.by, moment)
         # Not every server takes an offset of 0.
         offset = f" offset {end:.0f}s" if end else ""
-        window = older - end + _SEEN_SECONDS
         return f"max_over_time(({times})[{window:.0f}s:{step}]{offset})"
 
     return form

@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import Catalog, matcher, promql, value
+from gpudash.fleet.prometheus.queries import Catalog, Metric, last_seen, matcher, promql, value
 from gpudash.model.device import device_fields
 
 _TEXT = st.text(max_size=20)
@@ -184,3 +184,15 @@ def test_exporters_that_show_the_same_gpus_are_those_of_one_host() -> None:
         ("instance", "a"),
         ("instance", "b"),
     }
+
+
+def test_for_the_time_of_a_sample_only_some_of_the_past_is_read() -> None:
+    spans = set()
+    for days in (1, 7):
+        for glance in "0123":
+            text = last_seen(days * 86400)(Metric(("util",), by="gpu", bound=glance))
+            found = re.search(r"\[(\d+)s:", text)
+            assert found is not None
+            spans.add(is_long := int(found[1]) > 86400)
+            assert ("timestamp(" in text) is not is_long
+    assert spans == {True, False}
