@@ -1,9 +1,11 @@
-"""Small files of the kernel, as in /proc and /sys, and the folder for a user's own."""
+"""Small files of the kernel, as in /proc and /sys, and those of a user: their folder."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import stat
+import threading
 from collections.abc import Mapping
 
 
@@ -32,6 +34,28 @@ def read_link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
+
+
+def replace_content(path: str, content: bytes, status: os.stat_result) -> None:
+    """Put a new file with the mode and group of `status` in the place of a file, atomically.
+
+    A link stays, and what it leads to is replaced. Raises OSError.
+    """
+    target = os.path.realpath(path)
+    draft = f"{target}.{os.getpid()}.{threading.get_ident()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
+        try:
+            if os.fstat(file.fileno()).st_gid != status.st_gid:
+                os.fchown(file.fileno(), -1, status.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(draft, target)
+        except OSError:
+            os.unlink(draft)
+            raise
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> str:

@@ -24,7 +24,7 @@ from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 from gpudash.model.units import parse_span
-from gpudash.system.files import state_folder
+from gpudash.system.files import replace_content, state_folder
 
 _NAME = "acknowledged.jsonl"
 _MAX_BYTES = 1 << 20
@@ -238,17 +238,13 @@ def _problem(file: str, text: str) -> SafeText:
 def write(file: str, added: Iterable[Acknowledgement]) -> None:
     """Add lines to the file, which is made if there is none; raises ActionError.
 
-    A file that has grown is written again with what is in force.
+    One that has grown is replaced by what is in force, where its folder allows that.
     """
     lines = b"".join(json.encode(each) + b"\n" for each in added)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         os.makedirs(os.path.dirname(file) or ".", mode=0o700, exist_ok=True)
-        descriptor = os.open(file, flags, 0o666 if _is_shared(file) else 0o600)
+        descriptor = _locked(file)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ActionError(f"not acknowledged: {clean(file)} is not a regular file")
-            _lock(descriptor, file)
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 # Somebody's line is torn: ours must not be a part of it.
@@ -257,10 +253,13 @@ def write(file: str, added: Iterable[Acknowledgement]) -> None:
                 now = time.time()
                 known, _ = load(file)
                 kept = [json.encode(each) + b"\n" for each in known if each.is_in_force(now)]
-                lines = b"".join(kept) + lines
-                if max(size, len(lines)) > _MAX_BYTES:
+                whole = b"".join(kept) + lines
+                if max(size, len(whole)) <= _MAX_BYTES:
+                    with suppress(OSError):
+                        replace_content(file, whole, os.fstat(descriptor))
+                        return
+                if size + len(lines) > _MAX_BYTES:
                     raise ActionError(f"not acknowledged: {clean(file)} is {_TOO_LARGE}")
-                os.ftruncate(descriptor, 0)
             if os.write(descriptor, lines) < len(lines):
                 raise ActionError(f"not acknowledged: {clean(file)} was written in part")
         finally:
@@ -274,6 +273,23 @@ def _is_shared(file: str) -> bool:
     with suppress(KeyError):
         return os.path.dirname(file) != state_folder()
     return True
+
+
+def _locked(file: str) -> int:
+    """Open and lock the file that has this name now, not one that another has replaced."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(file, flags, 0o666 if _is_shared(file) else 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ActionError(f"not acknowledged: {clean(file)} is not a regular file")
+            _lock(descriptor, file)
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, file: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -193,6 +194,34 @@ def test_a_file_that_has_grown_keeps_what_is_in_force(tmp_path: Path) -> None:
     write(str(file), [of("gpu2")])
     assert [*in_force(str(file)).found] == [("gpu1", None), ("gpu2", None)]
     assert file.stat().st_size < 1000
+
+
+def test_whoever_reads_a_file_meanwhile_has_it_whole(tmp_path: Path) -> None:
+    file, link = tmp_path / "a", tmp_path / "link"
+    past = NOW - timedelta(days=400)
+    write(str(file), [of(f"old{i}", "x" * 150, past) for i in range(2500)])
+    file.chmod(0o664)
+    link.symlink_to(file)
+    before = file.read_bytes()
+    with file.open("rb") as opened:
+        write(str(link), [of("gpu2")])
+        assert opened.read() == before
+    assert [*in_force(str(file)).found] == [("gpu2", None)]
+    assert (file.stat().st_mode & 0o777, link.is_symlink()) == (0o664, True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "link"]
+
+
+def test_what_several_write_at_once_stays_while_the_file_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    past = NOW - timedelta(days=400)
+    write(str(file), [of(f"old{i}", "x" * 150, past) for i in range(2500)])
+
+    def add(number: int) -> None:
+        write(str(file), [of(f"gpu{number}")])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert {host for host, _ in in_force(str(file)).found} == {f"gpu{i}" for i in range(40)}
 
 
 def test_a_file_that_is_too_large_to_be_read_is_not_emptied(tmp_path: Path) -> None:
