@@ -57,7 +57,7 @@ def stream(
     """
     from gpudash.feed.sampler import LineStream
 
-    with closing(LineStream(_command(demo, gpus), interval, wire.decode)) as lines:
+    with closing(LineStream(_command(demo, gpus, shared=True), interval, wire.decode)) as lines:
         while True:
             lines.wait(_WAIT_SECONDS)
             for sample in lines.take():
@@ -176,15 +176,20 @@ class _Child:
             self._work_under_way.release()
 
 
-def _command(demo: str | None, gpus: Gpus) -> list[str]:
-    """Return the command that prints snapshots."""
+def _command(demo: str | None, gpus: Gpus, *, shared: bool = False) -> list[str]:
+    """Return the command that prints snapshots, with `shared` perhaps those of `gpudash serve`."""
     if isinstance(gpus, Iterable) and not isinstance(gpus, str):
         gpus = ",".join(map(str, gpus))
     chosen = None if gpus is None else str(gpus)
     options = Namespace(
-        demo=demo, gpu=chosen, no_config=False, show_secrets=False, pcie_throughput=False
+        demo=demo,
+        gpu=chosen,
+        no_config=False,
+        show_secrets=False,
+        pcie_throughput=False,
+        fresh=False,
     )
-    return collector_command(options)
+    return collector_command(options, shared=shared)
 
 
 def _error(text: str, status: int) -> GpudashError:

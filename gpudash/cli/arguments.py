@@ -53,6 +53,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "use NVML's blocking PCIe call (40 ms a GPU) where there is no counter",
     },
+    "fresh": {
+        "action": "store_true",
+        "help": "read the driver here, even if gpudash serve runs, whose samples all may share",
+    },
     "read-only": {"action": "store_true", "help": "disable signals to processes"},
     "no-config": {"action": "store_true", "help": "ignore the settings file"},
     "timeout": {
@@ -256,7 +260,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--where", metavar="EXPR", help=text)
     for name in ("on-finding", "level"):
         add(f"--{name}", **_SHARED[name])
-    for name in ("timeout", "gpu", "show-secrets", "pcie-throughput", "replay", "at"):
+    for name in ("timeout", "gpu", "show-secrets", "pcie-throughput", "fresh", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
     add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")
     add("--bell", action="store_true", help="ring the terminal when a critical finding appears")

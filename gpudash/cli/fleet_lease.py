@@ -125,7 +125,7 @@ def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
     interval, keep = sampling(options.window)
     asked = []
     for host in hosts_of(options, known):
-        argv = ssh.stream_command(host, config=options.ssh_config, gpudash=known.remote)
+        argv = ssh.stream_command(host, config=options.ssh_config, gpudash=known.remote, fresh=True)
         asked.append(_Asked(host, argv, interval, keep))
     new, started = deque(asked), list[_Asked]()
     try:

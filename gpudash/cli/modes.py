@@ -11,9 +11,11 @@ from gpudash.fleet.sources import OPTIONS, SOURCES, dest
 from gpudash.system import terminal
 from gpudash.system.imports import import_msgspec
 
-_COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host", "ssh_config"})
+_COLLECTS = frozenset(
+    {"gpu", "demo", "show_secrets", "pcie_throughput", "fresh", "host", "ssh_config"}
+)
 _ONE_SHOT = frozenset(
-    {"once", "gpu", "demo", "timeout", "filename", "replay", "at", "host", "ssh_config"}
+    {"once", "gpu", "demo", "timeout", "filename", "fresh", "replay", "at", "host", "ssh_config"}
 )
 _SOURCES = frozenset(map(dest, OPTIONS))
 _FLEET = _SOURCES | {"where"}

@@ -48,7 +48,7 @@ def refuse(options: argparse.Namespace, names: Iterable[str], where: str) -> Non
 
 _LIVE_ONLY = (
     *(dest(name) for kind in SOURCES.values() for name in kind.options),
-    *("timeout", "show_secrets", "pcie_throughput"),
+    *("timeout", "show_secrets", "pcie_throughput", "fresh"),
 )
 
 
@@ -123,9 +123,14 @@ def collector_words() -> list[str]:
     return [sys.executable, "-c", _COLLECTOR, _HOME, "--json"]
 
 
-def collector_command(options: argparse.Namespace) -> list[str]:
-    """Return the command that streams snapshots of one host; raises UsageError for a fleet."""
+def collector_command(options: argparse.Namespace, *, shared: bool = False) -> list[str]:
+    """Return the command that streams snapshots of one host; raises UsageError for a fleet.
+
+    What decides reads the driver itself; with `shared` the lines may be those of `gpudash serve`.
+    """
     words = collector_words()
+    if not shared or options.fresh:
+        words.append("--fresh")
     if options.demo is not None:
         if options.demo.partition("-")[0] == "fleet":
             raise UsageError(f"--demo={options.demo} simulates many hosts, and this is about one")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpudash.feed.live import LiveFeed
     from gpudash.model.snapshot import Snapshot
 
-_OF_A_COLLECTOR_HERE = ("demo", "show_secrets", "pcie_throughput", "compact")
+_OF_A_COLLECTOR_HERE = ("demo", "show_secrets", "pcie_throughput", "fresh", "compact")
 
 
 class LineSource(NamedTuple):

@@ -52,7 +52,7 @@ def roll(
     """
     printed, numbers, problem, latest = -skipped, itertools.count(), "", EMPTY
     # GPUs of the list that are not there are left out; the collector would fail.
-    command = collector_command(argparse.Namespace(**{**vars(options), "gpu": None}))
+    command = collector_command(argparse.Namespace(**{**vars(options), "gpu": None}), shared=True)
     with closing(LineStream(command, options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +21,7 @@ from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.feed import attached
     from gpudash.model.snapshot import Snapshot
 
 _SECOND_SAMPLE_SECONDS = 1.0
@@ -28,6 +29,13 @@ _WAIT_SECONDS = 1.0
 
 STALL_SECONDS = 60.0
 """A link that takes nothing for so long has been given up at its other end."""
+
+_OWN = ("fresh", "demo", "show_secrets", "pcie_throughput")
+"""Options for which the driver is read here, whoever else reads it."""
+
+_ATTACH_AGAIN_SECONDS = 10.0
+"""After the end of a service, or what it was too slow for, until one is looked for again."""
+_HAS_FINDINGS = b'"findings":[{'
 
 _COLLECTOR_NAME = "nvml-collector"
 """What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
@@ -108,14 +116,16 @@ def collect(
         fork.set_process_name(_COLLECTOR_NAME)
         if collector.is_far_end(os.environ):
             terminal.give_up_after(STALL_SECONDS)
+    noted = NotedSignals(ends=False)
+    reader = collector.ControlReader(interval, None if controller is None else 0)
+    service = _Service(options, is_allowed=observe is None)
+    service.forward(reader, noted)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
     samples = _Samples(options, observe)
-    noted = NotedSignals(ends=False)
     due = time.monotonic()
     if brief_first:
         samples.print(brief=True)
     samples.print()
-    reader = collector.ControlReader(interval, None if controller is None else 0)
     gc.freeze()
     gc.enable()
     # Rates are those between two samples: the second comes soon, however slow the interval.
@@ -125,10 +135,90 @@ def collect(
         longest = inf
         if noted.is_released:
             samples.source.close()
-            while noted.is_released:
-                terminal.wait(None, noted.descriptor)
-                noted.drain()
+            _wait_for_resume(noted)
+        service.forward(reader, noted, samples.source.close)
         samples.print()
+
+
+def _wait_for_resume(noted: NotedSignals) -> None:
+    while noted.is_released:
+        terminal.wait(None, noted.descriptor)
+        noted.drain()
+
+
+class _Service:
+    """The lines of `gpudash serve`, as long as there is one on this machine that may be used."""
+
+    def __init__(self, options: argparse.Namespace, *, is_allowed: bool) -> None:
+        self._is_allowed = is_allowed and not any(getattr(options, name) for name in _OWN)
+        self._due = 0.0
+        self._gpus = options.gpu and gpu_selectors(options)
+        self._is_compact = options.compact
+        self._acknowledged = cache(lambda: acknowledged(options))
+
+    def forward(
+        self,
+        reader: collector.ControlReader,
+        noted: NotedSignals,
+        before: Callable[[], None] | None = None,
+    ) -> None:
+        """Print them until there are no more; `before` is called first if there are any.
+
+        Where there was none a moment ago, none is looked for.
+        """
+        if not self._is_allowed or time.monotonic() < self._due:
+            return
+        from gpudash.feed.attached import attach
+
+        while (found := attach(reader.seconds)) is not None:
+            service, lines = found
+            if before is not None:
+                before()
+            with closing(service):
+                self._print(service, lines, reader, noted)
+            if not noted.is_released:
+                break
+            _wait_for_resume(noted)
+        self._due = time.monotonic() + _ATTACH_AGAIN_SECONDS
+
+    def _print(
+        self,
+        service: attached.Service,
+        lines: list[bytes],
+        reader: collector.ControlReader,
+        noted: NotedSignals,
+    ) -> None:
+        gc.freeze()
+        gc.enable()
+        while not noted.is_released:
+            for line in lines:
+                terminal.write(self._adapted(line) + b"\n")
+            if service.has_ended:
+                return
+            terminal.wait(service.due_in(), noted.descriptor, reader.descriptor, service.descriptor)
+            noted.drain()
+            if reader.read():
+                service.ask(reader.seconds)
+            lines = service.take()
+
+    def _adapted(self, line: bytes) -> bytes:
+        """Return the line, decoded only where something in it is to be another."""
+        is_whole = not (self._gpus or self._is_compact)
+        if is_whole and _HAS_FINDINGS not in line:
+            return line
+        import_msgspec()
+        known = self._acknowledged()() if _HAS_FINDINGS in line else None
+        if is_whole and not (known and (known.found or known.problem)):
+            return line
+        from gpudash.analysis.health.engine import marked
+        from gpudash.analysis.selection import select
+        from gpudash.model import wire
+
+        snapshot = wire.decode(line)
+        if known is not None:
+            snapshot = marked(snapshot, known, snapshot.host.hostname)
+        snapshot = select(snapshot, self._gpus or ())
+        return (wire.encode_compact if self._is_compact else wire.encode)(snapshot)
 
 
 class _Samples:

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             config=config,
             **for_this_run,
         )
-    argv, parent = collector_command(options), os.getpid()
+    argv, parent = collector_command(options, shared=True), os.getpid()
 
     def collect() -> NoReturn:
         # The feed knows the interval of the settings, which are read meanwhile.

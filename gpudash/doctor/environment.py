@@ -6,15 +6,18 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from importlib import metadata
 
 from gpudash import __version__
 from gpudash.collect.leases import lease_fault, no_leases
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
+from gpudash.feed.attached import Service, ServiceError, socket_path
 from gpudash.model.device import Device
 from gpudash.model.text import clean
-from gpudash.model.units import counted
+from gpudash.model.units import counted, duration
 from gpudash.system.processes import FIRST_PID_NAMESPACE
 from gpudash.system.terminal import is_plain
 
@@ -22,6 +25,7 @@ _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 _SHARE = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
+_SERVICE_SECONDS = 1.0
 _MIN_COLUMNS, _MIN_LINES = 80, 24
 _PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit")
 
@@ -93,6 +97,24 @@ def _rights(machine: Machine, user: int) -> Check:
     if user == 0:
         return passed("rights", "root: the processes of all users can be inspected and signalled")
     return passed("rights", "only your own processes can be inspected and signalled")
+
+
+def service_checks() -> list[Check]:
+    """Return the check of the service whose samples all gpudash of this host share, if any."""
+    topic, path = "service", socket_path()
+    if not path or not os.path.lexists(path):
+        return []
+    try:
+        with closing(Service(path)) as service:
+            since = duration(max(time.time() - service.started_at, 0.0))
+            finding = f"gpudash {clean(service.version)} of {clean(service.user)}, for {since}"
+            service.ask(max(service.floor, _SERVICE_SECONDS))
+            service.first_line()
+    except ServiceError as error:
+        advice = "each gpudash reads the driver itself meanwhile: systemctl status gpudash"
+        return [warned(topic, f"not used: {clean(str(error))}", advice)]
+    holds = f"it holds the GPUs: before and after a reset, sudo kill -USR1 {service.pid}"
+    return [passed(topic, f"{finding}, last sample {service.age:.1f} s ago; {holds}")]
 
 
 def lease_check(machine: Machine, devices: Sequence[Device]) -> Check:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpudash.feed.attached import VARIABLE
 from gpudash.fleet import remote_smi
 from gpudash.fleet.names import check_host
 from gpudash.model import wire
@@ -81,14 +82,17 @@ def _to_host(host: str, options: Sequence[str], config: str | None) -> list[str]
 
 
 def stream_command(
-    host: str, *, config: str | None = None, gpudash: str | None = None
+    host: str, *, config: str | None = None, gpudash: str | None = None, fresh: bool = False
 ) -> list[str]:
     """Return the command whose stdout is read by `decode_line`, as that of a local collector.
 
     It takes `--interval S` behind it and other intervals by stdin. `gpudash` is its path at the far
-    end where it is not on the PATH nor in ~/.local/bin.
+    end where it is not on the PATH nor in ~/.local/bin. The lines may be those of a `gpudash serve`
+    there, unless they are to be `fresh`.
     """
-    return ssh_command(host, collect_script(gpudash, "--json"), config=config)
+    script = collect_script(gpudash, "--json")
+    # An option would be unknown to a gpudash there that is older.
+    return ssh_command(host, f"env {VARIABLE}= {script}" if fresh else script, config=config)
 
 
 def gpudash_command(

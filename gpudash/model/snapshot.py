@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from gpudash.model import SCHEMA
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault, listing_failed
 from gpudash.model.fields import Amount, Group, Index, Integer, Natural, Seconds, metric
@@ -215,9 +216,6 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 _MAX_LISTED = Meta(max_length=1 << 14)
 """More than a host has: a few bytes of a compressed recording could name millions."""
 
-SCHEMA = 1
-"""Version of the document; it only grows: fields are added, never renamed or removed."""
-
 
 class Use(NamedTuple):
     """One process on one device."""
@@ -232,6 +230,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     # fmt: off
     schema: Annotated[Index, _document(Unit.NONE,
         "Version of this document; fields are only added.")] = SCHEMA
+    collected_by: Annotated[SafeText | None, _document(Unit.NONE,
+        "User whose `gpudash serve` took it for all of this host, null if it was taken for one "
+        "reader.")] = None
     taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
         "When it was taken, RFC 3339 in UTC.")]
     host: Annotated[Host, _document(Unit.NONE, "The machine and its driver.")]

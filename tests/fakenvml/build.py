@@ -55,8 +55,12 @@ def _compiler(directory: Path) -> list[str]:
 
 
 def environment(library: Path, **settings: object) -> dict[str, str]:
-    """Return this process's environment with the stand-in in front and its settings."""
+    """Return this process's environment with the stand-in in front and its settings.
+
+    The service of the machine, which has another driver, is left alone.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FAKENVML_")}
+    kept["GPUDASH_SOCKET"] = ""
     declared = {f"FAKENVML_{key}": str(value) for key, value in settings.items()}
     folders = [str(library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
     return {**kept, **declared, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}

@@ -53,20 +53,26 @@ def test_without_ssh_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "csh", "tcsh", "fish", "zsh"])
 @pytest.mark.parametrize("folder", ["bin", ".local/bin", "opt/x"])
-def test_finds_gpudash_in_any_login_shell(shell: str, folder: str, tmp_path: Path) -> None:
+def test_finds_gpudash_in_any_login_shell(
+    shell: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
     program = tmp_path / folder / "gpudash"
     program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "$GPUDASH_CONTROLLED $*"\n')
+    program.write_text('#!/bin/sh\necho "$GPUDASH_CONTROLLED${GPUDASH_SOCKET-?} $*"\n')
     program.chmod(0o755)
-    script = ssh.collect_script("~/opt/x/gpudash", "--json")
+    (tmp_path / "ssh").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    there = "~/opt/x/gpudash"
+    script = ssh.stream_command("lab7", gpudash=there, fresh=folder == "bin")[-1]
     environ = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     # As the supervisor of a collector and as ssh do it: the words are joined.
     words = [path, "-c", f"{script} --interval 2.0"]
     result = subprocess.run(words, capture_output=True, env=environ, check=True)
-    assert result.stdout.splitlines() == [ssh.HELLO, b"far --json --interval 2.0"]
+    socket = b"" if folder == "bin" else b"?"
+    assert result.stdout.splitlines() == [ssh.HELLO, b"far%s --json --interval 2.0" % socket]
 
 
 ECHO = "printf '%s\\0' \"$@\""

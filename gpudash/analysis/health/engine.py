@@ -207,11 +207,11 @@ def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iter
 
 
 def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
-    """Return a snapshot that a host has examined itself, with what is acknowledged here.
+    """Return a snapshot that another gpudash has examined, with what is acknowledged here.
 
     `name` is what the host is called here.
     """
-    if not known.found:
+    if known == InForce():
         return snapshot
     names = (*names_of(name), *names_of(snapshot.host.hostname))
     found = [
@@ -221,7 +221,7 @@ def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
         for each in snapshot.findings or ()
     ]
     found.sort(key=lambda each: each.acknowledged is not None)
-    return replace(snapshot, findings=tuple(found))
+    return replace(snapshot, findings=(*found, *known.finding))
 
 
 def _findings(

@@ -30,6 +30,8 @@ _ASCII = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Le
 ENVIRONMENT = {
     "GPUDASH_CONFIG": "The settings file instead of ~/.config/gpudash/config.toml.",
     "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
+    "GPUDASH_SOCKET": "The socket of gpudash serve instead of /run/gpudash/gpudash.sock; empty to "
+    "read the driver as --fresh does.",
     "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
     "GPUDASH_HANDED_ON": "Set for the nvidia-smi that gpudash smi hands a command to, which is not "

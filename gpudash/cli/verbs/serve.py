@@ -1,4 +1,4 @@
-"""`gpudash serve`: the metrics of this host for Prometheus, over HTTP.
+"""`gpudash serve`: what this host does, for Prometheus over HTTP and for all who look here.
 
 The server is the standard library's: prometheus_client appends `_total` to DCGM's counters, which
 no dashboard made for dcgm-exporter finds, and has no page for health.
@@ -23,14 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import collector_command
+from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds
 from gpudash.cli.verbs import Verb
+from gpudash.feed.attached import SOCKET
+from gpudash.feed.service import LineServer
 from gpudash.feed.supervisor import Supervisor
 from gpudash.fleet.sources import dest
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
+from gpudash.model.text import clean
 from gpudash.output import prometheus
 from gpudash.output.prometheus import DcgmNames
 from gpudash.system import terminal
@@ -52,7 +55,7 @@ _INDEX = (
 
 _UNIT = """\
 [Unit]
-Description=gpudash: NVIDIA GPU metrics for Prometheus
+Description=gpudash: NVIDIA GPU metrics for Prometheus, and for all gpudash of this host
 After=network.target
 
 [Service]
@@ -61,6 +64,8 @@ Restart=always
 RestartSec=5
 MemoryMax=256M
 DynamicUser=yes
+{groups}RuntimeDirectory=gpudash
+StateDirectory=gpudash
 DevicePolicy=closed
 DeviceAllow=char-nvidia* rw
 CapabilityBoundingSet=
@@ -115,6 +120,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tls-key", metavar="FILE", help="its private key, if it is not in the same file")
     text = "require certificates of clients, signed by this authority"
     add("--client-ca", metavar="FILE", help=text)
+    text = (
+        f"Unix socket from which all gpudash of this host are served ({SOCKET}, if it can be made)"
+    )
+    add("--socket", metavar="PATH", help=text)
+    add("--socket-group", metavar="GROUP", help="only this group may connect to it")
     text = "print a systemd unit that runs this command, and exit"
     add("--print-unit", action="store_true", help=text)
     add_shared(parser, "gpu", "pcie-throughput", "demo")
@@ -127,33 +137,76 @@ def run(options: argparse.Namespace) -> int:
     cannot be listened on.
     """
     if options.print_unit:
-        terminal.write(_unit(sys.argv).encode())
+        terminal.write(_unit(sys.argv, options.socket_group).encode())
         return ExitStatus.OK
     interval = options.interval or _DEFAULT_INTERVAL
     noted = NotedSignals(ends=True)
     collector = Supervisor(collector_command(options), interval, wire.decode)
     exporter = Exporter(options.dcgm_names, collector.stale_after)
-    with Server(options.listen, exporter, _tls(options)) as server, closing(collector):
+    viewers = LineServer(interval)
+    with (
+        Server(options.listen, exporter, _tls(options)) as server,
+        closing(viewers),
+        closing(collector),
+    ):
+        problem = _listen(viewers, options)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        terminal.write_message(f"gpudash: serving {server.url}\n")
+        terminal.write_message(f"gpudash: serving {server.url}\n{problem}")
         collector.start()
-        while noted.status is None:
-            collector.wait(_WAIT_SECONDS, noted.descriptor)
-            noted.drain()
-            if noted.is_released is not collector.is_released:
-                collector.release() if noted.is_released else collector.resume()
-            for sample in collector.advance():
-                exporter.take(sample.snapshot)
-            if collector.is_released:
-                exporter.forget("detached from the driver: kill -USR1 reattaches")
-            elif collector.failure is not None:
-                exporter.problem = str(collector.failure)
+        status = _serve(collector, exporter, viewers, noted)
         server.shutdown()
+    return status
+
+
+def _serve(
+    collector: Supervisor[Snapshot], exporter: Exporter, viewers: LineServer, noted: NotedSignals
+) -> int:
+    """Collect for scrapes and viewers until a signal; return its status."""
+    while noted.status is None:
+        collector.wait(_WAIT_SECONDS, noted.descriptor, viewers.descriptor)
+        noted.drain()
+        if noted.is_released is not collector.is_released:
+            collector.release() if noted.is_released else collector.resume()
+        viewers.advance()
+        if collector.interval != viewers.interval:
+            collector.change_interval(viewers.interval)
+        for sample in collector.advance():
+            exporter.take(sample.snapshot)
+            viewers.send(sample.line)
+        if collector.is_released:
+            exporter.forget("detached from the driver: kill -USR1 reattaches")
+            viewers.forget()
+        elif collector.failure is not None:
+            exporter.problem = str(collector.failure)
     return noted.status
 
 
-def _unit(argv: list[str]) -> str:
-    """Return a systemd unit that runs this command line without --print-unit."""
+def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
+    """Listen on the socket; return the message that it cannot be done where nobody asked for it.
+
+    Raises UsageError or GpudashError. A part of this host, or a simulated one, is not for all.
+    """
+    if options.socket is None and options.socket_group is None:
+        if options.demo is not None or options.gpu is not None:
+            return ""
+    else:
+        refuse(options, ("demo", "gpu"), "--socket: all of this host is seen there")
+    path = options.socket or SOCKET
+    try:
+        viewers.listen(path, options.socket_group)
+    except (OSError, LookupError) as error:
+        problem = f"cannot listen on {clean(path)}: {getattr(error, 'strerror', None) or error}"
+        if options.socket is None and options.socket_group is None:
+            return f"gpudash: {problem}\n"
+        raise GpudashError(problem) from None
+    return ""
+
+
+def _unit(argv: list[str], group: str | None) -> str:
+    """Return a systemd unit that runs this command line without --print-unit.
+
+    Who gives a socket to a group must be in it.
+    """
     program = str(Path(argv[0]).resolve())
     words = [program] if program.endswith("gpudash") else [sys.executable, "-m", "gpudash"]
     words += (word for word in argv[1:] if word != "--print-unit")
@@ -164,7 +217,9 @@ def _unit(argv: list[str]) -> str:
         elif name in _FILES:
             words[index + 1] = os.path.abspath(words[index + 1])
     # systemd expands both.
-    return _UNIT.format(command=shlex.join(words).replace("%", "%%").replace("$", "$$"))
+    command = shlex.join(words).replace("%", "%%").replace("$", "$$")
+    groups = "" if group is None else f"SupplementaryGroups={clean(group)}\n"
+    return _UNIT.format(command=command, groups=groups)
 
 
 def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
@@ -214,14 +269,15 @@ class Exporter:
 
     def __init__(self, names: DcgmNames, stale_after_seconds: float) -> None:
         self._names, self._stale_after = names, stale_after_seconds
-        self._document, self._sampled_at, self._is_up = b"", -float("inf"), False
+        self._sampled_at, self._is_up = -float("inf"), False
+        self._sample: Snapshot | None = None
+        self._document: tuple[Snapshot | None, bytes] = None, b""
         self.problem = "no sample yet"
         """Why the host is down, if it is."""
 
     def take(self, snapshot: Snapshot) -> None:
-        """Take a sample, which is drawn up once however often it is scraped."""
-        document = prometheus.render(snapshot, self._names).encode()
-        self._document, self._sampled_at = document, time.monotonic()
+        """Take a sample."""
+        self._sample, self._sampled_at = snapshot, time.monotonic()
         self._is_up = prometheus.is_up(snapshot)
         faults = [fault.message for fault in snapshot.errors if fault.source == "nvml"]
         self.problem = faults[0] if faults else "no sample: the driver does not answer"
@@ -238,13 +294,23 @@ class Exporter:
     def page(self, path: str) -> tuple[int, bytes]:
         """Return the status and the body of a page."""
         if path == "/metrics":
-            return 200, self._document if self._is_fresh else prometheus.down().encode()
+            return 200, self._metrics()
         if path == "/-/healthy":
             return 200, b"ok\n"
         if path in ("/-/ready", "/healthz"):
             is_up = self._is_fresh and self._is_up
             return (200, b"ok\n") if is_up else (503, f"{self.problem}\n".encode())
         return (200, _INDEX) if path == "/" else (404, b"not found; there is /metrics\n")
+
+    def _metrics(self) -> bytes:
+        """Return the last sample, drawn up when it is first asked for."""
+        sample, (drawn, document) = self._sample, self._document
+        if sample is None or not self._is_fresh:
+            return prometheus.down().encode()
+        if drawn is not sample:
+            document = prometheus.render(sample, self._names).encode()
+            self._document = sample, document
+        return document
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -364,9 +430,12 @@ def _shown(where: Address) -> str:
 
 
 VERB = Verb(
-    "serve metrics for Prometheus, under gpudash's names and DCGM's",
+    "serve metrics for Prometheus, and samples for every gpudash of this host",
     add_arguments,
     run,
-    "Scrapes never touch the driver. Users have totals; processes and command lines are not "
-    "served. A sample that is too old is left out, and gpudash_up is 0.",
+    "Scrapes never touch the driver, under gpudash's names and DCGM's. Users have totals; they "
+    "have no processes and command lines. A sample that is too old is left out, and gpudash_up is "
+    "0. Screens, --json, dmon, pmon and gpudash.stream() of this host show the samples of this "
+    "one collector, and name its user, if that is root or owns the socket's folder and sees what "
+    "they see; else, and with --fresh, they read the driver themselves.",
 )

@@ -15,10 +15,10 @@ import msgspec
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT, FLEET_START
 from gpudash.feed.instants import Span
-from gpudash.model import fleet, wire
+from gpudash.model import SCHEMA, fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
-from gpudash.model.snapshot import SCHEMA, Snapshot
+from gpudash.model.snapshot import Snapshot
 
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4

@@ -20,6 +20,8 @@ from gpudash.tui.theme import Theme
 
 _WIDE = 100
 """Cells in which there is room for a year."""
+_USER_CELLS = 12
+"""For the user whose `gpudash serve` took the sample."""
 _BETWEEN = "   "
 _Text = tuple[str, Style]
 
@@ -43,6 +45,9 @@ def header(
     signs: Line = []
     if snapshot.host.simulated:
         signs.append(Segment("DEMO  ", theme.header_strong))
+    if snapshot.collected_by:
+        user = cut(snapshot.collected_by, _USER_CELLS, mark=theme.glyphs.ellipsis)
+        signs.append(Segment(f"by {user}  ", theme.header_dim))
     if read_only:
         signs.append(Segment("READ-ONLY  ", theme.header_strong))
     for mark in marks:

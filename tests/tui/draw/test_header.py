@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.color import ColorSystem
+from rich.segment import Segment
 
 from gpudash.analysis.usage import tally
 from gpudash.model.snapshot import Host, Snapshot
+from gpudash.model.text import clean
 from gpudash.tui.bindings import (
     keys_on_devices,
     keys_while_stopped,
@@ -198,3 +201,13 @@ def test_host_that_tells_nothing_shows_no_zeros() -> None:
 @given(values(Host), st.integers(1, 300))
 def test_any_host_stays_within_the_line(host: Host, cells: int) -> None:
     assert cells_of(host_line(host, THEME_HOST, cells)) <= cells
+
+
+@pytest.mark.parametrize("cells", [80, 100, 140])
+def test_it_says_whose_eyes_it_uses(cells: int) -> None:
+    shared = replace(all_uses(), collected_by=clean("gpudash-of-all-hosts"))
+    text = "".join(
+        each.text for each in header(shared, tally(shared), THEME, cells, pace="1s", marks=[])
+    )
+    assert "by gpudash-of-…" in text
+    assert cells_of([Segment(text)]) == cells

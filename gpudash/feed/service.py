@@ -1,0 +1,255 @@
+"""The collector of a machine for all who look: the lines of one, over a socket.
+
+Each connection gets a line of JSON that says what is served, sends `{"interval": S}`, once or
+whenever it wants another, and gets the last snapshot and every S seconds a new one, each a line as
+`gpudash --json` prints it. Nothing here waits: a client that does not read is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import socket
+import stat
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from errno import EADDRINUSE, EEXIST
+from math import inf
+
+from gpudash import __version__
+from gpudash.feed.attached import eyes, sees_processes
+from gpudash.model import SCHEMA
+
+_FLOOR_SECONDS = 1.0
+"""No client makes it collect more often."""
+_MAX_CLIENTS = 512
+_MAX_OF_USER = 128
+"""One user's clients, so that nobody takes the places of all others."""
+_ASK_SECONDS = 5.0
+"""For a client to ask for something."""
+_MAX_REQUEST_BYTES = 256
+_MAX_ASKED_BYTES = 1 << 16
+"""Of all requests of a client."""
+_MAX_UNREAD_BYTES = 4 << 20
+"""That a client leaves unread, or one line if that is longer."""
+_BACKLOG = 128
+_MAX_SECONDS = 86400.0
+
+
+class _RequestError(Exception):
+    """What is wrong with a request."""
+
+
+class _Client:
+    def __init__(self, connection: socket.socket, uid: int) -> None:
+        self.connection, self.uid = connection, uid
+        self.accepted_at = time.monotonic()
+        self.interval: float | None = None
+        """None until it has asked."""
+        self.due = -inf
+        self.asked_bytes = 0
+        self.request = b""
+        self.unread: deque[memoryview] = deque()
+        self.unread_bytes = 0
+
+
+class LineServer:
+    """Serves lines to clients; without `listen` there are none.
+
+    Call `advance` when `descriptor` can be read, and every second.
+    """
+
+    def __init__(self, idle_interval: float) -> None:
+        """`idle_interval` is that of the collector while nobody asks for a shorter one."""
+        self.floor = min(_FLOOR_SECONDS, idle_interval)
+        self._idle, self._started_at = idle_interval, time.time()
+        self._clients: dict[int, _Client] = {}
+        self._listener: socket.socket | None = None
+        self._path, self._inode = "", 0
+        self._max_clients = min(_MAX_CLIENTS, os.sysconf("SC_OPEN_MAX") // 2)
+        self._latest = b""
+        self._epoll = select.epoll()
+        self.descriptor = self._epoll.fileno()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two samples of the collector: as short as the fastest client asks for."""
+        return min([self._idle, *(each.interval or inf for each in self._clients.values())])
+
+    def listen(self, path: str, group: str | None = None) -> None:
+        """Let all users connect, or those of a group; raises OSError.
+
+        The socket of a server that has ended is replaced, that of a living one is not.
+        """
+        with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise OSError(EEXIST, "there is something else of that name")
+            if _is_living(path):
+                raise OSError(EADDRINUSE, "another gpudash serve listens there")
+        # No client meets one that does not listen yet, or whose mode is another.
+        temporary = f"{path}.{os.getpid()}"
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(temporary)
+            if group is not None:
+                shutil.chown(temporary, group=group)
+            os.chmod(temporary, 0o666 if group is None else 0o660)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            self._inode = os.lstat(temporary).st_ino
+            os.rename(temporary, path)
+        except (OSError, LookupError):
+            listener.close()
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._listener, self._path = listener, path
+        self._epoll.register(listener, select.EPOLLIN)
+
+    def send(self, line: bytes) -> None:
+        """Send a new snapshot to all for whom one is due."""
+        self._latest = line + b"\n"
+        now, early = time.monotonic(), self.interval / 2
+        for client in list(self._clients.values()):
+            interval = client.interval
+            if interval is not None and now >= client.due - early:
+                is_late = now - client.due > interval
+                client.due = (now if is_late else client.due) + interval
+                self._send(client, self._latest)
+
+    def forget(self) -> None:
+        """Send no client the last snapshot: there is no collector."""
+        self._latest = b""
+
+    def advance(self) -> None:
+        """Accept, read and answer what there is; drop who has not asked in time."""
+        for descriptor, event in self._epoll.poll(0):
+            client = self._clients.get(descriptor)
+            if client is None:
+                self._accept()
+                continue
+            try:
+                self._flush(client)
+                if event & ~select.EPOLLOUT:
+                    self._read(client)
+            except OSError:
+                self._drop(client)
+            except _RequestError as error:
+                answer = json.dumps({"error": str(error)}).encode() + b"\n"
+                with suppress(OSError):
+                    client.connection.send(answer)
+                self._drop(client)
+        too_old = time.monotonic() - _ASK_SECONDS
+        for client in list(self._clients.values()):
+            if client.interval is None and client.accepted_at < too_old:
+                self._drop(client)
+
+    def close(self) -> None:
+        """Drop all clients, and remove the socket if it is still this one."""
+        for client in list(self._clients.values()):
+            self._drop(client)
+        if self._listener is not None:
+            self._listener.close()
+            with suppress(OSError):
+                if os.lstat(self._path).st_ino == self._inode:
+                    os.unlink(self._path)
+        self._epoll.close()
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        client = _Client(connection, int.from_bytes(peer[4:8], "little"))
+        of_user = Counter(each.uid for each in self._clients.values())[client.uid]
+        if len(self._clients) >= self._max_clients or of_user >= _MAX_OF_USER:
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._clients[connection.fileno()] = client
+        self._epoll.register(connection, select.EPOLLIN)
+        self._send(client, json.dumps(self._greeting()).encode() + b"\n")
+
+    def _greeting(self) -> dict[str, object]:
+        return {
+            "version": __version__,
+            "schema": SCHEMA,
+            "started_at": self._started_at,
+            "interval": self.interval,
+            "floor": self.floor,
+            "eyes": eyes(),
+            "sees_processes": sees_processes(),
+        }
+
+    def _read(self, client: _Client) -> None:
+        """Take what a client asks for; raises _RequestError, or OSError when it has gone."""
+        data = client.connection.recv(_MAX_REQUEST_BYTES)
+        if not data:
+            raise ConnectionResetError
+        client.asked_bytes += len(data)
+        *lines, client.request = (client.request + data).split(b"\n")
+        if client.asked_bytes > _MAX_ASKED_BYTES or len(client.request) > _MAX_REQUEST_BYTES:
+            raise _RequestError("too many bytes")
+        for line in lines:
+            is_first = client.interval is None
+            client.interval = _interval_of(line, self.floor)
+            client.due = -inf
+            if is_first and self._latest:
+                self._send(client, self._latest)
+
+    def _send(self, client: _Client, data: bytes) -> None:
+        client.unread.append(memoryview(data))
+        client.unread_bytes += len(data)
+        try:
+            self._flush(client)
+        except OSError:
+            self._drop(client)
+            return
+        if len(client.unread) > 1 and client.unread_bytes > _MAX_UNREAD_BYTES:
+            self._drop(client)
+
+    def _flush(self, client: _Client) -> None:
+        """Send what a client takes now; raises OSError when it has gone."""
+        with suppress(BlockingIOError):
+            while client.unread:
+                count = client.connection.send(client.unread[0])
+                client.unread_bytes -= count
+                client.unread[0] = client.unread[0][count:]
+                if not client.unread[0]:
+                    client.unread.popleft()
+        events = select.EPOLLIN | (select.EPOLLOUT if client.unread else 0)
+        self._epoll.modify(client.connection, events)
+
+    def _drop(self, client: _Client) -> None:
+        # Closing it takes it out of the epoll.
+        self._clients.pop(client.connection.fileno(), None)
+        client.connection.close()
+
+
+def _is_living(path: str) -> bool:
+    """Whether somebody listens on a socket; raises OSError if that is not to be known."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except BlockingIOError:
+            return True
+    return True
+
+
+def _interval_of(line: bytes, floor: float) -> float:
+    try:
+        request = json.loads(line)
+        interval = float(request["interval"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise _RequestError('expected {"interval": SECONDS}') from None
+    if not floor <= interval <= _MAX_SECONDS:
+        raise _RequestError(f"interval: expected {floor:g} to {_MAX_SECONDS:g} seconds")
+    return interval

@@ -1,0 +1,444 @@
+"""One collector for a machine: who attaches to it, whom nobody trusts, and what follows its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gpudash.model.snapshot import Snapshot
+from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.serving import LINE, Viewer, pretending, serving
+from tests.e2e.stream import Stream, streaming
+from tests.e2e.terminal import Terminal
+from tests.e2e.unprivileged import Unprivileged
+from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS, until
+
+pytestmark = pytest.mark.e2e
+
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+SECOND = ("--interval", "1")
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A socket in a folder that all may read."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder) / "gpudash.sock"
+
+
+def attached(library: Path, path: Path, *words: str, **told: object) -> Any:
+    """A stream that may attach."""
+    variables = {"GPUDASH_SOCKET": str(path)}
+    return streaming(library, *SECOND, *words, variables=variables, **told)
+
+
+def is_shared(snapshot: Snapshot) -> bool:
+    return snapshot.collected_by is not None
+
+
+def callers(counts: Path) -> set[int]:
+    """Return the processes that have called the driver."""
+    return {int(each.name) for each in counts.iterdir()}
+
+
+def test_all_viewers_cost_the_driver_one(fakenvml: Path, path: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(fakenvml, path, COUNT=f"{tmp_path}/%p"))
+        viewers = [
+            stack.enter_context(attached(fakenvml, path, COUNT=f"{tmp_path}/%p")) for _ in range(3)
+        ]
+        for viewer in viewers * 3:
+            assert viewer.next().collected_by == "root" if os.geteuid() == 0 else True
+        assert callers(tmp_path) <= {each.pid for each in server.children()}
+
+
+def test_it_collects_as_often_as_the_fastest_viewer_asks(fakenvml: Path, path: Path) -> None:
+    def pace() -> Any:
+        with Viewer(path) as viewer:
+            return viewer.line()["interval"]
+
+    with serving(fakenvml, path, interval=3600):
+        assert pace() == 3600
+        with Viewer(path) as viewer:
+            viewer.line()
+            viewer.ask(b'{"interval": 1}\n')
+            assert len({viewer.line()["taken_at"] for _ in range(4)}) == 4
+            assert pace() == 1
+        until(lambda: pace() == 3600)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--interval", "0.2"),
+        ("--fresh",),
+        ("--show-secrets",),
+        ("--pcie-throughput",),
+        ("--on-finding", "true"),
+    ],
+)
+def test_what_it_does_not_serve_is_read_by_oneself(
+    fakenvml: Path, path: Path, words: tuple[str, ...]
+) -> None:
+    with serving(fakenvml, path), attached(fakenvml, path, *words) as viewer:
+        assert not is_shared(viewer.next())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--once", "--json"),
+        ("-q",),
+        ("--query-gpu", "name"),
+        ("pick",),
+        ("run", "true"),
+        ("leases",),
+        ("kill", "4242", "--dry-run"),
+    ],
+)
+def test_what_decides_or_is_rare_asks_the_driver_itself(
+    fakenvml: Path, path: Path, words: tuple[str, ...]
+) -> None:
+    env = {**environment(fakenvml, DEVICES=1), "GPUDASH_SOCKET": str(path)}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.setblocking(False)
+        run = subprocess.run([*GPUDASH, *words], env=env, capture_output=True, text=True)
+        assert "usage" not in run.stderr
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_one_that_streams_asks_there(fakenvml: Path, path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(LIMIT_SECONDS)
+        with attached(fakenvml, path):
+            listener.accept()[0].close()
+
+
+def test_an_attached_stream_prints_what_it_was_asked_for(fakenvml: Path, path: Path) -> None:
+    told = {"DEVICES": 3, "LOAD": "busy"}
+    with serving(fakenvml, path, **told):
+        with attached(fakenvml, path, "--gpu", "1", **told) as viewer:
+            snapshot = viewer.next()
+            assert [device.index for device in snapshot.devices] == [1]
+            assert is_shared(snapshot)
+        with attached(fakenvml, path, "--compact", **told) as viewer:
+            snapshot = viewer.next()
+            assert snapshot.topology is None
+            assert is_shared(snapshot)
+
+
+def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path: Path) -> None:
+    told = {"DEVICES": 1, "TEMP": 200, "THROTTLE": 8}
+    with serving(fakenvml, path, **told):
+        variables = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
+        with attached(fakenvml, path, **told) as viewer:
+            new = viewer.until(lambda snapshot: snapshot.findings)
+            assert [each.acknowledged for each in new.findings or ()] == [None]
+            ack = [*GPUDASH, "ack", ":0", "--reason", "known"]
+            subprocess.run(ack, env=variables, check=True, capture_output=True)
+            viewer.until(lambda snapshot: snapshot.findings and snapshot.findings[0].acknowledged)
+
+
+def test_dmon_and_the_api_attach(fakenvml: Path, path: Path, tmp_path: Path) -> None:
+    env = {**environment(fakenvml, COUNT=f"{tmp_path}/%p"), "GPUDASH_SOCKET": str(path)}
+    code = "import gpudash; print(next(gpudash.stream()).collected_by is not None)"
+    with serving(fakenvml, path):
+        for command in ("dmon", "pmon"):
+            run = subprocess.run([*GPUDASH, command, "-c", "1"], env=env, capture_output=True)
+            assert len(run.stdout.splitlines()) > 2
+        run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+        assert run.stdout == "True\n"
+        assert not callers(tmp_path)
+
+
+def test_a_screen_says_whose_eyes_it_uses(fakenvml: Path, path: Path) -> None:
+    env = {**environment(fakenvml, DEVICES=8), "GPUDASH_SOCKET": str(path)}
+    user = psutil.Process().username()
+    with (
+        serving(fakenvml, path, DEVICES=8) as server,
+        Terminal([*GPUDASH, "--no-config"], env=env) as screen,
+    ):
+        screen.wait_for(f"by {user}"[:15])
+        server.kill()
+        screen.wait_for(lambda text: f"by {user}"[:15] not in text and "GPU" in text)
+
+
+def test_the_far_end_of_ssh_attaches(fakenvml: Path, path: Path) -> None:
+    variables = {"GPUDASH_SOCKET": str(path), "GPUDASH_CONTROLLED": "far"}
+    with (
+        serving(fakenvml, path),
+        streaming(
+            fakenvml, *SECOND, stdin=subprocess.PIPE, variables=variables, DEVICES=1
+        ) as stream,
+    ):
+        assert is_shared(stream.next())
+        pipe = stream.process.stdin
+        assert pipe is not None
+        pipe.write(b"0.2\n")
+        pipe.flush()
+        stream.until(lambda snapshot: not is_shared(snapshot))
+
+
+STRANGE: list[tuple[dict[str, Any], str]] = [
+    ({"schema": 0}, LINE),
+    ({"version": "0.0.1"}, LINE),
+    ({"version": 7}, LINE),
+    ({"eyes": {"boot_id": "another"}}, LINE),
+    ({"eyes": {"pid_namespace": "pid:[1]"}}, LINE),
+    ({"eyes": {"gpus": ["/dev/nvidia77"]}}, LINE),
+    ({"eyes": {"leases": "/elsewhere"}}, LINE),
+    ({"sees_processes": False}, LINE),
+    ({"say": "[]"}, LINE),
+    ({"say": "x" * 1_000_000}, LINE),
+    ({"say": "[" * 50_000}, LINE),
+    ({"age": 60}, LINE),
+    ({"age": -60}, LINE),
+    ({}, LINE.replace("TAKEN_AT", "yesterday")),
+    ({}, "no snapshot\n"),
+    ({}, ""),
+    ({}, LINE.replace("}\n", "x" * 20_000_000)),
+]
+"""Greetings and lines of servers that nobody is to believe."""
+
+
+@pytest.mark.parametrize(("known", "line"), STRANGE, ids=range(len(STRANGE)))
+def test_a_server_that_does_not_see_what_we_see_is_done_without(
+    fakenvml: Path, path: Path, known: dict[str, Any], line: str
+) -> None:
+    with pretending(path, known, line), attached(fakenvml, path) as viewer:
+        snapshot = viewer.next()
+        assert not is_shared(snapshot)
+        assert snapshot.host.hostname != "pretender"
+
+
+def test_one_that_does_is_believed(fakenvml: Path, path: Path) -> None:
+    with pretending(path, {}), attached(fakenvml, path) as viewer:
+        assert viewer.next().host.hostname == "pretender"
+        # It has only one line.
+        assert not is_shared(viewer.next())
+
+
+def test_a_folder_in_which_anybody_may_write_is_not_trusted(fakenvml: Path, path: Path) -> None:
+    with pretending(path, {}):
+        path.parent.chmod(0o777)
+        with attached(fakenvml, path) as viewer:
+            assert not is_shared(viewer.next())
+
+
+def test_a_server_of_another_user_in_a_folder_of_ours_is_not_trusted(
+    fakenvml: Path, path: Path, nobody: Unprivileged
+) -> None:
+    path.parent.chmod(0o777)
+    with pretending(path, {}, before=nobody.argv[: nobody.argv.index("/usr/bin/python3")]):
+        path.parent.chmod(0o755)
+        with attached(fakenvml, path) as viewer:
+            assert not is_shared(viewer.next())
+
+
+def test_another_user_attaches_to_that_of_root(
+    fakenvml: Path, path: Path, nobody: Unprivileged
+) -> None:
+    env = {**nobody.env, "GPUDASH_SOCKET": str(path)}
+    with serving(fakenvml, path):
+        viewer = subprocess.Popen(
+            [*nobody.argv, "--json"], env=env, cwd="/", stdout=subprocess.PIPE
+        )
+        try:
+            assert viewer.stdout is not None
+            assert json.loads(viewer.stdout.readline())["collected_by"] == "root"
+        finally:
+            viewer.kill()
+            viewer.communicate()
+
+
+def test_another_pid_namespace_does_not_attach(fakenvml: Path, path: Path) -> None:
+    probe = subprocess.run((*NAMESPACE, "true"), capture_output=True, text=True)
+    if probe.returncode:
+        pytest.skip(f"no PID namespace can be made here: {probe.stderr.strip()}")
+    env = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
+    with serving(fakenvml, path):
+        argv = [*NAMESPACE, *GPUDASH, "--json", *SECOND]
+        viewer = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE)
+        try:
+            assert viewer.stdout is not None
+            assert json.loads(viewer.stdout.readline())["collected_by"] is None
+        finally:
+            viewer.kill()
+            viewer.communicate()
+
+
+def test_a_server_that_is_stopped_is_done_without(fakenvml: Path, path: Path) -> None:
+    with serving(fakenvml, path) as server, attached(fakenvml, path) as viewer:
+        assert is_shared(viewer.next())
+        server.suspend()
+        with attached(fakenvml, path) as late:
+            assert not is_shared(late.next())
+        viewer.until(lambda snapshot: not is_shared(snapshot))
+
+
+def test_thirty_viewers_go_on_when_it_is_killed(fakenvml: Path, path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(fakenvml, path))
+        viewers: list[Stream] = []
+        for _ in range(30):
+            viewers.append(stack.enter_context(attached(fakenvml, path)))
+            # One that had to wait for a CPU for too long attaches later.
+            viewers[-1].until(is_shared)
+        server.kill()
+        killed_at = time.time()
+        for viewer in viewers:
+            own = viewer.until(lambda snapshot: not is_shared(snapshot))
+            assert own.taken_at.timestamp() > killed_at
+
+
+def test_viewers_come_back_to_a_server_that_was_started_again(fakenvml: Path, path: Path) -> None:
+    with attached(fakenvml, path) as viewer:
+        assert not is_shared(viewer.next())
+        for _ in range(2):
+            with serving(fakenvml, path):
+                viewer.until(is_shared)
+            viewer.until(lambda snapshot: not is_shared(snapshot))
+
+
+def test_the_socket_of_a_dead_server_is_replaced(fakenvml: Path, path: Path) -> None:
+    with serving(fakenvml, path) as server:
+        server.kill()
+        server.wait()
+    assert path.exists()
+    with serving(fakenvml, path) as server, attached(fakenvml, path) as viewer:
+        assert is_shared(viewer.next())
+        server.terminate()
+        server.wait()
+    assert not path.exists()
+
+
+def test_that_of_a_living_one_and_other_files_are_not(fakenvml: Path, path: Path) -> None:
+    words = ("serve", "--listen", "127.0.0.1:0", "--socket", str(path))
+    with serving(fakenvml, path):
+        run = gpudash(*words, library=fakenvml)
+        text = f"gpudash: cannot listen on {path}: another gpudash serve listens there\n"
+        assert (run.status, run.stderr) == (1, text)
+        with attached(fakenvml, path) as viewer:
+            assert is_shared(viewer.next())
+    path.unlink()
+    path.write_text("mine")
+    run = gpudash(*words, library=fakenvml)
+    assert (run.status, run.stderr.count("\n")) == (1, 1)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"{}\n",
+        b"[1]\n",
+        b'{"interval": 0.001}\n',
+        b'{"interval": NaN}\n',
+        b'{"interval": 1e400}\n',
+        b"[" * 200 + b"\n",
+        b"x" * 100_000,
+        b'{"interval": 5}\n' * 10_000,
+    ],
+)
+def test_a_bad_request_gets_a_line_and_the_connection_is_closed(
+    fakenvml: Path, path: Path, request_bytes: bytes
+) -> None:
+    with serving(fakenvml, path):
+        with Viewer(path) as viewer:
+            assert viewer.line()["schema"] == 1
+            viewer.ask(request_bytes)
+            lines = [*iter(viewer.line, None)]
+            assert [*lines[-1]] == ["error"]
+        with attached(fakenvml, path) as other:
+            assert is_shared(other.next())
+
+
+def test_clients_that_ask_nothing_or_are_too_many_are_closed(fakenvml: Path, path: Path) -> None:
+    with serving(fakenvml, path), ExitStack() as stack:
+        greeted = []
+        for _ in range(140):
+            viewer = stack.enter_context(Viewer(path))
+            greeted += [viewer] if viewer.line() else []
+        assert len(greeted) == 128
+        assert all(viewer.line() is None for viewer in greeted)
+        with attached(fakenvml, path) as other:
+            assert is_shared(other.next())
+
+
+def test_one_that_does_not_read_is_dropped(fakenvml: Path, path: Path) -> None:
+    with serving(fakenvml, path, interval=0.1, DEVICES=64) as server, Viewer(path) as slow:
+        slow.ask(b'{"interval": 0.1}\n')
+        before = server.num_fds()
+        until(lambda: server.num_fds() < before)
+        with attached(fakenvml, path) as viewer:
+            assert is_shared(viewer.next())
+
+
+def test_where_the_usual_socket_cannot_be_made_it_serves_all_the_same(
+    nobody: Unprivileged,
+) -> None:
+    argv = [*nobody.argv, "serve", "--listen", "127.0.0.1:0"]
+    server = subprocess.Popen(argv, env=nobody.env, cwd="/", stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        assert server.stderr.readline().startswith("gpudash: serving http://")
+        line = server.stderr.readline()
+        assert line.startswith("gpudash: cannot listen on /run/gpudash/gpudash.sock: ")
+        assert server.poll() is None
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_a_part_of_the_host_or_an_unknown_group_is_refused(fakenvml: Path, path: Path) -> None:
+    words = ("serve", "--listen", "127.0.0.1:0", "--socket", str(path))
+    for more in (("--demo",), ("--gpu", "0"), ("--socket-group", "no-such-group")):
+        run = gpudash(*words, *more, library=fakenvml)
+        assert run.status in (1, 2)
+        assert run.stderr.count("\n") == 1
+        assert not path.exists()
+
+
+def test_a_group_may_have_it_alone(fakenvml: Path, path: Path) -> None:
+    with serving(fakenvml, path, "--socket-group", "daemon"):
+        assert (path.stat().st_mode & 0o777, path.group()) == (0o660, "daemon")
+
+
+def test_doctor_knows_it(fakenvml: Path, path: Path) -> None:
+    env = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
+
+    def check() -> dict[str, str]:
+        run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
+        return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
+
+    with serving(fakenvml, path) as server:
+        known = check()
+        assert known["verdict"] == "PASS"
+        assert f"sudo kill -USR1 {server.pid}" in known["finding"]
+        server.send_signal(signal.SIGUSR1)
+        until(lambda: check()["verdict"] == "WARN")
+        server.send_signal(signal.SIGUSR1)
+        until(lambda: check()["verdict"] == "PASS")
+    with pretending(path, {"version": "0.0.1"}):
+        assert "older than" in check()["finding"]
