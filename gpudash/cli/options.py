@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpudash.fleet.sources import SOURCES, dest
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.system import terminal
-from gpudash.system.files import settings_file
+from gpudash.system.files import ACKNOWLEDGED, read_start, settings_file, state_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +24,8 @@ DEFAULT_INTERVAL = 1.0
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds that the driver has to answer a one-shot."""
+
+_SETTINGS_BYTES = 1 << 16
 
 QUERIES = {
     "gpu": "of GPUs",
@@ -79,6 +81,16 @@ def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
     from gpudash.analysis.health.acknowledged import Acknowledged
 
     return Acknowledged(lambda: acknowledged_path(config=not options.no_config)).now
+
+
+def may_acknowledge(options: argparse.Namespace) -> bool:
+    """Whether there may be such a file, without what reading it imports."""
+    file = b"" if options.no_config else read_start(settings_file(), _SETTINGS_BYTES) or b""
+    try:
+        own = os.path.join(state_folder(), ACKNOWLEDGED)
+    except KeyError:
+        own = ""
+    return b"acknowledged" in file or len(file) == _SETTINGS_BYTES or os.path.lexists(own)
 
 
 def acknowledged_path(*, config: bool) -> str:

@@ -8,11 +8,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli.options import DEFAULT_INTERVAL, acknowledged, gpu_selectors
+from gpudash.cli.options import DEFAULT_INTERVAL, acknowledged, gpu_selectors, may_acknowledge
 from gpudash.cli.signals import NotedSignals, exit_on_signals
 from gpudash.feed import collector
 from gpudash.model.errors import UsageError
@@ -20,6 +20,7 @@ from gpudash.system import fork, terminal
 from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
+    from gpudash.analysis.health.acknowledged import InForce
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.feed import attached
     from gpudash.model.snapshot import Snapshot
@@ -154,7 +155,11 @@ class _Service:
         self._due = 0.0
         self._gpus = options.gpu and gpu_selectors(options)
         self._is_compact = options.compact
-        self._acknowledged = cache(lambda: acknowledged(options))
+        self._options = options
+
+    @cached_property
+    def _acknowledged(self) -> Callable[[], InForce]:
+        return acknowledged(self._options)
 
     def forward(
         self,
@@ -203,13 +208,13 @@ class _Service:
 
     def _adapted(self, line: bytes) -> bytes:
         """Return the line, decoded only where something in it is to be another."""
-        is_whole = not (self._gpus or self._is_compact)
-        if is_whole and _HAS_FINDINGS not in line:
+        known = None
+        if _HAS_FINDINGS in line and may_acknowledge(self._options):
+            import_msgspec()
+            known = self._acknowledged()
+        if not ((known and (known.found or known.problem)) or self._gpus or self._is_compact):
             return line
         import_msgspec()
-        known = self._acknowledged()() if _HAS_FINDINGS in line else None
-        if is_whole and not (known and (known.found or known.problem)):
-            return line
         from gpudash.analysis.health.engine import marked
         from gpudash.analysis.selection import select
         from gpudash.model import wire

@@ -58,6 +58,10 @@ def replace_content(path: str, content: bytes, status: os.stat_result) -> None:
             raise
 
 
+ACKNOWLEDGED = "acknowledged.jsonl"
+"""In the folder for state: the findings that a user has acknowledged."""
+
+
 def state_folder(environ: Mapping[str, str] = os.environ) -> str:
     """Return gpudash's folder in $XDG_STATE_HOME, by default ~/.local/state; it may not exist yet.
 

@@ -52,10 +52,10 @@ def measure(
         terminal = PseudoTerminal(command.argv, counting, size)
         try:
             _watch(terminal, _START_SECONDS)
-            before, start = _counts(Path(folder)), time.monotonic()
+            before, start = counts(Path(folder)), time.monotonic()
             _watch(terminal, seconds)
             passed = time.monotonic() - start
-            made = _counts(Path(folder)) - before
+            made = counts(Path(folder)) - before
         finally:
             terminal.close()
     calls = Counter({name: count for name, count in made.items() if name.startswith("nvml")})
@@ -80,7 +80,7 @@ def _cost(name: str) -> float:
     return _MICROSECONDS.get(name.partition("_v")[0], usual)
 
 
-def _counts(folder: Path) -> Counter[str]:
+def counts(folder: Path) -> Counter[str]:
     """Return how often each function was called, and each field value read, by all processes."""
     counts: Counter[str] = Counter()
     for path in folder.iterdir():

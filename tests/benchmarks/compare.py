@@ -97,6 +97,35 @@ def compare_calls(setting: Setting, report: Report) -> None:
     _bounds(runs, report, calls_per_s=90, lists_per_s=8)
 
 
+def compare_viewers(setting: Setting, report: Report) -> None:
+    """What 1, 10 and 30 attached screens cost, and how soon one shows data on a slow driver."""
+    from tests.benchmarks import full_screen, viewers
+
+    nvitop = Command("nvitop", (str(setting.scripts / "nvitop"), "--interval", "1"))
+    mine = Command("gpudash", gpudash("--no-config", "--interval", "1"))
+    runs: dict[str, list[dict[str, float]]] = {}
+    for count in (1, 10, 30):
+        for command, is_attached in ((nvitop, False), (mine, True)):
+            figures = viewers.measure(
+                command, count, setting.env, setting.size, setting.window, attached=is_attached
+            )
+            runs[f"{command.name} {count}"] = [figures]
+    report.table("viewers", runs)
+    report.ratio(runs, "calls_per_s", "gpudash 30", "gpudash 1", 1.3)
+    for count in (1, 10, 30):
+        report.ratio(runs, "cpu_percent", f"gpudash {count}", f"nvitop {count}", 0.5)
+    slow = {**setting.env, "FAKENVML_INIT_MS": "300", "FAKENVML_LATENCY_US": "200"}
+    columns, rows = setting.size
+    plan = full_screen.Plan(columns=columns, rows=rows, window_seconds=1, keys=1)
+    first: dict[str, list[dict[str, float]]] = {"nvitop": [], "gpudash": []}
+    with viewers.service(slow) as (env, _):
+        for _ in range(min(setting.rounds, 5)):
+            for command in (nvitop, mine):
+                first[command.name].append(full_screen.measure(command, env, plan))
+    report.table("first data of an attached screen", first)
+    report.ratio(first, "first_data_ms", "gpudash", "nvitop", 0.25)
+
+
 def compare_large(setting: Setting, report: Report) -> None:
     """The same on a host of 64 GPUs and 500 processes, in a terminal of 200x60."""
     with stand_in(LARGE_HOST) as env:
@@ -211,6 +240,7 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "memory": judge_memory,
     "screen": compare_screen,
     "calls": compare_calls,
+    "viewers": compare_viewers,
     "large": compare_large,
     "slow": compare_slow,
     "link": compare_link,

@@ -129,6 +129,8 @@ def pretending(
     """
     env = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
     argv = [*before, sys.executable, "-c", _PRETENDER, str(path)]
+    # A server that was killed leaves its own.
+    path.unlink(missing_ok=True)
     server = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE)
     assert server.stdin is not None
     server.stdin.write(json.dumps([known, line]).encode())

@@ -302,6 +302,17 @@ def test_the_unit_runs_the_same_command(fakenvml: Path) -> None:
     assert line.endswith(f"serve --listen :9400 --gpu '0 1' {files}")
 
 
+def test_the_unit_has_a_folder_for_the_socket_and_one_for_state(fakenvml: Path) -> None:
+    unit = gpudash("serve", "--print-unit", library=fakenvml).text.splitlines()
+    wanted = {"DynamicUser=yes", "RuntimeDirectory=gpudash", "StateDirectory=gpudash"}
+    assert wanted <= {*unit}
+    assert not [line for line in unit if line.startswith("SupplementaryGroups")]
+    unit = gpudash(
+        "serve", "--print-unit", "--socket-group", "gpu", library=fakenvml
+    ).text.splitlines()
+    assert {*wanted, "SupplementaryGroups=gpu"} <= {*unit}
+
+
 def test_all_interfaces_are_those_of_both_protocols(fakenvml: Path) -> None:
     with serving(fakenvml, "--listen", ":0", DEVICES=1) as exporter:
         port = exporter.where.port or 0

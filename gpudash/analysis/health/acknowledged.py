@@ -24,9 +24,8 @@ from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 from gpudash.model.units import parse_span
-from gpudash.system.files import replace_content, state_folder
+from gpudash.system.files import ACKNOWLEDGED, replace_content, state_folder
 
-_NAME = "acknowledged.jsonl"
 _MAX_BYTES = 1 << 20
 _TOO_LARGE = "larger than 1 MiB"
 _MAX_REASON = 200
@@ -136,7 +135,7 @@ def path(shared: str | None = None) -> str:
 
     Raises KeyError for a user without a home.
     """
-    return os.path.expanduser(shared) if shared else os.path.join(state_folder(), _NAME)
+    return os.path.expanduser(shared) if shared else os.path.join(state_folder(), ACKNOWLEDGED)
 
 
 class Acknowledged:
