@@ -153,10 +153,14 @@ def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path:
         variables = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
         with attached(fakenvml, path, **told) as viewer:
             new = viewer.until(lambda snapshot: snapshot.findings)
-            assert [each.acknowledged for each in new.findings or ()] == [None]
+            assert {each.acknowledged for each in new.findings or ()} == {None}
             ack = [*GPUDASH, "ack", ":0", "--reason", "known"]
             subprocess.run(ack, env=variables, check=True, capture_output=True)
-            viewer.until(lambda snapshot: snapshot.findings and snapshot.findings[0].acknowledged)
+            viewer.until(
+                lambda snapshot: (
+                    snapshot.findings and all(each.acknowledged for each in snapshot.findings)
+                )
+            )
 
 
 def test_dmon_and_the_api_attach(fakenvml: Path, path: Path, tmp_path: Path) -> None:
