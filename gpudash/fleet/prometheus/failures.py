@@ -48,7 +48,7 @@ def public_url(url: str) -> SafeText:
 
 _REFUSALS = {403: "forbids the query (403)", 429: "asks for fewer requests (429)"}
 _LOGINS = {
-    "Prometheus": "token_file, token_command, GPUDASH_PROM_TOKEN",
+    "Prometheus": "token_file, token_command, user and password_file, GPUDASH_PROM_TOKEN",
     "exporter": "[exporters] in the settings",
 }
 

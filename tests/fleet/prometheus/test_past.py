@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.cli.arguments import parse
+from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model.errors import GpudashError
@@ -122,11 +123,11 @@ def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> N
     since = datetime.fromtimestamp(day.start, timezone.utc)
     assert source.read().events is None
     source.ask(FleetRequest(events_since=since))
-    events = read_until(source, lambda reading: reading.events is not None).events
+    told = read_until(source, lambda reading: reading.events is not None).events
     source.close(10)
-    assert events is not None
-    kinds = Counter(each.kind for each in events)
-    lost = {(e.host, e.gpu) for e in events if e.kind == "gpu-lost"}
+    assert told is not None
+    kinds = Counter(each.kind for each in told)
+    lost = {(e.host, e.gpu) for e in told if e.kind == "gpu-lost"}
     assert lost == {(e.host, str(e.gpu)) for e in day.happened if e.kind == "gpu-lost"}, kinds
 
 
@@ -159,6 +160,16 @@ def test_a_server_that_was_away_itself_had_no_host_down(
         ("host-up", "node0"),
         ("host-up", "node1"),
     ]
+
+
+def test_nothing_has_happened_after_the_present_of_the_server(tmp_path: Path) -> None:
+    now = float(int(time.time()))
+    lines = _with_a_gap(now - 5280, range(0), range(0))
+    with importing(tmp_path, (line for line in lines if not line.startswith("up"))) as url:
+        source = PrometheusSource(Endpoint(url=url))
+        since, late = (datetime.fromtimestamp(now + s, timezone.utc) for s in (-3600, 3600))
+        assert list(events(source.past(since, late))) == []
+        source.close(10)
 
 
 def _of_other_names(start: float) -> Iterator[str]:
