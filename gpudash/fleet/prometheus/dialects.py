@@ -273,8 +273,12 @@ def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
 
 def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:
     """Whether a label has nothing but addresses, as nvitop-exporter's `hostname` by default."""
-    names = filter(None, (named_by(label, row) for row in rows))
-    return all(map(_ADDRESS.fullmatch, names))
+    return all(map(is_address, filter(None, (named_by(label, row) for row in rows))))
+
+
+def is_address(name: str) -> bool:
+    """Whether a host is named by nothing but its address."""
+    return _ADDRESS.fullmatch(name) is not None
 
 
 def _stem(pod: str) -> str:

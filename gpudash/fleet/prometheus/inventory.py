@@ -14,11 +14,13 @@ from gpudash.fleet.prometheus.dialects import (
     INSTANCE_LABEL,
     XID_LABEL,
     Dialect,
+    LabelChoice,
     Labels,
     Person,
     Series,
     choose_labels,
     dialects,
+    is_address,
     known_series,
     named_by,
 )
@@ -149,6 +151,8 @@ class Inventory:
         """Hosts by the names that they had before."""
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
+        self._names: dict[tuple[str | None, str], tuple[str | None, str]] = {}
+        """The keys of hosts by what other exporters of theirs call them."""
         self._host_label = host_label
         self._ranked: tuple[str, ...] = ()
         """Labels that name hosts, in any dialect."""
@@ -230,7 +234,7 @@ class Inventory:
         for label in self._ranked:
             name = named_by(label, labels)
             if name is not None:
-                key = cluster_of(labels), name
+                key = self._key(labels, name)
                 host = self.hosts.get(key) or self.renamed.get(key)
                 if host is not None:
                     return host
@@ -305,6 +309,7 @@ class Inventory:
                 by_dialect.setdefault(known[0].name, []).append((labels, row.number))
         if not is_past:
             self._choose(by_dialect)
+            self._join(by_dialect)
         for dialect in dialects():
             identity = {each.name for each in dialect.of(IDENTITY)}
             some = by_dialect.get(dialect.name, [])
@@ -324,25 +329,66 @@ class Inventory:
             self._ranked = tuple(each for each in (self._host_label, *HOST_LABELS) if each in used)
             self._found.clear()
 
+    def _join(self, by_dialect: Mapping[str, Iterable[_Labelled]]) -> None:
+        """Find hosts whose GPUs several exporters show, each of which calls them by its own name.
+
+        The last exporter counts, and an address less than a name.
+        """
+        before, self._names = self._names, {}
+        if len(by_dialect) < 2 and not before:
+            return
+        named: dict[tuple[str | None, str], dict[str, tuple[str | None, str]]] = {}
+        for dialect in (each for each in dialects() if each.name in by_dialect):
+            choice = self.catalog.choices[dialect.name]
+            for labels, _ in by_dialect[dialect.name]:
+                cluster = cluster_of(labels)
+                host, board = choice.host(labels), _uuid(labels, dialect)
+                if host is not None and board is not None:
+                    named.setdefault((cluster, board), {})[dialect.name] = cluster, host[1]
+        for (_, uuid), keys in named.items():
+            known = [before[key] for key in keys.values() if self._has(before.get(key), uuid)]
+            found = sorted([*keys.values(), *known], key=lambda key: not is_address(key[1]))
+            self._names.update((key, found[-1]) for key in found if key != found[-1])
+        for key in self.hosts.keys() & self._names.keys():
+            self._forget_host(self.hosts[key])
+
+    def _has(self, key: tuple[str | None, str] | None, uuid: str) -> bool:
+        host = None if key is None else self.hosts.get(key)
+        return host is not None and any(each.uuid == uuid for each in host.devices.values())
+
+    def _key(self, labels: Labels, name: str) -> tuple[str | None, str]:
+        """Return the key of the host that labels name."""
+        key = cluster_of(labels), name
+        return self._names.get(key, key)
+
+    def _named(self, labels: Labels, choice: LabelChoice) -> KnownHost | None:
+        """Return the host that labels name, a new one that is not known yet, None for none."""
+        named = choice.host(labels)
+        if named is None:
+            return None
+        label, name = named
+        cluster, own = key = self._key(labels, name)
+        host = self.hosts.get(key)
+        if host is None:
+            return KnownHost(
+                key,
+                (label, labels[label]),
+                clean(own, NAME_BYTES),
+                None if cluster is None else clean(cluster, NAME_BYTES),
+            )
+        if name == own:
+            host.label = label, labels[label]
+        return host
+
     def _device(self, labels: Labels, dialect: Dialect, *, is_past: bool) -> KnownDevice | None:
         """Return the device of a series with all labels, made of them if it is new.
 
         What was there overrules nothing that there is.
         """
         choice = self.catalog.choices.get(dialect.name)
-        named = None if choice is None else choice.host(labels)
-        if choice is None or named is None:
+        host = None if choice is None else self._named(labels, choice)
+        if choice is None or host is None:
             return None
-        label, name = named
-        cluster = cluster_of(labels)
-        host = self.hosts.get((cluster, name))
-        if host is None:
-            host = KnownHost(
-                (cluster, name),
-                (label, labels[label]),
-                clean(name, NAME_BYTES),
-                None if cluster is None else clean(cluster, NAME_BYTES),
-            )
         own = number_of(labels.get(dialect.index_label or "", ""))
         if own is not None:
             host.by_uuid[labels.get(dialect.device_label, "")] = own
@@ -377,16 +423,22 @@ class Inventory:
 def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
     """Take what the labels of a series say of its device, and of the driver of its host."""
     host = device.host
-    uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
-    if uuid and not uuid.startswith(dialect.uuid_prefix):
-        uuid = dialect.uuid_prefix + uuid
-    old, device.uuid = device.uuid, clean(uuid, NAME_BYTES) if uuid else device.uuid
+    uuid, model = _uuid(labels, dialect), labels.get(dialect.model_label)
+    old, device.uuid = device.uuid, uuid or device.uuid
     if old != device.uuid:
         host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
     device.name = clean(model, NAME_BYTES) if model else device.name
     device.profile = labels.get("GPU_I_PROFILE", "")
     driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
     host.driver = clean(driver, NAME_BYTES) if driver else host.driver
+
+
+def _uuid(labels: Labels, dialect: Dialect) -> SafeText | None:
+    uuid = labels.get(dialect.uuid_label)
+    if not uuid:
+        return None
+    prefix = "" if uuid.startswith(dialect.uuid_prefix) else dialect.uuid_prefix
+    return clean(prefix + uuid, NAME_BYTES)
 
 
 def _index(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:

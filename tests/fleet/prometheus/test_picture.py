@@ -145,6 +145,30 @@ def test_a_host_without_uuids_is_known_by_its_address() -> None:
     assert known(watched(before, after)) == {"b": ["ok"] * 3}
 
 
+def test_a_host_of_two_exporters_is_one_whatever_they_call_it() -> None:
+    """The name is that of the one that knows more of it, and no address."""
+
+    def smi(name: str, board: str, **labels: str) -> Row:
+        metric = {"__name__": f"nvidia_smi_{name}", "uuid": board, **labels}
+        return Row(Raw(json.encode(metric)), (T, "0.5"))
+
+    series = [row(UTIL, "other", 0, 50, UUID="GPU-x", instance="10.0.0.9:9400")]
+    for number, board in enumerate("ab"):
+        labels = {"instance": "10.0.0.1:9835"}
+        series.append(smi("gpu_info", board, index=str(number), **labels))
+        series.append(smi("utilization_gpu_ratio", board, **labels))
+    seen = Picture()
+    seen.inventory.set_names([UTIL, "nvidia_smi_gpu_info", "nvidia_smi_utilization_gpu_ratio"])
+    # That one may come later, and be down at times.
+    more = boards("lab", "ab", instance="10.0.0.1:9400")
+    for name, now in ("10.0.0.1", series), ("lab", [*series, *more]), ("lab", series):
+        seen.inventory.learn(now)
+        seen.take_main(now, seen.now + T, is_partial=False)
+        assert known(seen) == {name: ["ok"] * 3, "other": ["ok"] * 2}
+    assert host(seen, "lab").former_name is None
+    assert {each.gpu_utilization_percent for each in host(seen, "lab").devices} == {50}
+
+
 def test_a_card_that_is_gone_is_missed_whatever_the_numbers_of_the_rest() -> None:
     seen = watched(boards("a", "abcd"), boards("a", "abd"))
     assert states(seen) == ["ok"] * 4 + ["lost"]
