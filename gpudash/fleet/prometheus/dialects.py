@@ -26,6 +26,8 @@ TEMPERATURE, CLOCK = "temperature_celsius", "sm_clock_mhz"
 IDENTITY, USERS, XIDS, DATED_XIDS = "identity", "users", "xid", "dated xid"
 """No fields: labels of a GPU, who is on it, its last XID error, the time of each of them."""
 XID_LABEL = "xid"
+WORN = "remapped_rows_failed"
+"""Of a GPU that has to be replaced: its memory has no spare rows left."""
 
 _TYPES = {name: get_args(kind) for name, kind in get_type_hints(AnyDevice).items()}
 FIELDS = tuple(
@@ -36,7 +38,7 @@ FIELDS = tuple(
 """What is read of a GPU: every number of a device among many but what is counted here."""
 FRACTIONS = {ENGINE} | {name for name, types in _TYPES.items() if float in types}
 """What need not be whole."""
-_SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST)))
+_SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST, WORN)))
 
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
 _EXPORTER = re.compile(r"(nvidia[-_])?(dcgm|gpu|nvitop|smi)[-_](gpu[-_])?exporter|gpudash")

@@ -79,6 +79,8 @@ class KnownDevice(Struct, eq=False):
     """When that error came, None where it is not known yet, 0 before the look back."""
     is_watched: bool = False
     """Whether its errors were read before, so that another one has come since."""
+    is_worn: bool = False
+    """Whether it has to be replaced."""
     values: dict[str, float | None] = {}
     """Fields of a device of the document by name, None for what is not known any more."""
 

@@ -39,6 +39,7 @@ from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.queries import SCRAPED_SECONDS
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
+from gpudash.model.state import UNKNOWN, UNUSABLE
 from gpudash.model.text import NAME_BYTES, clean
 from gpudash.model.units import counted
 
@@ -124,6 +125,12 @@ class Picture:
         for device, _ in self._devices_of(rows):
             device.idle.extend(held_at=since)
             device.has_long_rested = self.now - since > LONG_SECONDS / 2
+
+    def take_worn(self, rows: Iterable[Row], _at: float) -> None:
+        """Take devices that have to be replaced."""
+        worn = {device for device, _ in self._devices_of(rows)}
+        for device in self.inventory.devices():
+            device.is_worn = device in worn
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""
@@ -334,6 +341,7 @@ class Picture:
         return FleetDevice(
             index=index,
             label=label,
+            status=_status([device]),
             uuid=uuid,
             parent_uuid=parent,
             name=name,
@@ -453,6 +461,11 @@ def _instance(device: KnownDevice) -> int:
     return number_of(device.instance) or 0
 
 
+def _status(devices: Iterable[KnownDevice]) -> str:
+    """Return what says already that a GPU is broken; what else it does is found elsewhere."""
+    return (UNUSABLE if any(each.is_worn for each in devices) else UNKNOWN).id
+
+
 def _parent(instances: list[KnownDevice]) -> FleetDevice:
     """Return the GPU that MIG instances belong to: it has no series of its own.
 
@@ -467,6 +480,7 @@ def _parent(instances: list[KnownDevice]) -> FleetDevice:
     return FleetDevice(
         index=first.index,
         label=device_label(first.index),
+        status=_status(instances),
         uuid=first.uuid,
         name=first.name,
         **values,

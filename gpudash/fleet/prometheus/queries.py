@@ -22,6 +22,7 @@ from gpudash.fleet.prometheus.dialects import (
     TEMPERATURE,
     USERS,
     UTILIZATION,
+    WORN,
     XID_LABEL,
     XIDS,
     Dialect,
@@ -334,6 +335,11 @@ class Catalog(NamedTuple):
             yield term._replace(
                 by=f"{term.by}, {XID_LABEL}", condition=f" > time() - {seconds:.0f}"
             )
+
+    def worn(self) -> Iterator[Metric]:
+        """Yield whether devices have to be replaced, of those alone that have."""
+        for term in self.field(WORN):
+            yield term._replace(condition=" > 0")
 
     def users(self) -> Iterator[Metric]:
         """Yield whose processes are on which device."""

@@ -218,6 +218,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("intervals", 600, _all(Catalog.exporters), Picture.take_scrapes, queries.scrapes),
         Query("ages", 60, main, Picture.take_ages, queries.ages, "intervals"),
         *map(_field, others),
+        Query("worn", 600, _all(Catalog.worn), Picture.take_worn),
         Query("users", 60, _all(Catalog.users), Picture.take_users),
         Query("frozen", inf, power, Picture.take_frozen, queries.frozen),
         Query("changes", 60, _frozen, _remember(Memory.take_changes), change, "frozen"),

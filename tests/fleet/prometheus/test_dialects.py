@@ -15,6 +15,7 @@ from gpudash.fleet.prometheus.dialects import (
     IDENTITY,
     MEMORY_REST,
     USERS,
+    WORN,
     XIDS,
     choose_labels,
     dialects,
@@ -43,7 +44,7 @@ def test_both_generations_of_dcgm_have_all_fields_that_the_old_one_had() -> None
 
 
 def test_every_series_is_of_something_that_is_read() -> None:
-    beside = {ENGINE, *MEMORY_REST, IDENTITY, USERS, XIDS, DATED_XIDS}
+    beside = {ENGINE, *MEMORY_REST, IDENTITY, USERS, WORN, XIDS, DATED_XIDS}
     assert {each.field for dialect in dialects() for each in dialect.series} == {*FIELDS, *beside}
 
 

@@ -12,6 +12,7 @@ from msgspec import Raw, json
 from gpudash.fleet.prometheus.dialects import FIELDS
 from gpudash.fleet.prometheus.inventory import KnownDevice, Row
 from gpudash.fleet.prometheus.picture import Picture
+from gpudash.fleet.prometheus.questions import questions
 from gpudash.model.fleet import FleetDevice, FleetHost
 
 UTIL, POWER, XID = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_XID_ERRORS"
@@ -432,6 +433,18 @@ def test_a_gpu_that_was_repartitioned_is_not_lost() -> None:
     assert host(seen).devices[2].gpu_utilization_percent == 50
     assert [each.label for each in host(seen).devices] == ["0", "1", "1:7"]
     assert host(seen).devices[2].parent_uuid == host(seen).devices[1].uuid == "GPU-1"
+
+
+def test_a_gpu_that_can_replace_no_more_memory_rows_is_unusable() -> None:
+    seen = picture({"a": [1, 1]})
+    failed = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+    seen.inventory.set_names([UTIL, failed])
+    (query,) = (each for each in questions() if each.name == "worn")
+    assert failed in (query.expression(seen) or "")
+    query.take(seen, [row(failed, "a", 1, 1)], T)
+    assert [each.status for each in host(seen).devices] == ["unknown", "unusable"]
+    query.take(seen, [], T + 600)
+    assert [each.status for each in host(seen).devices] == ["unknown", "unknown"]
 
 
 def test_names_of_others_are_made_printable() -> None:
