@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpudash.analysis.health.rule import Symptom, number, rough_duration
 from gpudash.fleet.health.survey import (
@@ -38,6 +38,8 @@ DRAINED = rule(180, "hosts-drained", "hosts on which the scheduler starts no job
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
 """Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
 _MIN_SKEW_HOSTS = 3
+_MANY, _MANY_SHARE, _MAX_GROUPS = 8, 0.1, 3
+"""So many hosts, and so large a part of all, are hardly silent each for a reason of its own."""
 
 
 @check
@@ -53,7 +55,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
         sentence = f"{first.name} {words.sentence}"
         if len(hosts) > 1:
             names = listed([host.name for host in hosts], "host")
-            sentence = f"Each of {len(hosts)} hosts {words.sentence}: {names}"
+            sentence = f"Each of {len(hosts):,} hosts{_of_groups(hosts)} {words.sentence}: {names}"
         reasons = {host.message for host in hosts}
         if first.message:
             sentence += f"; {first.name}" if len(reasons) > 1 else ""
@@ -67,6 +69,9 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             advice = _SILENT_BY_SSH
         if state == "down" and "slurm" in survey.schedulers:
             advice = _DOWN_IN_SLURM
+        is_shared = len(hosts) >= max(_MANY, _MANY_SHARE * len(survey.snapshot.hosts))
+        if is_shared and state in ("down", "lost-contact", "stale"):
+            advice = f"{_SHARED} {advice}"
         yield symptom(
             SILENT[state],
             level,
@@ -81,6 +86,12 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             ],
             held_seconds=max(ages, default=None),
         )
+
+
+def _of_groups(hosts: Iterable[FleetHost]) -> str:
+    """Return ` of r07, r08`, empty for hosts of many groups or none."""
+    groups = sorted({host.group or "" for host in hosts})
+    return f" of {', '.join(groups)}" if all(groups) and len(groups) <= _MAX_GROUPS else ""
 
 
 @check
@@ -147,6 +158,7 @@ _ADVICE: Mapping[HostState, str] = {
     "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
     "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
 }
+_SHARED = "So many at once share a cause, such as a switch, power, or the way to them."
 _DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node HOST. Then: SSH"
 _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
@@ -217,8 +229,9 @@ def fragmented(survey: Survey) -> Iterator[Symptom]:
     yield symptom(
         FRAGMENTED,
         "info",
-        f"{free:,} GPUs are free for jobs, but only {counted(len(whole), 'host')} with {size} "
-        f"of them: they are spread over {counted(len(survey.free), 'host')}",
+        f"{free:,} GPUs are free for jobs, but "
+        f"{'only ' + counted(len(whole), 'host') if whole else 'no host'} with {size} of them: "
+        f"they are spread over {counted(len(survey.free), 'host')}",
         "Jobs of a whole host wait. Pack small jobs: in Slurm SchedulerParameters with "
         "pack_serial_at_end or CR_Pack_Nodes, LLN off.",
         hosts=[*whole, *partly],

@@ -126,7 +126,8 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
         yield symptom(
             ALLOCATED_UNUSED,
             "warn",
-            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} have not been used for "
+            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} "
+            f"{'has' if _gpus(rows) == 1 else 'have'} not been used for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"

@@ -172,6 +172,16 @@ def test_several_silent_hosts_have_the_reason_of_the_first() -> None:
     assert rules_of(fleet(*same))["host-down"].sentence.endswith("a, b: timed out")
 
 
+@pytest.mark.parametrize(("others", "is_shared"), [(2, True), (200, False)])
+def test_many_hosts_that_are_down_at_once_share_a_cause(others: int, is_shared: bool) -> None:
+    down = [host(f"a{n}", state="down", group="r7") for n in range(9)]
+    found = rules_of(fleet(*down, *(host(f"b{n}", group="r8") for n in range(others))))
+    assert found["host-down"].sentence.startswith("Each of 9 hosts of r7 cannot be reached")
+    assert ("a switch" in found["host-down"].advice) is is_shared
+    down.append(host("c", state="down"))
+    assert rules_of(fleet(*down))["host-down"].sentence.startswith("Each of 10 hosts cannot")
+
+
 def test_host_that_has_yet_to_answer_is_no_finding() -> None:
     assert rules_of(fleet(host("a", state="connecting"))) == {}
 
