@@ -7,14 +7,14 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from gpudash.analysis.health.findings import examined, statuses
+from gpudash.analysis.health.findings import acknowledged_gpus, examined, statuses
 from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels, owner
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import AnyUser, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
-from gpudash.model.state import STATES, State, is_suspended_on_purpose
+from gpudash.model.state import ACKNOWLEDGED, COUNTED, State, is_suspended_on_purpose
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted, mean_known, short_size, sum_known, watts
 
@@ -60,14 +60,20 @@ def tally(
     """Return the parts of the summary: each word as often as the column STATUS shows it.
 
     `found` are the states of the devices by their keys, if they are known; `shown` are the devices
-    that are counted, all with None.
+    that are counted, all with None. What is wrong and acknowledged has a word of its own.
     """
     if gpus_unknown(snapshot):
         return Tally("GPUs unknown", [])
     found = statuses(snapshot) if found is None else found
     shown = snapshot.devices if shown is None else shown
-    words = Counter(found[device.key] for device in shown)
-    counts = [(words[state], state) for state in STATES if words[state]]
+    known = acknowledged_gpus(snapshot)
+    words = Counter(
+        ACKNOWLEDGED
+        if found[device.key].is_problem and device.index in known and not device.is_mig
+        else found[device.key]
+        for device in shown
+    )
+    counts = [(words[state], state) for state in COUNTED if words[state]]
     instances = sum(device.is_mig for device in shown)
     gpus = len(shown) - instances
     parts = [counted(gpus, "GPU")] if gpus else []
@@ -87,7 +93,7 @@ def shorter_summaries(parts: Tally, mark: str) -> list[str]:
     """
     opening, counts = parts
     texts, left_out = [_sentence(opening, counts)], set[State]()
-    optional = [state for state in STATES if not state.is_free and state.level != "critical"]
+    optional = [state for state in COUNTED if not state.is_free and state.level != "critical"]
     for state in sorted(optional, key=lambda state: (state.is_problem, state.level == "warn")):
         shown = {each for _, each in counts} - left_out
         if state in shown and len(shown) > 1:

@@ -6,7 +6,7 @@ The child imports what it needs, so that the process that is forked stays small.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpudash.analysis.process_choice import ProcessChoice
     from gpudash.collect.source import Source
+    from gpudash.model.device import Device
     from gpudash.model.snapshot import Snapshot
 
     Command = Callable[[Source, argparse.Namespace], int]
@@ -157,6 +158,7 @@ def _source(
 def _print_state(source: Source, options: argparse.Namespace, choice: ProcessChoice | None) -> int:
     """Print the state; a GPU that is out of order decides the exit status before --fail-on."""
     from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.analysis.health.findings import acknowledged_gpus
     from gpudash.analysis.selection import select
 
     gpus = gpu_selectors(options)
@@ -166,25 +168,9 @@ def _print_state(source: Source, options: argparse.Namespace, choice: ProcessCho
         snapshot = Diagnosis(acknowledged(options)).examine(snapshot)
     snapshot = select(snapshot, gpus)
     _write(snapshot, options, choice)
-    judged = snapshot if options.fail_on is None else _without_acknowledged(snapshot)
-    return exit_status(judged) or judgement(snapshot.findings or (), options.fail_on)
-
-
-def _without_acknowledged(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot in which no GPU is out of order of which that is known."""
-    from msgspec.structs import replace
-
-    known = {
-        index
-        for finding in snapshot.findings or ()
-        if finding.acknowledged is not None
-        for index in finding.indices
-    }
-    devices = [
-        replace(each, state="ok") if each.index in known and not each.is_mig else each
-        for each in snapshot.devices
-    ]
-    return replace(snapshot, devices=tuple(devices))
+    known = frozenset[int]() if options.fail_on is None else acknowledged_gpus(snapshot)
+    status = exit_status(snapshot, acknowledged=known)
+    return status or judgement(snapshot.findings or (), options.fail_on)
 
 
 def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:
@@ -258,35 +244,38 @@ def refuse_silence(snapshot: Snapshot, source: str) -> None:
             raise _unanswered(fault.message)
 
 
-def refuse_silent_gpus(snapshot: Snapshot) -> None:
+def refuse_silent_gpus(devices: Iterable[Device]) -> None:
     """Raise DriverError, 10, where a GPU did not answer."""
     from gpudash.analysis.labels import index_ranges
 
-    silent = [device for device in snapshot.devices if device.state == "not-answering"]
+    silent = [device for device in devices if device.state == "not-answering"]
     if silent:
         gpus = f"GPU {index_ranges(device.index for device in silent)}: "
         reason = silent[0].fault.message if silent[0].fault else ""
         raise _unanswered(f"{gpus}{reason}")
 
 
-def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
+def exit_status(
+    snapshot: Snapshot, *, with_topology: bool = True, acknowledged: Set[int] = frozenset()
+) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
     6, NVML's "not found", when there is none; NVML's number where one answers with an error.
     Raises DriverError, 10, where a GPU did not answer or, with `with_topology`, its links could
-    not be read.
+    not be read. GPUs whose indices are `acknowledged` may be out of order.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU
-    refuse_silent_gpus(snapshot)
+    devices = [each for each in snapshot.devices if each.is_mig or each.index not in acknowledged]
+    refuse_silent_gpus(devices)
     if with_topology:
         refuse_silence(snapshot, "topology")
-    states = {device.state for device in snapshot.devices}
+    states = {device.state for device in devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
     if "reset-required" in states:
         return ExitStatus.RESET_REQUIRED
-    failed = [device.fault for device in snapshot.devices if device.state == "failed"]
+    failed = [device.fault for device in devices if device.state == "failed"]
     codes = [fault.code for fault in failed if fault is not None and fault.code]
     return codes[0] % 256 if codes else ExitStatus.FAILURE if failed else ExitStatus.OK
 

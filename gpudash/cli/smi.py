@@ -148,7 +148,7 @@ def _list(request: Request) -> int:
             terminal.write(text.encode("utf-8", "backslashreplace"))
         if not snapshot.devices:
             terminal.write(b"No devices found.\n")
-        refuse_silent_gpus(snapshot)
+        refuse_silent_gpus(snapshot.devices)
         return status
 
     options = argparse.Namespace(**_LIVE, demo=request.demo)
@@ -373,7 +373,7 @@ def _print_sample(
     if log is not None:
         _redirect(log)
     terminal.write(text.encode("utf-8", "backslashreplace"))
-    refuse_silent_gpus(chosen)
+    refuse_silent_gpus(chosen.devices)
 
 
 def _interval(request: Request) -> float | None:

@@ -297,7 +297,7 @@ def _of_gpus(
 
     def run(source: Source, _: object) -> int:
         gpus = chosen_gpus(sample(source), words)
-        refuse_silent_gpus(gpus)
+        refuse_silent_gpus(gpus.devices)
         for text in report(gpus):
             terminal.write(text.encode("utf-8", "backslashreplace"))
         return ExitStatus.OK

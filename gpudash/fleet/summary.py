@@ -15,6 +15,8 @@ from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpudash.model.device import device_label
 from gpudash.model.fleet import (
     HOST_STATES,
@@ -26,7 +28,9 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
+    ACKNOWLEDGED,
     ASLEEP,
+    COUNTED,
     DIVIDED,
     FREE,
     HELD,
@@ -54,7 +58,7 @@ _WORST_FIRST = sorted(
     ),
 )
 _PARENT = attrgetter("parent_uuid")
-_BADNESS = {state.id: rank for rank, state in enumerate(_WORST_FIRST)}
+_BADNESS = {state.id: rank for rank, state in enumerate((*_WORST_FIRST, ACKNOWLEDGED))}
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
@@ -100,6 +104,21 @@ class HostRow(NamedTuple):
     """GPUs that it should have and has not."""
     worst: Worst | None = None
     """What is worst about it, None for nothing."""
+    acknowledged: frozenset[str] = frozenset()
+    """The UUIDs of GPUs of all hosts of which it is known what is wrong, if it has some."""
+
+    @property
+    def news(self) -> Mapping[str, int]:
+        """Its counts, in which what is wrong and acknowledged is not counted as that."""
+        if not self.acknowledged:
+            return self.counts
+        devices = [
+            replace(each, status=ACKNOWLEDGED.id)
+            if each.uuid in self.acknowledged and each.status in PROBLEMS
+            else each
+            for each in self.devices
+        ]
+        return Counter(statuses_of(devices))
 
     @property
     def is_known(self) -> bool:
@@ -229,8 +248,12 @@ def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
     ]
     if not worst:
         return rows
+    known = [each for each in snapshot.findings if each.acknowledged is not None]
+    uuids = frozenset(uuid for each in known for uuid in each.uuids)
     return [
-        row if (found := _worst_of(row.host, worst)) is None else row._replace(worst=found)
+        row
+        if (found := _worst_of(row.host, worst)) is None
+        else row._replace(worst=found, acknowledged=uuids)
         for row in rows
     ]
 
@@ -287,7 +310,8 @@ def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
             if devices or fits(host, None):
                 found.append(row)
         elif devices:
-            found.append(_row(host, row.title, devices)._replace(worst=row.worst))
+            narrow = _row(host, row.title, devices)
+            found.append(narrow._replace(worst=row.worst, acknowledged=row.acknowledged))
     return found
 
 
@@ -395,7 +419,7 @@ def totals(rows: Iterable[HostRow]) -> Totals:
     if lost:
         counts[UNKNOWN.id] = lost
     for row in known:
-        for status, count in row.counts.items():
+        for status, count in row.news.items():
             state = state_of(status).id
             counts[state] = counts.get(state, 0) + count
     weighed = [(row.utilization, row.gpus) for row in known if row.utilization is not None]
@@ -405,7 +429,7 @@ def totals(rows: Iterable[HostRow]) -> Totals:
         answering=len(known),
         gpus=sum(row.gpus for row in rows),
         expected_gpus=sum(max(row.host.expected_devices or 0, row.gpus) for row in rows),
-        counts={state.id: counts[state.id] for state in STATES if state.id in counts},
+        counts={state.id: counts[state.id] for state in COUNTED if state.id in counts},
         utilization=sum(share * count for share, count in weighed) / gpus if gpus else None,
         power_mw=sum_known(row.power_mw for row in known),
         limit_mw=_sum_all([row.limit_mw for row in known if row.power_mw is not None]),

@@ -84,9 +84,16 @@ STATES: tuple[State, ...] = (
 # fmt: on
 """Every state, in the order in which the header counts them."""
 
+ACKNOWLEDGED = State(
+    "acknowledged", "acknowledged", "is acknowledged", "are acknowledged", "unknown"
+)
+"""What a device counts as in the header with which something is wrong that is no news."""
+COUNTED = (*STATES, ACKNOWLEDGED)
+"""All that the header counts, in its order."""
+
 RANKS = {state.id: rank for rank, state in enumerate(STATES)}
 """That order by the id of a state."""
-_BY_ID: dict[str, State] = {state.id: state for state in STATES}
+_BY_ID: dict[str, State] = {state.id: state for state in COUNTED}
 
 
 def state_of(status: str | None) -> State:

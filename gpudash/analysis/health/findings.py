@@ -50,6 +50,12 @@ def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> di
     return judged(context, findings_by_device(snapshot) if findings is None else findings)
 
 
+def acknowledged_gpus(snapshot: Snapshot) -> frozenset[int]:
+    """Return the indices of the GPUs of which it is known what is wrong with them."""
+    known = (each for each in snapshot.findings or () if each.acknowledged is not None)
+    return frozenset(index for each in known for index in each.indices)
+
+
 def unusable_devices(snapshot: Snapshot) -> dict[str, str]:
     """Return by its key why no job may have a device, of those that none may have."""
     findings = findings_by_device(snapshot)

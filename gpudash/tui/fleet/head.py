@@ -11,7 +11,7 @@ from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.fleet import EMPTY
-from gpudash.model.state import DRAINED, HELD, UNKNOWN, Level, state_of
+from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
@@ -80,7 +80,9 @@ def fleet_line(
     counts: list[Line] = [[Segment(f" {title} ", theme.title)]] if title else []
     for status, count in sums.counts.items():
         state = state_of(status)
-        number = Segment(f" {count:,}", _count_style(state.level, theme))
+        is_news = state is not ACKNOWLEDGED
+        style = _count_style(state.level, theme) if is_news else theme.dim
+        number = Segment(f" {count:,}", style)
         counts.append([number, Segment(f" {state.word} ", theme.dim if count else theme.faint)])
     end = [Segment(f"   {position} ", theme.dim)] if position else []
     room = max(0, cells - cells_of(end))

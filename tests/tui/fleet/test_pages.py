@@ -935,7 +935,7 @@ async def test_a_gpu_is_acknowledged_by_a_key_and_taken_back() -> None:
 async def test_a_known_finding_stands_last_with_its_reason_and_is_not_counted() -> None:
     hosts = host(1, "lost", *["busy"] * 7), host(2, state="down"), host(3, "lost")
     async with on_screen(Reducer().reduce(fleet(hosts)), "w", "a", size=(120, 30)) as on:
-        await on.shows("Acknowledge gpu0001:0 and 1 more")
+        await on.shows("Acknowledge gpu0001:0 and 1 more", "2 LOST")
         await on.press(*"4h RMA", "enter")
         await on.give(Reducer(acknowledged=Acknowledged().now).reduce(fleet(hosts, seconds=10)))
         await on.shows("acknowledged: RMA, ")
@@ -944,6 +944,12 @@ async def test_a_known_finding_stands_last_with_its_reason_and_is_not_counted() 
             "host-down",
             "gpus-lost",
         ]
+        assert "LOST" not in on.lines[1]
+        assert "2 acknowledged" in on.lines[1]
+        new = host(1, "lost", "lost", *["busy"] * 6), *hosts[1:]
+        await on.give(Reducer(acknowledged=Acknowledged().now).reduce(fleet(new, seconds=20)))
+        assert "1 LOST" in on.lines[1]
+        assert "2 acknowledged" in on.lines[1]
 
 
 async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
@@ -956,6 +962,7 @@ async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
         await on.press("a", *"RMA", "enter")
         await on.give(Diagnosis(Acknowledged().now).examine(snapshot))
         await on.shows("acknowledged: RMA, ", "Findings: 1 acknowledged")
+        assert "2 GPUs: 1 busy, 1 acknowledged" in on.lines[0]
 
 
 def event(seconds: float, kind: Any, **fields: Any) -> Event:
