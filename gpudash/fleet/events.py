@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -391,11 +391,22 @@ class Log:
         self.since: datetime | None = None
         """From when on it is asked for, None for not at all."""
         self._changes = Changes()
+        self._at = datetime.min.replace(tzinfo=timezone.utc)
         self._watched: deque[Event] = deque(maxlen=_MAX_KEPT)
 
-    def watch(self, snapshot: FleetSnapshot) -> None:
-        """Take the next snapshot of the present."""
-        self._watched.extend(self._changes.add(snapshot))
+    @property
+    def watched(self) -> tuple[Event, ...]:
+        """What happened while it was watched."""
+        return tuple(self._watched)
+
+    def watch(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> None:
+        """Take the next snapshot; after one of before, what comes is compared to that."""
+        if snapshot.taken_at < self._at:
+            self._changes = Changes()
+            known = [event for event in self._watched if event.at <= snapshot.taken_at]
+            self._watched = deque(known, _MAX_KEPT)
+        self._at = snapshot.taken_at
+        self._watched.extend(self._changes.add(snapshot, leases))
 
     def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
         """Return what happened since then, the oldest first; `known` is that of the sources.

@@ -10,7 +10,7 @@ from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import statuses
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS, is_recent
 from gpudash.model.device import AnyDevice, Device, device_labels
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess, FleetSnapshot
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
@@ -77,6 +77,10 @@ class SnapshotReader:
             devices=tuple(devices),
             processes=tuple(_processes(snapshot)),
         )
+
+    def alone(self, snapshot: Snapshot) -> FleetSnapshot:
+        """Return many hosts of which it is the only one."""
+        return FleetSnapshot(taken_at=snapshot.taken_at, hosts=(self.read(snapshot),))
 
 
 def _processes(snapshot: Snapshot) -> list[FleetProcess]:

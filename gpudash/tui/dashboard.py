@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
@@ -20,6 +21,10 @@ from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
 from gpudash.tui.status import StatusMessage, error_text, state_mark
 from gpudash.tui.theme import Theme, faded
+
+if TYPE_CHECKING:
+    from gpudash.fleet.events import Log
+    from gpudash.fleet.from_snapshot import SnapshotReader
 
 PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
@@ -85,6 +90,10 @@ class DashboardModel:
         self._counted: tuple[object, Tally] | None = None
         self._last_clicked: object = None
         self._peak_findings = PeakHold()
+        self.log: Log | None = None
+        """What happened while it was watched; None before the second snapshot."""
+        self._reader: SnapshotReader | None = None
+        self._watched: Snapshot = EMPTY
         self._take_derived()
 
     # What is shown
@@ -92,6 +101,8 @@ class DashboardModel:
     def begin(self) -> None:
         """Take what the feed has, if it has something."""
         self.time.catch_up()
+        if self.feed.latest is not None:
+            self.watch([self.feed.latest])
         self.preview()
 
     def preview(self) -> None:
@@ -111,6 +122,23 @@ class DashboardModel:
         self.listing.fill(process_rows(snapshot), partial(rows_per_gpu, snapshot))
         self.devices.fill(snapshot)
         self.scroll_devices(0)
+
+    def watch(self, snapshots: Sequence[Snapshot]) -> None:
+        """Note what happened from each snapshot of the feed to the next."""
+        for snapshot in snapshots:
+            if snapshot.brief or snapshot is self._watched:
+                continue
+            first, self._watched = self._watched, snapshot
+            if self.log is None or self._reader is None:
+                if first is EMPTY:
+                    # The first picture does not wait for the import.
+                    continue
+                from gpudash.fleet.events import Log
+                from gpudash.fleet.from_snapshot import SnapshotReader
+
+                self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)
+                self.log.watch(self._reader.alone(first), first.leases)
+            self.log.watch(self._reader.alone(snapshot), snapshot.leases)
 
     def _take_derived(self) -> None:
         snapshot = self.snapshot

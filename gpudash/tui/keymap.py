@@ -181,6 +181,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "topology nvlink pcie numa",
     ),
     Key("view.users", "u", "u", "view('users')", "show how much each user holds", "users", "who"),
+    Key("view.events", "E", "E", "view('events')", "list what happened", "events", "log history"),
     Key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
     Key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
     Key(
@@ -531,10 +532,10 @@ FLEET_KEYS: tuple[Key, ...] = (
         ),
         Key(
             "fleet.events",
-            "8,e",
+            "8,e,E",
             "e",
             "open_page('events.EventsPage')",
-            "list what happened (also 8)",
+            "list what happened (also 8, E)",
             "events",
             "log history",
         ),

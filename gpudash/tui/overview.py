@@ -101,6 +101,8 @@ class Overview(HostPage):
                     if change.event == "appeared":
                         name = snapshot.host.hostname
                         self.app.ring(f"gpudash: {name}: {change.finding.sentence}")
+        if self.app.root is self:
+            self.dashboard.watch([each.snapshot for each in received])
         super().receive(received, after_jump)
 
     # Drawing

@@ -37,7 +37,10 @@ PATHS = [key.action.split("'")[1] for key in FLEET_PAGE_KEYS if key.action.start
         (Overview, OVERVIEW_KEYS),
         *((page_class(path), page_class(path).KEYS) for path in PATHS),
         *((page_class(path), FLEET_PAGE_KEYS) for path in PATHS),
-        *((view_class(name), HOST_KEYS) for name in ("device", "findings", "links", "users")),
+        *(
+            (view_class(name), HOST_KEYS)
+            for name in ("device", "events", "findings", "links", "users")
+        ),
         *((view_class(name), view_class(name).KEYS) for name in ("device", "process")),
     ],
 )

@@ -168,9 +168,8 @@ def _recorded(
             if reader is None:
                 reader = SnapshotReader(snapshot.host.hostname, None)
                 yield from _signals({snapshot.host.hostname}, start, end)
-            host = reader.read(snapshot)
-            hosts[host.key] = host
-            many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(host,))
+            many = reader.alone(snapshot)
+            hosts.update({host.key: host for host in many.hosts})
             yield from changes.add(many, snapshot.leases)
 
 

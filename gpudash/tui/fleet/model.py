@@ -17,7 +17,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.events import Changes, since_then
+from gpudash.fleet.events import Log, since_then
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
@@ -66,7 +66,7 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
-_EVENT_DAYS, _MAX_EVENTS = (1, 7), 2000
+_EVENT_DAYS = (1, 7)
 _POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
@@ -177,7 +177,7 @@ class FleetModel:
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._events_since = _days_ago(self.event_days)
         self._happened: tuple[Event, ...] = ()
-        self._played = Changes()
+        self._played = Log()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
@@ -251,13 +251,11 @@ class FleetModel:
     # What is derived
 
     def _show(self, snapshot: FleetSnapshot) -> None:
-        before, self.snapshot = self.snapshot, snapshot
+        self.snapshot = snapshot
         if self.feed.collector is None:
             # Of a recording it is what was played.
-            if snapshot.taken_at < before.taken_at:
-                self._played = Changes()
-                self._happened = tuple(e for e in self._happened if e.at <= snapshot.taken_at)
-            self._happened = (*self._happened, *self._played.add(snapshot))[-_MAX_EVENTS:]
+            self._played.watch(snapshot)
+            self._happened = self._played.watched
         elif snapshot.events is not None:
             self._happened, self.has_events = snapshot.events, True
         self._rows = ordered(host_rows(snapshot))

@@ -1,0 +1,52 @@
+"""The view of what happened on the host while it was watched, or in what was played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+
+from gpudash.fleet.columns import EVENT_COLUMNS
+from gpudash.model.fleet import Event
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, joined
+from gpudash.tui.views.view import View
+
+_COLUMNS = tuple(each for each in EVENT_COLUMNS if each.key not in ("host", "cluster"))
+
+
+class EventsView(View):
+    """What happened, the newest first: the rows of the page of many hosts."""
+
+    def __init__(self, dashboard: DashboardModel) -> None:
+        super().__init__(dashboard)
+        self._grid: Grid[Event] = Grid(_COLUMNS, {"time": "dim", "user": "owner"})
+
+    @property
+    def _happened(self) -> list[Event]:
+        """What happened until the instant that is shown."""
+        log, until = self.dashboard.log, self.dashboard.snapshot.taken_at
+        return [] if log is None else [each for each in reversed(log.watched) if each.at <= until]
+
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the title, and the headings where there are rows."""
+        theme, found = self.dashboard.value_theme, self._happened
+        title = [Segment(" " * MARGIN + "Events", theme.title)]
+        if not found:
+            return [title]
+        self._grid.fit(found, len(found), cells)
+        return [title, self._grid.heading(theme, sorted_by="time", down=True)]
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the rows; those that are not in view are blank."""
+        theme, found = self.dashboard.value_theme, self._happened
+        if not found:
+            text = "nothing has happened since it is watched"
+            return [[], [Segment(" " * MARGIN + text, theme.dim)]]
+        first = max(0, min(self.first, len(found) - height))
+        seen = found[first : first + height]
+        rows = self._grid.rows(
+            found, len(found), cells, seen, lambda event: joined(self._grid.draw(event, theme))
+        )
+        return [*[[]] * first, *rows, *[[]] * (len(found) - first - len(rows))]

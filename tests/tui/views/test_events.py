@@ -1,0 +1,57 @@
+"""The view of what happened on one host."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import SafeText
+from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.tui.stage import OnScreen, on_screen
+
+DEVICES = tuple(make_device(index=index) for index in range(2))
+GONE = (DEVICES[0], replace(DEVICES[1], state="lost"))
+LEASE = Lease(uuid=gpu_uuid(0), index=0, pid=77, username=SafeText("eve"))
+START = make_snapshot(devices=DEVICES, topology=None)
+
+
+def at(seconds: float, **fields: object) -> Snapshot:
+    host = replace(START.host, uptime_seconds=(START.host.uptime_seconds or 0.0) + seconds)
+    taken_at = START.taken_at + timedelta(seconds=seconds)
+    return replace(START, taken_at=taken_at, host=host, **fields)
+
+
+def rows(on: OnScreen) -> list[list[str]]:
+    """Kind and GPU of each event, the newest first."""
+    return [line.split()[2:4] for line in on.lines[3:-1] if line.strip()]
+
+
+async def test_what_happened_since_the_start_is_listed_also_before_the_view_is_opened() -> None:
+    async with on_screen(START, size=(100, 20)) as on:
+        await on.give(at(2, leases=(LEASE,)))
+        await on.give(at(4, devices=GONE, leases=(LEASE,)))
+        await on.give(at(6))
+        await on.press("E")
+        assert rows(on) == [
+            ["lease-ended", "0"],
+            ["gpu-returned", "1"],
+            ["gpu-lost", "1"],
+            ["lease-taken", "0"],
+        ]
+        await on.press("left_square_bracket", "left_square_bracket")
+        assert rows(on) == [["lease-taken", "0"]]
+
+
+async def test_a_long_list_is_scrolled() -> None:
+    async with on_screen(START, "E", size=(100, 20)) as on:
+        assert "nothing has happened since it is watched" in on.text
+        for number in range(1, 31):
+            await on.give(at(2 * number, devices=GONE if number % 2 else DEVICES))
+        assert "1-16 of 30" in on.footer
+        assert rows(on)[0] == ["gpu-returned", "1"]
+        await on.press("end")
+        assert "15-30 of 30" in on.footer
+        assert rows(on)[-1] == ["gpu-lost", "1"]
