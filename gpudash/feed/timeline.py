@@ -103,6 +103,11 @@ class Timeline(Generic[D]):
         return self.moment is None
 
     @property
+    def is_past(self) -> bool:
+        """Whether somebody went to an instant before the newest sample."""
+        return self.moment is not None and not self._is_paused and self.moment < self._now
+
+    @property
     def is_stopped(self) -> bool:
         """Whether a key is needed to let time go on."""
         return not self.is_live
@@ -126,10 +131,10 @@ class Timeline(Generic[D]):
         """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
         if self.moment is None:
             return "ASKING FOR NOW" if self._is_behind else ""
-        past = self._now - self.moment
-        if self._is_paused or past <= 0:
+        if not self.is_past:
             return "PAUSED"
-        return f"{'ASKING FOR ' if self._is_waiting else ''}{_nearest(past)} AGO"
+        past = _nearest(self._now - self.moment)
+        return f"{'ASKING FOR ' if self._is_waiting else ''}{past} AGO"
 
     @property
     def pace(self) -> str:

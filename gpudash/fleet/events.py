@@ -110,7 +110,7 @@ class Changes:
         self._jobs: dict[SafeText, _Job] = {}
         self._leases: dict[tuple[str, int | None], Lease] = {}
         self._asked: set[HostKey] = set()
-        """Hosts that were there before they had answered."""
+        """Hosts that are there and have not answered yet."""
         self._fresh: set[str] = set()
         """Those that the newest snapshot is the first of."""
         self._lost: list[_Gpu] = []
@@ -170,6 +170,7 @@ class Changes:
             known = self._hosts[host.key] = _Host(host, is_down=is_down)
             self._fresh.add(host.name)
             is_news = self._last is not None and host.key not in self._asked
+            self._asked.discard(host.key)
             if not is_down and is_news:
                 yield _of_host("host-up", host, at, "is new here")
         known.host = host
@@ -189,7 +190,9 @@ class Changes:
         """Yield hosts that a snapshot does not have any more, where all sources have answered."""
         if any(each.state != "ok" or each.warnings for each in snapshot.sources):
             return
-        for key in self._hosts.keys() - {(host.cluster, host.name) for host in snapshot.hosts}:
+        there = {(host.cluster, host.name) for host in snapshot.hosts}
+        self._asked &= there
+        for key in self._hosts.keys() - there:
             known = self._hosts.pop(key)
             self._left |= {key, key[1]}
             self._hold(key, None)

@@ -26,7 +26,7 @@ class SnapshotReader:
         self._name, self._group = name, group
         self._diagnosis = Diagnosis()
         self._seen_at: dict[int, float] = {}
-        """When it last had the GPU of an index."""
+        """When it last had the GPU of an index, in the last day."""
 
     def read_nothing(self) -> FleetHost:
         """Return a host of which only the name is known."""
@@ -65,11 +65,11 @@ class SnapshotReader:
             )
         now = snapshot.taken_at.timestamp()
         self._seen_at.update({each.index: now for each in devices if each.parent_uuid is None})
-        expected = sum(now - at <= DAY_SECONDS for at in self._seen_at.values())
+        self._seen_at = {i: at for i, at in self._seen_at.items() if now - at <= DAY_SECONDS}
         return FleetHost(
             name=self._name,
             group=self._group,
-            expected_devices=expected or None,
+            expected_devices=len(self._seen_at) or None,
             driver_version=host.driver_version,
             cpu_percent=host.cpu_percent,
             memory_used_bytes=host.memory_used_bytes,

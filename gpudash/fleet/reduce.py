@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
-from gpudash.analysis.health.acknowledged import InForce, Place, names_of
+from gpudash.analysis.health.acknowledged import InForce, Place, spellings
 from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
@@ -192,8 +192,8 @@ def _places(snapshot: FleetSnapshot, known: InForce) -> dict[str, list[Place]]:
         places.setdefault(place[0], []).append(place)
     found: dict[str, list[Place]] = {}
     for host in snapshot.hosts:
-        former = () if host.former_name is None else names_of(host.former_name, host.cluster)
-        for name in (*names_of(host.name, host.cluster), *former):
+        former = () if host.former_name is None else spellings(host.former_name, host.cluster)
+        for name in (*spellings(host.name, host.cluster), *former):
             found.setdefault(host.name, []).extend(places.get(name, ()))
     return {name: each for name, each in found.items() if each}
 

@@ -136,6 +136,16 @@ def test_a_host_of_which_nothing_was_known_is_new_and_one_that_is_gone_is_missed
     assert told(at(0, host(1), host(2)), at(10, host(1))) == [("host-down", "gpu0002", None)]
 
 
+def test_a_host_that_was_still_being_asked_at_first_is_missed_and_comes_back() -> None:
+    asking, others = host(2, state="connecting", devices=()), host(1)
+    assert told(
+        at(0, others, asking), at(5, others, host(2)), at(9, others), at(12, others, host(2))
+    ) == [
+        ("host-down", "gpu0002", None),
+        ("host-up", "gpu0002", None),
+    ]
+
+
 def test_hosts_that_a_failing_source_leaves_out_are_not_gone() -> None:
     source = at(0).sources[0]
     failed = at(10, sources=(replace(source, state="failed"),))

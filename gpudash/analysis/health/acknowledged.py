@@ -123,7 +123,7 @@ class InForce(NamedTuple):
         )
 
 
-def names_of(host: str, cluster: str | None = None) -> tuple[str, ...]:
+def spellings(host: str, cluster: str | None = None) -> tuple[str, ...]:
     """Return what a host may be called: with its cluster before it, without its domain."""
     head = host.partition(".")[0]
     names = (host,) if head in (host, "") or head.isdecimal() or ":" in host else (host, head)

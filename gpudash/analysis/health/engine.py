@@ -8,7 +8,7 @@ from itertools import chain, groupby
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.acknowledged import InForce, names_of
+from gpudash.analysis.health.acknowledged import InForce, spellings
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded
@@ -196,7 +196,7 @@ class Diagnosis:
 
 def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iterator[Symptom]:
     """Yield symptoms, those with why they are no news where that is known of all their GPUs."""
-    names = names_of(host.host.hostname)
+    names = spellings(host.host.hostname)
     parents: dict[str, int] = {each.uuid: each.index for each in host.devices if each.uuid}
     for symptom in symptoms:
         gpus = {
@@ -213,7 +213,7 @@ def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
     """
     if known == InForce():
         return snapshot
-    names = (*names_of(name), *names_of(snapshot.host.hostname))
+    names = (*spellings(name), *spellings(snapshot.host.hostname))
     found = [
         each
         if each.acknowledged or (text := known.text(names, each.indices)) is None

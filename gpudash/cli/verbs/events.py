@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain
 
 from gpudash.actions.kill import audit
-from gpudash.analysis.health.acknowledged import names_of
+from gpudash.analysis.health.acknowledged import spellings
 from gpudash.cli.arguments import add_shared, add_sources
 from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
@@ -176,7 +176,7 @@ def _recorded(
 def _signals(names: Set[str], start: datetime, end: datetime) -> Sequence[Event]:
     """Return the signals that gpudash has sent on this host, if it is one of these."""
     host = clean(os.uname().nodename)
-    if names.isdisjoint(names_of(host)):
+    if names.isdisjoint(spellings(host)):
         return ()
     return [
         Event(

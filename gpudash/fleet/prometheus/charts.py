@@ -10,7 +10,7 @@ from math import inf
 from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import KnownHost, finite, names_of
+from gpudash.fleet.prometheus.inventory import KnownHost, finite, names_by_label
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
@@ -52,9 +52,9 @@ class OpenChart:
             percent = set(picture.percent_hosts())
             expression = catalog.chart(
                 request.metric,
-                names_of(hosts),
+                names_by_label(hosts),
                 by_device=request.by_device,
-                percent=names_of(percent.intersection(hosts) if hosts else percent),
+                percent=names_by_label(percent.intersection(hosts) if hosts else percent),
             )
         if expression is None:
             self._finish((), "the exporters of these hosts have no such metric")

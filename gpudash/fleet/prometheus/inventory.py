@@ -475,7 +475,7 @@ def cluster_of(labels: Labels) -> str | None:
     return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
 
 
-def names_of(hosts: Iterable[KnownHost]) -> Names:
+def names_by_label(hosts: Iterable[KnownHost]) -> Names:
     """Return hosts by the label that names them, or did before, to ask for them."""
     names: Names = {}
     for host in hosts:

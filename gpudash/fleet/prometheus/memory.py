@@ -16,7 +16,7 @@ from gpudash.fleet.prometheus.inventory import (
     KnownDevice,
     KnownHost,
     Row,
-    names_of,
+    names_by_label,
     number_of,
     xid_of,
 )
@@ -154,7 +154,7 @@ class Memory:
         """Return some hosts that repeat values of which it is not known when they changed."""
         hosts = self._inventory.hosts.values()
         self._frozen = self._sought(h for h in hosts if h.is_frozen and h.changed_at is None)
-        return names_of(self._frozen)
+        return names_by_label(self._frozen)
 
     def take_changes(self, rows: Iterable[Row], at: float) -> None:
         """Take when the values of hosts changed last: of some the power alone did not."""

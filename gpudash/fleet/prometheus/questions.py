@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.dialects import (
     UTILIZATION,
     XIDS,
 )
-from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_of
+from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
@@ -110,7 +110,7 @@ def _resting(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture]
     """Return terms about hosts with GPUs that do not compute now: others have not rested."""
 
     def asked(picture: Picture) -> Iterable[Metric]:
-        catalog, names = picture.inventory.catalog, names_of(picture.resting())
+        catalog, names = picture.inventory.catalog, names_by_label(picture.resting())
         if sum(len(name) for each in names.values() for name in each) > _MAX_NAMED:
             return terms(catalog)
         return (t._replace(condition="") for t in catalog.of_hosts(terms(catalog), names))
@@ -129,7 +129,7 @@ def _remember(take: Callable[[Memory, list[Row], float], None]) -> _Take:
 def _of_devices(
     picture: Picture, terms: Callable[[Catalog], Iterable[Metric]], devices: list[KnownDevice]
 ) -> Iterable[Metric]:
-    catalog, names = picture.inventory.catalog, names_of({each.host for each in devices})
+    catalog, names = picture.inventory.catalog, names_by_label({each.host for each in devices})
     return catalog.of_hosts(terms(catalog), names, {each.index for each in devices})
 
 
@@ -151,14 +151,14 @@ def _lost(picture: Picture) -> Iterable[Metric]:
 
 def _rested(picture: Picture) -> Iterable[Metric]:
     devices = picture.memory.rested()
-    hosts, gpus = names_of({each.host for each in devices}), {each.index for each in devices}
+    hosts, gpus = names_by_label({each.host for each in devices}), {each.index for each in devices}
     return picture.inventory.catalog.used(hosts, gpus) if devices else ()
 
 
 def _held_before(picture: Picture) -> Iterable[Metric]:
     inventory = picture.inventory
     old = (each for host in inventory.hosts.values() for each in host.before)
-    for term in inventory.catalog.of_hosts(inventory.catalog.held(), names_of(old)):
+    for term in inventory.catalog.of_hosts(inventory.catalog.held(), names_by_label(old)):
         # Under that name nothing idles now.
         yield term._replace(condition="")
 

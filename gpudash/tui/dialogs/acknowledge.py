@@ -10,8 +10,8 @@ from gpudash.analysis.health.acknowledged import (
     Acknowledgement,
     Place,
     acknowledgement,
-    names_of,
     path,
+    spellings,
     until_of,
     write,
 )
@@ -38,7 +38,7 @@ def ask(page: Page, places: Sequence[Place], theme: Theme) -> None:
         page.show_message("no home for the file of acknowledgements")
         return
     known = Acknowledged(lambda: file).now()
-    found = [known.about(names_of(host), gpu) for host, gpu in places]
+    found = [known.about(spellings(host), gpu) for host, gpu in places]
     in_force = [each for each in found if each is not None]
 
     def chosen(value: str | None) -> None:

@@ -136,7 +136,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
 
 def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     """Return what differs now from an instant in the past that is shown; no line for nothing."""
-    if model.time.is_recorded or not model.time.mark.endswith("AGO"):
+    if model.time.is_recorded or not model.time.is_past:
         return []
     heading = [Segment(" since then  ", theme.title)]
     entries, jobs = [], Counter[str]()
