@@ -210,3 +210,15 @@ def test_other_names_and_other_intervals_are_no_events(
         told = [(each["kind"], each["host"], each["gpu"]) for each in found(url, capfd)]
     # Which of its GPUs is gone the numbers of the rest do not say.
     assert told == [("xid", "slow", "0"), ("gpu-lost", "numbered", "3"), ("xid", "smi", "0")]
+
+
+def test_exporters_that_were_scraped_more_rarely_before_were_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = float(int(time.time()) - 5400) // 60 * 60
+    times = [*range(0, 2700, 240), *range(2700, 5400, 15)]
+    labels = 'instance="node0:9400",job="dcgm-exporter"'
+    gpu = f'gpu="0",UUID="GPU-0",Hostname="node0",{labels}'
+    lines = [f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 90 {start + at}\n" for at in times]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        assert found(url, capfd, "--since=85m") == []
