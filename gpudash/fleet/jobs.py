@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetJob
-from gpudash.model.state import BUSY
+from gpudash.model.state import BUSY, HOT
 from gpudash.model.text import SafeText, clean
 
 _MIN_JOB = 4
+_COMPUTES = frozenset((BUSY.id, HOT.id))
 _SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
 """Of what is usual in the job, below which a GPU that computes is slow. Utilization tells
 nothing: one that waits for the others spins."""
@@ -51,7 +52,7 @@ class JobGpu(NamedTuple):
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:
     """Return what is usual among the GPUs of a job."""
-    busy = [row.device for row in rows if row.device.status == BUSY.id]
+    busy = [row.device for row in rows if row.device.status in _COMPUTES]
 
     def middle(read: Callable[[FleetDevice], float | None]) -> float | None:
         known = [value for each in busy if (value := read(each)) is not None]
@@ -75,7 +76,7 @@ def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
             row,
             usual,
             _key(row) in slow,
-            row.device.status == BUSY.id and (row.device.power_usage_mw or inf) < low_power,
+            row.device.status in _COMPUTES and (row.device.power_usage_mw or inf) < low_power,
             () if job is None else tuple(_others(row, job)),
         )
         for row in rows
@@ -120,7 +121,7 @@ def pace_of(rows: Sequence[GpuRow]) -> Pace | None:
         return None
     # A MIG instance has the clock of its GPU, and the name of a slice of it.
     gpus = [row for row in rows if row.device.parent_uuid is None]
-    busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status == BUSY.id]
+    busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status in _COMPUTES]
     if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
         return None
     usual = median([row.device.sm_clock_mhz or 0 for row in busy])

@@ -94,6 +94,15 @@ def test_slow_ones_are_few_among_gpus_of_one_model() -> None:
         assert not any(row.draws_little for row in shown)
 
 
+def test_a_gpu_that_heat_slows_down_is_slow_and_hot_is_what_is_found() -> None:
+    hot = at(7, 1600, status="hot", job="4242", gpu_utilization_percent=90.0)
+    gpus = (*map(at, range(7)), hot)
+    found = Reducer().reduce(fleet((host(1, devices=gpus),), jobs=(JOB,)))
+    assert [row.gpu.device.index for row in job_gpus(rows_of(*gpus), JOB) if row.is_slow] == [7]
+    assert found.jobs[0].slow == 1
+    assert [each.rule for each in found.findings] == ["hot-outlier"]
+
+
 def test_a_job_counts_its_slow_gpus() -> None:
     gpus = tuple(at(n, 1200 if n == 3 else 1980) for n in range(8))
     (job,) = Reducer().reduce(fleet((host(1, devices=gpus),), jobs=(JOB,))).jobs

@@ -164,7 +164,9 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
     for name, rows in survey.by_job.items():
         pace = pace_of(rows)
-        slow = [] if pace is None else [*filter(survey.covers_gpu, pace.slow)]
+        # Those that heat slows down have a finding of their own.
+        slow = [] if pace is None else [row for row in pace.slow if row.device.status != HOT.id]
+        slow = [*filter(survey.covers_gpu, slow)]
         if pace is None or not slow:
             continue
         job = survey.jobs.get(name)
