@@ -168,6 +168,11 @@ class Inventory:
         self._learned: frozenset[int] = frozenset()
         """Hashes of the series that were learned: with all labels, they are long."""
 
+    @property
+    def size(self) -> int:
+        """How many devices there are."""
+        return sum(len(host.devices) for host in self.hosts.values())
+
     def devices(self) -> Iterator[KnownDevice]:
         """Yield all devices."""
         for host in self.hosts.values():

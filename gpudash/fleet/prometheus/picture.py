@@ -124,7 +124,8 @@ class Picture:
         """Take devices whose memory has been held since then."""
         for device, _ in self._devices_of(rows):
             device.idle.extend(held_at=since)
-            device.has_long_rested = self.now - since > LONG_SECONDS / 2
+            rests = device.idle.seconds(self.now) is not None
+            device.has_long_rested = rests and self.now - since > LONG_SECONDS / 2
 
     def take_worn(self, rows: Iterable[Row], _at: float) -> None:
         """Take devices that have to be replaced."""

@@ -44,6 +44,8 @@ Of a day 1, 3, 9 and 23.5 hours ago, and minutes. The last is within a past of j
 """
 _MAX_EXACT_SECONDS = 86400
 """Of a span of which the time of a sample is asked for, not that of a step."""
+_PARTS = (*(f'=~".*{digit}"' for digit in range(8)), '!~".*[0-7]"')
+"""What distinguishes some devices from the others: how their index, or UUID, ends."""
 _SEEN_SECONDS = 300
 """How long a series is seen after its last sample."""
 
@@ -75,7 +77,17 @@ class Metric(NamedTuple):
     @property
     def selector(self) -> str:
         """All of its series."""
-        return self.names[0] + (f"{{{self.matcher}}}" if self.matcher else "")
+        return self.series_of(self.names[0])
+
+    def series_of(self, name: str) -> str:
+        """Return the same series under one of its names."""
+        return name + (f"{{{self.matcher}}}" if self.matcher else "")
+
+    def parts(self) -> list[Metric]:
+        """Return it in parts, each of which has other devices."""
+        device = self.by.split(", ")[-2]
+        known = [self.matcher] if self.matcher else []
+        return [self._replace(matcher=", ".join([*known, device + each])) for each in _PARTS]
 
 
 Form = Callable[[Metric], str]
@@ -91,7 +103,8 @@ def value(term: Metric) -> str:
     """Ask for one value a device: time slicing and several jobs give it more than one series."""
     if len(term.names) == 1:
         return _max(f"__name__, {term.by}", term.selector + term.condition)
-    return f"({' + '.join(_max(term.by, name) for name in term.names)}) * {term.factor:.17g}"
+    sums = (_max(term.by, term.series_of(name)) for name in term.names)
+    return f"({' + '.join(sums)}) * {term.factor:.17g}"
 
 
 def lasting(span: str, step: str = "") -> Form:

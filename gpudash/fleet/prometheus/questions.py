@@ -29,6 +29,8 @@ from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
 
+MAX_AT_ONCE = 10_000
+"""Devices of which a look back asks at once: servers end queries that take long."""
 _MAX_NAMED = 6000
 """Characters of the names of hosts in a term: some servers take queries of 16 KiB."""
 _SEEN_FIRST = (MEMORY, TEMPERATURE, POWER)
@@ -55,15 +57,20 @@ class Query(NamedTuple):
     """Whether nothing is known of any host without it."""
     is_brief: bool = False
     """Whether a first picture waits for it."""
+    is_long: bool = False
+    """Whether it takes long, and can be asked for some devices after the others."""
 
     @property
     def is_of_exporters(self) -> bool:
         """Whether exporters have it, who know of nothing but now."""
         return self.form in (queries.value, queries.series)
 
-    def expression(self, picture: Picture) -> str | None:
-        """Return it in PromQL, None if there is nothing to ask."""
-        return promql(self.terms(picture), self.form)
+    def expressions(self, picture: Picture) -> list[str]:
+        """Return it in PromQL, in parts if it is long; empty if there is nothing to ask."""
+        terms = list(self.terms(picture))
+        is_split = self.is_long and picture.inventory.size > MAX_AT_ONCE
+        parts = zip(*(term.parts() for term in terms), strict=True) if is_split else [terms]
+        return list(filter(None, (promql(part, self.form) for part in parts)))
 
 
 def _all(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture], Iterable[Metric]]:
@@ -81,6 +88,7 @@ def _field(name: str) -> Query:
         _all(Catalog.total if name == MEMORY_TOTAL else lambda catalog: catalog.field(name)),
         lambda picture, rows, at: picture.take_field(name, rows, at),
         is_brief=name in _SEEN_FIRST,
+        is_long=name == MEMORY_TOTAL,
     )
 
 
@@ -103,6 +111,7 @@ def _since(
         queries.lasting(span, step),
         # Hosts that were renamed meanwhile are known then.
         after or ("past" if step else "main"),
+        is_long=True,
     )
 
 
@@ -111,9 +120,14 @@ def _resting(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture]
 
     def asked(picture: Picture) -> Iterable[Metric]:
         catalog, names = picture.inventory.catalog, names_by_label(picture.resting())
+        some = terms(catalog)
         if sum(len(name) for each in names.values() for name in each) > _MAX_NAMED:
-            return terms(catalog)
-        return (t._replace(condition="") for t in catalog.of_hosts(terms(catalog), names))
+            if picture.inventory.size <= MAX_AT_ONCE:
+                return some
+        else:
+            some = catalog.of_hosts(some, names)
+        # What it asks of all devices is not asked again for each part of them.
+        return (term._replace(condition="") for term in some)
 
     return asked
 
@@ -138,7 +152,8 @@ def _gone(seconds: float) -> Iterator[Query]:
     forms, before = queries.gone(seconds), "main"
     for number, form in enumerate(forms, 1):
         name = "past" if number == len(forms) else f"past {number}"
-        yield Query(name, inf, _all(Catalog.past), _remember(Memory.take_gone), form, before)
+        take = _remember(Memory.take_gone)
+        yield Query(name, inf, _all(Catalog.past), take, form, before, is_long=True)
         before = name
 
 

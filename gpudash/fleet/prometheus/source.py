@@ -39,6 +39,7 @@ from gpudash.fleet.prometheus.workers import (
     Outcome,
     Workers,
     answer_of,
+    together,
 )
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
@@ -90,6 +91,10 @@ class _Task:
         self.name, self.period, self.is_core = query.name, query.period, query.is_core
         self.due_at = 0.0
         self.is_in_flight = self.is_done = self.had_series = False
+        self.left: list[str] = []
+        """What is to be asked of it after what has been, in PromQL."""
+        self.parts: list[Outcome] = []
+        """What has been answered of it so far."""
         self.took: deque[float] = deque(maxlen=_MEASURED)
         """Seconds, the last times; the shortest is closest to what the server works for it."""
         self.failures = 0
@@ -348,16 +353,21 @@ class PrometheusSource(Source):
             self._ask(NAMES_PATH, [*span, ("match[]", selector)], NAMES, take)
             task.is_in_flight = True
             return
-        expression = task.query.expression(view.picture)
-        if expression is None:
+        task.left, task.parts = task.query.expressions(view.picture), []
+        if task.left:
+            self._ask_part(view, task)
+        else:
             self._finish(view, task, 0.0)
-            return
-        parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
+
+    def _ask_part(self, view: _Instant, task: _Task) -> None:
+        """Ask for the next of the parts of a task."""
+        at, query = view.at, task.left.pop(0)
+        parameters = [("query", query)] + ([] if at is None else [("time", f"{at:.3f}")])
         is_sum = task.name == MEMORY_TOTAL
         if at is None and not is_sum and any(client.can_lag for client in self._clients):
             # Of the newest scrape not all series may be there yet, which only a sum minds.
             parameters.append(("nocache", "1"))
-        self._ask(QUERY, parameters, VECTOR, take)
+        self._ask(QUERY, parameters, VECTOR, partial(self._take, view, task))
         task.is_in_flight = True
 
     def _start_chart(self, chart: OpenChart) -> None:
@@ -389,6 +399,11 @@ class PrometheusSource(Source):
             task.warnings = ()
             self._fail(view, task, result)
             return
+        task.parts.append(result)
+        if task.left:
+            self._ask_part(view, task)
+            return
+        result, task.parts = together(task.parts), []
         task.warnings = result.warnings
         if task.name in ("identity", "main", *FIELDS):
             if task.had_series and not result.data.result:

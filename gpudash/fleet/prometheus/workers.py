@@ -67,6 +67,17 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+def together(parts: list[Outcome]) -> Outcome:
+    """Return answers to the parts of a query as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Outcome(
+        SeriesData([row for part in parts for row in part.data.result]),
+        tuple(dict.fromkeys(text for part in parts for text in part.warnings)),
+        sum(part.seconds for part in parts),
+    )
+
+
 def answer_of(
     client: Client,
     path: str,

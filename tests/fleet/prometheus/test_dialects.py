@@ -159,6 +159,17 @@ def test_a_matcher_matches_its_values_only(values: list[str]) -> None:
     assert expression.fullmatch("".join(values) + "x") is None
 
 
+@pytest.mark.parametrize("end", ["", "0", "7", "8", "15", "GPU-5c", "GPU-52"])
+def test_each_device_is_in_one_part_of_a_long_query(end: str) -> None:
+    names = frozenset({"DCGM_FI_DEV_GPU_UTIL"})
+    catalog = Catalog(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
+    (term,) = catalog.main()
+    asked = [re.fullmatch(r'gpu(=~|!~)"(.*)"', part.matcher) for part in term.parts()]
+    fits = [each and bool(re.fullmatch(each[2], end)) is (each[1] == "=~") for each in asked]
+    assert fits.count(True) == 1
+    assert fits.count(False) == len(fits) - 1
+
+
 def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
     some = [row(Hostname="a"), row(Hostname="b", GPU_I_ID="7")]

@@ -399,6 +399,28 @@ def test_what_was_lost_lately_is_known_before_the_whole_day_has_been_looked_at(
         source.close(10)
 
 
+def test_questions_that_are_asked_in_parts_find_the_same(
+    server: Server, whole: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpudash.fleet.prometheus.questions.MAX_AT_ONCE", 2)
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        reading = read_until(source, lambda reading: reading.is_whole)
+        source.close(10)
+        parts = [seen for seen in proxy.seen if "%3D~%22.%2A0%22" in seen.body]
+    assert len(parts) > 5
+    assert not reading.report.warnings
+    assert [what_is_steady(each) for each in devices(reading)] == [
+        what_is_steady(each) for each in devices(whole)
+    ]
+
+
+def what_is_steady(device: FleetDevice) -> tuple[object, ...]:
+    rest = device.idle_seconds
+    is_long = None if rest is None else rest > HOUR / 2
+    return device.label, device.state, device.xid, device.memory_total_bytes, is_long
+
+
 def test_mig_instances_stand_behind_their_gpu(whole: Reading) -> None:
     host = next(each for each in FLEET if each.name == "mig1")
     gpu, *instances = devices_of(whole, host, host.gpus[0])
