@@ -45,7 +45,8 @@ def sleep_as(name: str, folder: Path) -> Path:
 
 def open_device(command: str = "exec sleep 600") -> list[str]:
     """Return what runs a shell command with a node of the driver open, seen by itself alone."""
-    node = "mount -t tmpfs none /dev && : >/dev/nvidia0 && exec 9</dev/nvidia0"
+    nodes = "/dev/nvidia0 /dev/nvidia-uvm"
+    node = f"mount -t tmpfs none /dev && touch {nodes} && exec 9</dev/nvidia0 8</dev/nvidia-uvm"
     return ["unshare", "--mount", "sh", "-c", f"{node} && {command}"]
 
 

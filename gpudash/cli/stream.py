@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, NoReturn
 from gpudash.cli.options import DEFAULT_INTERVAL, acknowledged, gpu_selectors, may_acknowledge
 from gpudash.cli.signals import NotedSignals, exit_on_signals
 from gpudash.feed import collector
-from gpudash.model.errors import UsageError
+from gpudash.model.errors import UsageError, WireError
 from gpudash.system import fork, terminal
 from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.analysis.health.acknowledged import InForce
     from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.collect.source import HostReader
     from gpudash.feed import attached
     from gpudash.model.snapshot import Snapshot
 
@@ -36,6 +37,7 @@ _OWN = ("fresh", "demo", "show_secrets", "pcie_throughput")
 
 _ATTACH_AGAIN_SECONDS = 10.0
 """After the end of a service, or what it was too slow for, until one is looked for again."""
+_IS_PARTIAL = b'"holders_complete":false'
 _HAS_FINDINGS = b'"findings":[{'
 
 _COLLECTOR_NAME = "nvml-collector"
@@ -197,7 +199,11 @@ class _Service:
         gc.enable()
         while not noted.is_released:
             for line in lines:
-                terminal.write(self._adapted(line) + b"\n")
+                try:
+                    adapted = self._adapted(line)
+                except WireError:
+                    return
+                terminal.write(adapted + b"\n")
             if service.has_ended:
                 return
             terminal.wait(service.due_in(), noted.descriptor, reader.descriptor, service.descriptor)
@@ -208,11 +214,9 @@ class _Service:
 
     def _adapted(self, line: bytes) -> bytes:
         """Return the line, decoded only where something in it is to be another."""
-        known = None
-        if _HAS_FINDINGS in line and may_acknowledge(self._options):
-            import_msgspec()
-            known = self._acknowledged()
-        if not ((known and (known.found or known.problem)) or self._gpus or self._is_compact):
+        is_marked = _HAS_FINDINGS in line and may_acknowledge(self._options)
+        is_partial = _IS_PARTIAL in line
+        if not (is_marked or is_partial or self._gpus or self._is_compact):
             return line
         import_msgspec()
         from gpudash.analysis.health.engine import marked
@@ -220,10 +224,42 @@ class _Service:
         from gpudash.model import wire
 
         snapshot = wire.decode(line)
-        if known is not None:
-            snapshot = marked(snapshot, known, snapshot.host.hostname)
+        if is_partial:
+            snapshot = self._completed(snapshot)
+        if is_marked:
+            snapshot = marked(snapshot, self._acknowledged(), snapshot.host.hostname)
         snapshot = select(snapshot, self._gpus or ())
         return (wire.encode_compact if self._is_compact else wire.encode)(snapshot)
+
+    def _completed(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with who holds memory, as far as we see more than the service does.
+
+        Files of a process are its owner's to see; what follows from them is found again.
+        """
+        from msgspec.structs import replace
+
+        from gpudash.collect.local import abandoned, explain_memory
+
+        processes = snapshot.processes
+        listed = [process.pid for process in processes]
+        devices, holders = explain_memory(
+            snapshot.devices, listed, snapshot.host, self._reader, abandoned=abandoned(processes)
+        )
+        if {each.pid for each in holders} <= {each.pid for each in snapshot.holders}:
+            return snapshot
+        return self._diagnosis.examine(replace(snapshot, devices=devices, holders=holders))
+
+    @cached_property
+    def _reader(self) -> HostReader:
+        from gpudash.collect.host import LinuxReader
+
+        return LinuxReader()
+
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
+        from gpudash.analysis.health.engine import Diagnosis
+
+        return Diagnosis()
 
 
 class _Samples:

@@ -195,7 +195,7 @@ class LocalSource:
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
         devices, holders = explain_memory(
-            devices, nvml.processes.keys(), host, reader, abandoned=_abandoned(processes)
+            devices, nvml.processes.keys(), host, reader, abandoned=abandoned(processes)
         )
         return Snapshot(
             taken_at=taken_at,
@@ -290,7 +290,7 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
     return replace(last, processes=tuple(named))
 
 
-def _abandoned(processes: Iterable[Process]) -> Set[int]:
+def abandoned(processes: Iterable[Process]) -> Set[int]:
     """Return the indices of the GPUs on which a process holds memory that has exited."""
     return {
         share.index

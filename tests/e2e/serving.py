@@ -69,7 +69,7 @@ def serving(
         text=True,
     )
     try:
-        until(lambda: _has_sampled(path), lambda: server.poll() is None or server.stderr.read())
+        until(lambda: has_sampled(path), lambda: server.poll() is None or server.stderr.read())
         yield server
     finally:
         with suppress(psutil.NoSuchProcess):
@@ -77,7 +77,8 @@ def serving(
         server.communicate()
 
 
-def _has_sampled(path: Path) -> bool:
+def has_sampled(path: Path) -> bool:
+    """Whether a service answers there, and has a sample."""
     try:
         with Viewer(path) as viewer:
             viewer.line()

@@ -20,11 +20,12 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import GPUDASH, gpudash
-from tests.e2e.serving import LINE, Viewer, pretending, serving
+from tests.e2e.serving import LINE, Viewer, has_sampled, pretending, serving
 from tests.e2e.stream import Stream, streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
+from tests.holders import hold, open_device
 from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
@@ -235,6 +236,12 @@ def test_a_server_that_does_not_see_what_we_see_is_done_without(
         assert snapshot.host.hostname != "pretender"
 
 
+def test_a_line_that_is_no_document_ends_it(fakenvml: Path, path: Path) -> None:
+    line = LINE.replace('"devices":[]', '"devices":7')
+    with pretending(path, {}, line), attached(fakenvml, path, "--gpu", "0", DEVICES=1) as viewer:
+        assert not is_shared(viewer.next())
+
+
 def test_one_that_does_is_believed(fakenvml: Path, path: Path) -> None:
     with pretending(path, {}), attached(fakenvml, path) as viewer:
         assert viewer.next().host.hostname == "pretender"
@@ -273,6 +280,29 @@ def test_another_user_attaches_to_that_of_root(
         finally:
             viewer.kill()
             viewer.communicate()
+
+
+def test_what_only_its_viewer_may_see_is_added(
+    fakenvml: Path, path: Path, nobody: Unprivileged
+) -> None:
+    told = {"DEVICES": 1, "LOAD": "idle", "ORPHANED": "0:9000"}
+    os.chown(path.parent, nobody.uid, -1)
+    words = ["serve", "--listen", "127.0.0.1:0", "--socket", str(path)]
+    env = {**nobody.env, **{f"FAKENVML_{name}": str(told[name]) for name in told}}
+    (holder,) = hold(1, open_device())
+    server = subprocess.Popen([*nobody.argv, *words], env=env, cwd="/")
+    try:
+        until(lambda: has_sampled(path))
+        with attached(fakenvml, path, **told) as viewer:
+            snapshot = viewer.until(lambda each: is_shared(each) and each.holders)
+            assert [each.pid for each in snapshot.holders] == [holder.pid]
+            (finding,) = snapshot.findings or ()
+            assert finding.rule == "memory-unaccounted"
+            assert str(holder.pid) in finding.advice
+    finally:
+        holder.end()
+        server.kill()
+        server.wait()
 
 
 def test_another_pid_namespace_does_not_attach(fakenvml: Path, path: Path) -> None:

@@ -34,14 +34,14 @@ class Unprivileged:
         packages = ":".join(path for path in sys.path if path)
         # Others that run beside this one begin their search elsewhere.
         first, taken = os.getpid() % len(UIDS), _owners()
-        self._uid = uid = next(uid for uid in (*UIDS[first:], *UIDS) if uid not in taken)
+        self.uid = uid = next(uid for uid in (*UIDS[first:], *UIDS) if uid not in taken)
         user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]
         self.env = {**environment(library, DEVICES=2), "PYTHONPATH": packages}
 
     def wait_until_alone(self) -> None:
         """Wait for the end of all that this user has started, which the system counts too."""
-        until(lambda: self._uid not in _owners())
+        until(lambda: self.uid not in _owners())
 
     def run(
         self, *arguments: str, before: Sequence[str] = (), **told: object
