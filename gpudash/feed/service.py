@@ -159,11 +159,17 @@ class LineServer:
         self._epoll.close()
 
     def _accept(self) -> None:
+        """Accept all who wait, so that one who comes again and again keeps nobody out for long."""
         assert self._listener is not None
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
+        for _ in range(_BACKLOG):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._admit(connection)
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Greet a client, or close its connection if there are too many."""
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         client = _Client(connection, int.from_bytes(peer[4:8], "little"))
         of_user = Counter(each.uid for each in self._clients.values())[client.uid]
