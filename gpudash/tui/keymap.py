@@ -557,6 +557,10 @@ FLEET_KEYS: tuple[Key, ...] = (
             "fleet.group_by", "b", "b", "group_by", "group by the next: rack, model, cluster", "by"
         ),
     ),
+    *_under(
+        "Events",
+        Key("fleet.event_jobs", "x", "x", "jobs", "list jobs, too, or only with a filter", "jobs"),
+    ),
     _SHARED["move.down"]._replace(help="go to the next row"),
     _SHARED["move.up"]._replace(help="go to the previous row"),
     *(_SHARED[name] for name in ("move.page_down", "move.page_up")),
@@ -580,10 +584,14 @@ GROUP_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Groups")
 """Those of the groups alone."""
 CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
 """Those of the pages with a chart."""
-EVENTS_KEYS = tuple(key for key in CHART_KEYS if key.action.startswith("zoom("))
+EVENTS_KEYS = tuple(
+    key for key in FLEET_KEYS if key.group == "Events" or key.action.startswith("zoom(")
+)
 """Those of the events alone."""
 FLEET_PAGE_KEYS = tuple(
-    key for key in FLEET_KEYS if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS, *GROUP_KEYS)
+    key
+    for key in FLEET_KEYS
+    if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS, *GROUP_KEYS, *EVENTS_KEYS)
 )
 """Those of every page of many hosts, besides those of all pages."""
 

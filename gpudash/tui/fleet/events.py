@@ -39,15 +39,19 @@ class EventsPage(TablePage[Event]):
     @property
     def heading(self) -> str:
         """Of how long."""
-        if self.feed.collector is None:
-            return "Events"
-        return f"Events of {counted(self.model.event_days, 'day')}"
+        days = self.model.event_days
+        span = "" if self.feed.collector is None else f" of {counted(days, 'day')}"
+        return f"Events{span}{'' if self.model.lists_jobs else ', jobs left out'}"
 
     @property
     def _refused(self) -> frozenset[str]:
         """What has no effect: a recording has the events that were played."""
         refused = super()._refused
         return refused if self.feed.collector is None else refused - {"zoom"}
+
+    def action_jobs(self) -> None:
+        """List the jobs that began and ended, too, or no more."""
+        self.model.toggle_jobs()
 
     def action_zoom(self, step: int) -> None:
         """List what happened in a longer (1) or a shorter (-1) time."""

@@ -130,6 +130,8 @@ class FleetModel:
     filter: Filter[GpuOfHost] = Filter("")
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
+    _wants_jobs = False
+    """Whether jobs are listed among the events without a filter, too."""
     wants_events = False
     """Whether the page in front lists what happened."""
     has_events = False
@@ -385,9 +387,24 @@ class FleetModel:
     def ranked_events(self) -> Ranking[Event]:
         """Return what happened until the instant that is shown, where the filter lets it pass."""
         if self._is_due("events"):
-            until = self.snapshot.taken_at
-            self.events.fill(self._passing([e for e in self._happened if e.at <= until]))
+            until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
+            shown = [
+                each
+                for each in self._happened
+                if each.at <= until and (lists_jobs or not each.kind.startswith("job-"))
+            ]
+            self.events.fill(self._passing(shown))
         return self.events
+
+    @property
+    def lists_jobs(self) -> bool:
+        """Whether jobs are among the events; unasked they would hide what broke."""
+        return self._wants_jobs or bool(self.filter.clauses)
+
+    def toggle_jobs(self) -> None:
+        """List jobs among the events, or only with a filter."""
+        self._wants_jobs = not self._wants_jobs
+        self._filled.pop("events", None)
 
     def zoom_events(self, step: int) -> None:
         """List what happened in a longer (1) or a shorter (-1) time."""

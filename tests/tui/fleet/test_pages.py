@@ -1000,6 +1000,25 @@ async def test_a_key_lists_the_events_of_a_week() -> None:
         assert "Events of 1 day" in on.text
 
 
+async def test_jobs_hide_no_event_that_is_not_of_one() -> None:
+    happened = (
+        event(-60, "gpu-lost", host="gpu0001", gpu="5"),
+        event(-5, "job-began", host="gpu0002", job="777"),
+    )
+    async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
+
+        def kinds() -> list[str]:
+            return [each.kind for each in on.model.ranked_events().rows]
+
+        assert kinds() == ["gpu-lost"]
+        assert "jobs left out" in on.text
+        await on.press("x")
+        assert kinds() == ["job-began", "gpu-lost"]
+        assert "left out" not in on.text
+        await on.press("x", "slash", *"job:777", "enter")
+        assert kinds() == ["job-began"]
+
+
 async def test_events_are_filtered_by_host_and_by_their_words() -> None:
     happened = event(-60, "gpu-lost", host="gpu0001", gpu="5"), event(-5, "xid", host="gpu0002")
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
