@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
 from gpudash.model.units import counted
-from gpudash.tui.bindings import bindings
+from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
@@ -41,7 +41,8 @@ class EventsPage(TablePage[Event]):
         """Of how long."""
         days = self.model.event_days
         span = "" if self.feed.collector is None else f" of {counted(days, 'day')}"
-        return f"Events{span}{'' if self.model.lists_jobs else ', jobs left out'}"
+        key = shown_key(self.model.keys, "fleet.event_jobs")
+        return f"Events{span}{'' if self.model.lists_jobs else f', {key} adds jobs'}"
 
     @property
     def _refused(self) -> frozenset[str]:

@@ -1011,10 +1011,10 @@ async def test_jobs_hide_no_event_that_is_not_of_one() -> None:
             return [each.kind for each in on.model.ranked_events().rows]
 
         assert kinds() == ["gpu-lost"]
-        assert "jobs left out" in on.text
+        assert "Events of 1 day, x adds jobs" in on.text
         await on.press("x")
         assert kinds() == ["job-began", "gpu-lost"]
-        assert "left out" not in on.text
+        assert "adds" not in on.text
         await on.press("x", "slash", *"job:777", "enter")
         assert kinds() == ["job-began"]
 
