@@ -189,7 +189,10 @@ class Printed:
 
         whole = self.whole(readings)
         # What is still missing of the first answers has not just changed.
-        if all(reading.at is None and reading.is_whole for reading in readings):
+        if all(
+            each.at is None and each.is_whole and each.report.state != "starting"
+            for each in readings
+        ):
             self.log.watch(whole)
         whole = replace(whole, events=self.log.shown(whole.events))
         return narrowed(whole, self._fits, self._reducer.price)

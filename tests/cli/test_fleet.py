@@ -1,9 +1,15 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
+
+from msgspec.structs import replace
 
 from gpudash.cli import fleet
 from gpudash.cli.arguments import parse
+from gpudash.fleet.source import Reading
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource
+from gpudash.model.text import SafeText
 
 
 def test_urls_go_to_the_collector_alone_and_not_by_its_command_line() -> None:
@@ -22,3 +28,19 @@ def test_without_urls_those_of_the_environment_stay() -> None:
     options = parse(["--prometheus", "--scrape", "--json"])
     assert fleet.environment(options) == {}
     assert fleet.command(options)[-2:] == ["--prometheus", "--scrape"]
+
+
+def test_what_a_scheduler_knows_when_it_first_answers_has_not_just_begun() -> None:
+    device = FleetDevice(index=0, uuid=SafeText("GPU-0"), job=SafeText("5"))
+    host = FleetHost(name=SafeText("a"), age_seconds=1.0, devices=(device,))
+    seen = Reading(report=FleetSource(kind="prometheus", name=SafeText("p")), hosts=(host,))
+    waiting = Reading(report=FleetSource(kind="slurm", name=SafeText("s"), state="starting"))
+    job = FleetJob(id=SafeText("3_1"), number=SafeText("5"), hosts=(host.name,), devices=1)
+    later = replace(job, id=SafeText("6"), number=None)
+    view = fleet.Printed(parse(["--prometheus=http://a", "--no-config", "--json"]))
+    view.log.since = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    view.of([seen, waiting])
+    for jobs, began in (((job,), []), ((job, later), ["6"])):
+        slurm = Reading(report=replace(waiting.report, state="ok"), hosts=(host,), jobs=jobs)
+        events = view.of([seen, slurm]).events
+        assert [each.job for each in events or ()] == began
