@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpudash.analysis.health.rule import Symptom, number, rough_duration
 from gpudash.fleet.health.survey import (
@@ -13,6 +14,7 @@ from gpudash.fleet.health.survey import (
     check,
     enter,
     listed,
+    node,
     plain,
     rule,
     symptom,
@@ -64,19 +66,11 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
         has_lost = state == "no-gpus" and any(host.expected_devices for host in hosts)
         is_critical = has_lost or words.level == "critical"
         level: FindingLevel = "critical" if is_critical else "warn"
-        advice = _ADVICE[state]
-        if state == "stale" and _is_by_ssh(first, survey):
-            advice = _SILENT_BY_SSH
-        if state == "down" and "slurm" in survey.schedulers:
-            advice = _DOWN_IN_SLURM
-        is_shared = len(hosts) >= max(_MANY, _MANY_SHARE * len(survey.snapshot.hosts))
-        if is_shared and state in ("down", "lost-contact", "stale"):
-            advice = f"{_SHARED} {advice}"
         yield symptom(
             SILENT[state],
             level,
             sentence,
-            at(first) + advice.replace("SSH", "ssh HOST true").replace("HOST", plain(first)),
+            _advice(state, hosts, survey),
             hosts=hosts,
             evidence=[
                 number("state", state, host.name)
@@ -86,6 +80,20 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             ],
             held_seconds=max(ages, default=None),
         )
+
+
+def _advice(state: HostState, hosts: Sequence[FleetHost], survey: Survey) -> str:
+    """Return what to do about hosts of a state, with the names of the first of them."""
+    first, advice = hosts[0], _ADVICE[state]
+    if state == "stale" and _is_by_ssh(first, survey):
+        advice = _SILENT_BY_SSH
+    if state == "down" and "slurm" in survey.schedulers:
+        advice = _DOWN_IN_SLURM
+    is_shared = len(hosts) >= max(_MANY, _MANY_SHARE * len(survey.snapshot.hosts))
+    if is_shared and state in ("down", "lost-contact", "stale"):
+        advice = f"{_SHARED} {advice}"
+    names = {"SSH": f"ssh {plain(first)} true", "HOST": plain(first), "NODE": node(first)}
+    return at(first) + re.sub("|".join(names), lambda found: names[found[0]], advice)
 
 
 def _of_groups(hosts: Iterable[FleetHost]) -> str:
@@ -133,7 +141,7 @@ def drained_hosts(survey: Survey) -> Iterator[Symptom]:
         "info",
         f"{counted(len(hosts), 'host')} {'is' if len(hosts) == 1 else 'are'} drained: "
         f"{'; '.join(reasons)}",
-        f"Once it is repaired: {at(hosts[0])}scontrol update NodeName={plain(hosts[0])} "
+        f"Once it is repaired: {at(hosts[0])}scontrol update NodeName={node(hosts[0])} "
         "State=RESUME",
         hosts=hosts,
         evidence=[number("host_count", len(hosts))],
@@ -153,13 +161,13 @@ _ADVICE: Mapping[HostState, str] = {
     "down": "See whether it is up, by its console. Then: SSH",
     "auth": "Log in once by hand, and load the key with ssh-add: SSH",
     "host-key": "Compare its host key with the one that you know, then log in by hand: SSH",
-    "no-access": "Only users with a job get in; what runs there: squeue -w HOST",
+    "no-access": "Only users with a job get in; what runs there: squeue -w NODE",
     "no-gpudash": "Install gpudash there, or set its path as [fleet] remote in the settings.",
     "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
     "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
 }
 _SHARED = "So many at once share a cause, such as a switch, power, or the way to them."
-_DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node HOST. Then: SSH"
+_DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node NODE. Then: SSH"
 _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.labels import index_ranges
-from gpudash.fleet.names import check_host
+from gpudash.fleet.names import check_host, short
 from gpudash.fleet.summary import PROBLEMS, GpuRow, gpu_index, missing_gpus, statuses_of
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
@@ -123,7 +123,8 @@ class Survey:
 
     def _drain(self, names: Sequence[str], reason: str) -> str:
         if "slurm" in self.schedulers:
-            return f'scontrol update NodeName={",".join(names)} State=DRAIN Reason="{reason}"'
+            nodes = ",".join(map(short, names))
+            return f'scontrol update NodeName={nodes} State=DRAIN Reason="{reason}"'
         if "kubernetes" in self.schedulers:
             return f"kubectl cordon {' '.join(names)}"
         return f"Keep new jobs off {', '.join(names)}"
@@ -210,6 +211,11 @@ def at(host: FleetHost) -> str:
 def plain(host: FleetHost) -> str:
     """Return the name of a host for a command to copy, `HOST` for one that is not plain."""
     return _plain(host.name.removeprefix(f"{host.cluster}/"), "HOST")
+
+
+def node(host: FleetHost) -> str:
+    """Return the name that Slurm has for a host: without its domain."""
+    return short(plain(host))
 
 
 def _plain(name: str, other: str) -> str:

@@ -346,6 +346,19 @@ def test_a_broken_host_is_drained_by_its_own_scheduler(job: str | None, command:
     assert advice.startswith(command)
 
 
+def test_slurm_is_told_the_names_that_it_has() -> None:
+    broken = host("a.lab.example", gpu(0, state="lost", job="1"))
+    down = host("b.lab.example", state="down")
+    found = rules_of(fleet(broken, down, host("c.lab.example", gpu(0), drain_reason="fan")))
+    for rule, command, enter in (
+        ("gpus-lost", "NodeName=a State", "ssh a.lab.example"),
+        ("host-down", "show node b.", "ssh b.lab.example"),
+        ("hosts-drained", "NodeName=c State", ""),
+    ):
+        assert command in found[rule].advice
+        assert enter in found[rule].advice
+
+
 @pytest.mark.parametrize("kind", ["slurm", "ssh"])
 def test_only_where_there_is_slurm_it_is_asked_for_a_host_that_is_down(kind: str) -> None:
     source = FleetSource(kind=kind, name=SafeText("x"))
