@@ -7,6 +7,7 @@ device is remembered, see `memory`, and since when it has not computed, and has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
@@ -231,7 +232,7 @@ class Picture:
     def jobs(self) -> tuple[FleetJob, ...]:
         """Return the jobs and pods that devices are allocated to, the largest first."""
         found: dict[Person, list[KnownDevice]] = {}
-        for device in self._present(self.inventory.devices()):
+        for device in chain.from_iterable(map(self._there, self.inventory.hosts.values())):
             for person in device.people:
                 found.setdefault(person, []).append(device)
         jobs = [
@@ -254,9 +255,19 @@ class Picture:
         oldest = max(self.memory.complete_at, self.now - _PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
-    def _host(self, host: KnownHost, now: float) -> FleetHost:
+    def _there(self, host: KnownHost) -> list[KnownDevice]:
+        """Return the devices that a host has, or had all a moment ago: one scrape may fail."""
         devices = host.devices.values()
         there = self._present(devices)
+        if there or host in self._without:
+            return there
+        oldest = self.now - _PATIENCE * host.interval
+        last = max(oldest, *(each.seen_at for each in devices))
+        return [each for each in devices if each.seen_at >= last and not each.is_rough]
+
+    def _host(self, host: KnownHost, now: float) -> FleetHost:
+        devices = host.devices.values()
+        there = self._there(host)
         seen_at = max(each.seen_at for each in devices)
         # What the server had for an answer is older than the answer.
         age: float | None = max(0.0, now - seen_at + (host.lag or 0.0))

@@ -311,6 +311,18 @@ def test_a_host_that_is_scraped_rarely_is_as_rarely_late() -> None:
     assert seen.hosts(T + 800)[0].state == "stale"
 
 
+def test_one_scrape_that_fails_takes_no_host_down() -> None:
+    a, b = (row(UTIL, n, 0, 50, job="dcgm", instance=f"{n}:1", hpc_job=n) for n in "ab")
+    seen = watched([a, b])
+    seen.take_scrapes([Row(Raw(json.encode({"job": "dcgm"})), (T, "80"))], T)
+    for seconds, state in (20, "ok"), (40, "down"):
+        seen.take_main([b], T + seconds, is_partial=False)
+        assert states(seen)[0] == state
+        assert host(seen).age_seconds in (None, seconds)
+        assert [each.id for each in seen.jobs()] == (["a", "b"] if state == "ok" else ["b"])
+    assert states(seen, "b") == ["ok", "ok"]
+
+
 @pytest.mark.parametrize("label", ["cluster", "exported_cluster", "cluster_name", "k8s_cluster"])
 def test_a_host_that_never_answered_is_in_its_cluster(label: str) -> None:
     seen = Picture()
