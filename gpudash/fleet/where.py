@@ -127,7 +127,7 @@ def _driver(row: GpuOfHost) -> Iterable[str]:
 
 def _state(row: GpuOfHost) -> Iterable[str]:
     device = _live(row)
-    if device is not None:
+    if device is not None and row.host.state == "ok":
         state = state_of(device.status)
         return (state.id, state.word)
     return (row.host.state, HOST_STATES[row.host.state].word)

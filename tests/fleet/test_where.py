@@ -150,6 +150,7 @@ def test_words_narrow_and_a_negation_turns_around(words: list[str]) -> None:
         ("host:gpu0009", "began"),
         ("model:l40s", "xid"),
         ("rack:r01", "xid down"),
+        ("state:down", "down"),
         ("job:trainer", ""),
         ("-job:ended", "down began"),
         ("gpu:1", ""),
