@@ -98,7 +98,7 @@ def compare_calls(setting: Setting, report: Report) -> None:
 
 
 def compare_viewers(setting: Setting, report: Report) -> None:
-    """What 1, 10 and 30 attached screens cost, and how soon one shows data on a slow driver."""
+    """What 1, 10 and 30 attached screens cost, and the first picture of one on a slow driver."""
     from tests.benchmarks import full_screen, viewers
 
     nvitop = Command("nvitop", (str(setting.scripts / "nvitop"), "--interval", "1"))
@@ -124,8 +124,8 @@ def compare_viewers(setting: Setting, report: Report) -> None:
         for _ in range(min(setting.rounds, 5)):
             for command in (nvitop, mine):
                 first[command.name].append(full_screen.measure(command, env, plan))
-    report.table("first data of an attached screen", first)
-    report.ratio(first, "first_data_ms", "gpudash", "nvitop", 0.25)
+    report.table("first picture of an attached screen", first)
+    report.ratio(first, "first_frame_ms", "gpudash", "nvitop", 0.25)
 
 
 def compare_large(setting: Setting, report: Report) -> None:

@@ -17,8 +17,6 @@ Figures = dict[str, float]
 _COMPLETE = 0.9
 """Share of the settled screen's printed cells that makes a frame complete."""
 _SILENCE = 0.04
-_DATA = "%"
-"""In what each program shows of a GPU, and in nothing that it shows before."""
 
 
 @dataclass(frozen=True)
@@ -106,23 +104,21 @@ class _Watch:
 
 
 def _first_frames(log: list[tuple[float, bytes]], plan: Plan, settled: int) -> Figures:
-    """Replay the start: first pixels, first data, and the first complete frame that stays."""
+    """Replay the start: the first pixels, and the first complete frame that stays."""
     emulator = Emulator(plan.columns, plan.rows)
-    first, complete, data = None, None, None
+    first, complete = None, None
     for moment, chunk in log:
         if moment > plan.warm_seconds:
             break
         emulator.feed(chunk)
         cells = _cells(emulator.text)
         first = moment if first is None and cells else first
-        data = moment if data is None and _DATA in emulator.text else data
         if cells < _COMPLETE * settled:
             complete = None
         elif complete is None:
             complete = moment
     return {
         "first_pixels_ms": (first or plan.warm_seconds) * 1e3,
-        "first_data_ms": (data or plan.warm_seconds) * 1e3,
         "first_frame_ms": (complete or plan.warm_seconds) * 1e3,
     }
 
