@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,27 @@ def test_what_only_its_viewer_may_see_is_added(
         server.wait()
 
 
+def test_one_that_may_not_see_the_processes_of_others_is_done_without(
+    fakenvml: Path, path: Path, nobody: Unprivileged
+) -> None:
+    mount = 'mount -t proc -o hidepid=2 none /proc && exec "$@"'
+    hidden = ("unshare", "--mount", "sh", "-c", mount, "sh")
+    probe = subprocess.run([*hidden, "true"], capture_output=True, text=True)
+    if probe.returncode:
+        pytest.skip(f"/proc cannot be mounted here: {probe.stderr.strip()}")
+    os.chown(path.parent, nobody.uid, -1)
+    words = ["serve", "--listen", "127.0.0.1:0", "--socket", str(path)]
+    server = subprocess.Popen([*hidden, *nobody.argv, *words], env=nobody.env, cwd="/")
+    try:
+        until(lambda: has_sampled(path))
+        with attached(fakenvml, path, DEVICES=2) as viewer:
+            assert not is_shared(viewer.next())
+        assert "hidden from it (hidepid)" in doctor(fakenvml, path)["finding"]
+    finally:
+        server.kill()
+        server.wait()
+
+
 def test_another_pid_namespace_does_not_attach(fakenvml: Path, path: Path) -> None:
     probe = subprocess.run((*NAMESPACE, "true"), capture_output=True, text=True)
     if probe.returncode:
@@ -459,13 +481,15 @@ def test_a_group_may_have_it_alone(fakenvml: Path, path: Path) -> None:
         assert (path.stat().st_mode & 0o777, path.group()) == (0o660, "daemon")
 
 
+def doctor(library: Path, path: Path) -> dict[str, str]:
+    """What `gpudash doctor` says of a service."""
+    env = {**environment(library), "GPUDASH_SOCKET": str(path)}
+    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
+    return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
+
+
 def test_doctor_knows_it(fakenvml: Path, path: Path) -> None:
-    env = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
-
-    def check() -> dict[str, str]:
-        run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
-        return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
-
+    check = partial(doctor, fakenvml, path)
     with serving(fakenvml, path) as server:
         known = check()
         assert known["verdict"] == "PASS"
