@@ -88,6 +88,13 @@ def has_sampled(path: Path) -> bool:
         return False
 
 
+def doctor(library: Path, path: Path) -> dict[str, str]:
+    """What `gpudash doctor` says of a service."""
+    env = {**environment(library), "GPUDASH_SOCKET": str(path)}
+    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
+    return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
+
+
 _PRETENDER = """
 import json, os, socket, sys, time
 from gpudash.feed.attached import eyes

@@ -21,7 +21,7 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import GPUDASH, gpudash
-from tests.e2e.serving import LINE, Viewer, has_sampled, pretending, serving
+from tests.e2e.serving import LINE, Viewer, doctor, has_sampled, pretending, serving
 from tests.e2e.stream import Stream, streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
@@ -479,13 +479,6 @@ def test_a_part_of_the_host_or_an_unknown_group_is_refused(fakenvml: Path, path:
 def test_a_group_may_have_it_alone(fakenvml: Path, path: Path) -> None:
     with serving(fakenvml, path, "--socket-group", "daemon"):
         assert (path.stat().st_mode & 0o777, path.group()) == (0o660, "daemon")
-
-
-def doctor(library: Path, path: Path) -> dict[str, str]:
-    """What `gpudash doctor` says of a service."""
-    env = {**environment(library), "GPUDASH_SOCKET": str(path)}
-    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
-    return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
 
 
 def test_doctor_knows_it(fakenvml: Path, path: Path) -> None:
