@@ -194,7 +194,10 @@ class LineServer:
 
     def _read(self, client: _Client) -> None:
         """Take what a client asks for; raises _RequestError, or OSError when it has gone."""
-        data = client.connection.recv(_MAX_REQUEST_BYTES)
+        try:
+            data = client.connection.recv(_MAX_REQUEST_BYTES)
+        except BlockingIOError:
+            return
         if not data:
             raise ConnectionResetError
         client.asked_bytes += len(data)
