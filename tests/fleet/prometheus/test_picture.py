@@ -452,7 +452,8 @@ def test_a_gpu_that_can_replace_no_more_memory_rows_is_unusable() -> None:
     failed = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
     seen.inventory.set_names([UTIL, failed])
     (query,) = (each for each in questions() if each.name == "worn")
-    assert failed in (query.expression(seen) or "")
+    (expression,) = query.expressions(seen)
+    assert failed in expression
     query.take(seen, [row(failed, "a", 1, 1)], T)
     assert [each.status for each in host(seen).devices] == ["unknown", "unusable"]
     query.take(seen, [], T + 600)
