@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -49,6 +50,12 @@ class Viewer:
         """Send something; it may be gone."""
         with suppress(ConnectionError):
             self._socket.sendall(request)
+
+    def is_closed(self) -> bool:
+        """Whether the server has closed the connection, whatever is left to be read."""
+        poll = select.poll()
+        poll.register(self._socket, 0)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """Leave."""

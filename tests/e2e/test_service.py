@@ -140,13 +140,10 @@ def test_an_attached_stream_prints_what_it_was_asked_for(fakenvml: Path, path: P
     told = {"DEVICES": 3, "LOAD": "busy"}
     with serving(fakenvml, path, **told):
         with attached(fakenvml, path, "--gpu", "1", **told) as viewer:
-            snapshot = viewer.next()
+            snapshot = viewer.until(is_shared)
             assert [device.index for device in snapshot.devices] == [1]
-            assert is_shared(snapshot)
         with attached(fakenvml, path, "--compact", **told) as viewer:
-            snapshot = viewer.next()
-            assert snapshot.topology is None
-            assert is_shared(snapshot)
+            assert viewer.until(is_shared).topology is None
 
 
 def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path: Path) -> None:
@@ -197,7 +194,7 @@ def test_the_far_end_of_ssh_attaches(fakenvml: Path, path: Path) -> None:
             fakenvml, *SECOND, stdin=subprocess.PIPE, variables=variables, DEVICES=1
         ) as stream,
     ):
-        assert is_shared(stream.next())
+        stream.until(is_shared)
         pipe = stream.process.stdin
         assert pipe is not None
         pipe.write(b"0.2\n")
@@ -345,7 +342,7 @@ def test_another_pid_namespace_does_not_attach(fakenvml: Path, path: Path) -> No
 
 def test_a_server_that_is_stopped_is_done_without(fakenvml: Path, path: Path) -> None:
     with serving(fakenvml, path) as server, attached(fakenvml, path) as viewer:
-        assert is_shared(viewer.next())
+        viewer.until(is_shared)
         server.suspend()
         with attached(fakenvml, path) as late:
             assert not is_shared(late.next())
@@ -382,7 +379,7 @@ def test_the_socket_of_a_dead_server_is_replaced(fakenvml: Path, path: Path) -> 
         server.wait()
     assert path.exists()
     with serving(fakenvml, path) as server, attached(fakenvml, path) as viewer:
-        assert is_shared(viewer.next())
+        viewer.until(is_shared)
         server.terminate()
         server.wait()
     assert not path.exists()
@@ -395,7 +392,7 @@ def test_that_of_a_living_one_and_other_files_are_not(fakenvml: Path, path: Path
         text = f"gpudash: cannot listen on {path}: another gpudash serve listens there\n"
         assert (run.status, run.stderr) == (1, text)
         with attached(fakenvml, path) as viewer:
-            assert is_shared(viewer.next())
+            viewer.until(is_shared)
     path.unlink()
     path.write_text("mine")
     run = gpudash(*words, library=fakenvml)
@@ -427,7 +424,7 @@ def test_a_bad_request_gets_a_line_and_the_connection_is_closed(
             lines = [*iter(viewer.line, None)]
             assert [*lines[-1]] == ["error"]
         with attached(fakenvml, path) as other:
-            assert is_shared(other.next())
+            other.until(is_shared)
 
 
 def test_clients_that_ask_nothing_or_are_too_many_are_closed(fakenvml: Path, path: Path) -> None:
@@ -439,16 +436,16 @@ def test_clients_that_ask_nothing_or_are_too_many_are_closed(fakenvml: Path, pat
         assert len(greeted) == 128
         assert all(viewer.line() is None for viewer in greeted)
         with attached(fakenvml, path) as other:
-            assert is_shared(other.next())
+            other.until(is_shared)
 
 
 def test_one_that_does_not_read_is_dropped(fakenvml: Path, path: Path) -> None:
-    with serving(fakenvml, path, interval=0.1, DEVICES=64) as server, Viewer(path) as slow:
+    with serving(fakenvml, path, interval=0.1, DEVICES=64), Viewer(path) as slow:
+        slow.line()
         slow.ask(b'{"interval": 0.1}\n')
-        before = server.num_fds()
-        until(lambda: server.num_fds() < before)
+        until(slow.is_closed)
         with attached(fakenvml, path) as viewer:
-            assert is_shared(viewer.next())
+            viewer.until(is_shared)
 
 
 def test_where_the_usual_socket_cannot_be_made_it_serves_all_the_same(
