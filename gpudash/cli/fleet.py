@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import FindingLevel
 
 _ONCE_SECONDS = 30.0
+_BRIEF_SECONDS = 2.0
 _SAY_WHAT_IS_MISSING = ("table", "json")
 """Formats with a place for warnings."""
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
@@ -247,23 +248,37 @@ def print_once(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: bool) -> list[Reading]:
-    """Return all that can be known, or is when the time is over; or a first picture."""
+    """Return all that can be known, or is when the time is over; or a first picture.
+
+    That of few hosts is all, too: what else there is to know is asked for in what is left of
+    `_BRIEF_SECONDS`.
+    """
     from gpudash.feed.instants import Span, parse_instant
-    from gpudash.fleet.collector import is_settled
     from gpudash.model.fleet import FleetRequest
 
     at = None
     if options.at is not None:
         at = parse_instant(options.at, Span(None, datetime.now(timezone.utc)))
     collector.ask(FleetRequest(at=at, is_brief=is_brief))
-    seconds = options.timeout or _ONCE_SECONDS
-    deadline = time.monotonic() + seconds
+    seconds, began = options.timeout or _ONCE_SECONDS, time.monotonic()
+    _settle(collector, began + seconds)
+    if is_brief:
+        collector.ask(FleetRequest(at=at))
+        if not _settle(collector, began + _BRIEF_SECONDS):
+            collector.ask(FleetRequest(at=at, is_brief=True))
+    return [_in_time(reading, seconds) for reading in collector.read()]
+
+
+def _settle(collector: Collector, deadline: float) -> bool:
+    """Let a collector work until it knows all that it was asked for; False at the deadline."""
+    from gpudash.fleet.collector import is_settled
+
     while collector.is_partial() or not is_settled(collector.read()):
         left = deadline - time.monotonic()
         if left <= 0:
-            break
+            return False
         _advance(collector, left)
-    return [_in_time(reading, seconds) for reading in collector.read()]
+    return True
 
 
 def _has_past(options: argparse.Namespace) -> bool:

@@ -12,7 +12,7 @@ from tests.e2e.run import GPUDASH
 from tests.fleet.rig.exporters import FLEET
 from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import Server, past
-from tests.waiting import LIMIT_SECONDS
+from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 
@@ -41,6 +41,15 @@ def test_once_prints_the_first_picture_and_what_it_has_not(server: Server) -> No
     (source,) = printed.sources
     assert source.expected_hosts is None
     assert "not waited for" in " ".join(source.warnings)
+
+
+def test_once_knows_all_of_a_few_hosts(server: Server) -> None:
+    def is_whole() -> bool:
+        (source,) = decode(once(server.url, "--json")[1].encode()).sources
+        return source.expected_hosts is not None and not source.warnings
+
+    # As soon as this machine has the time to.
+    until(is_whole)
 
 
 def test_nothing_is_judged_by_a_part_of_the_answers(server: Server) -> None:
