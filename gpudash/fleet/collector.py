@@ -67,10 +67,12 @@ class Collector:
         for source in self._sources:
             source.ask(request)
 
-    def pasts(self, since: datetime, until: datetime) -> Iterator[Iterable[FleetSnapshot]]:
-        """Yield the past of each source, as `Source.past` has it."""
+    def pasts(
+        self, since: datetime, until: datetime
+    ) -> Iterator[tuple[SafeText, Iterable[FleetSnapshot]]]:
+        """Yield the name of each source, and its past as `Source.past` has it."""
         for source in self._sources:
-            yield source.past(since, until)
+            yield source.read().report.name, source.past(since, until)
 
     def is_partial(self) -> bool:
         """Whether a source will soon know more; it costs nothing to ask."""

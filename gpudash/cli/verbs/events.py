@@ -49,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
     wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
+    problems: list[str] = []
     if options.replay is None:
-        span, found = _of_sources(options, hosts)
+        span, found = _of_sources(options, hosts, problems)
     else:
         check_recording(options)
         span, found = _of_recording(Recording(options.replay), options, hosts)
@@ -70,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
             ascii=is_ascii(options),
         )
         terminal.write(text.encode("utf-8", "backslashreplace"))
-    return ExitStatus.OK
+    for problem in problems:
+        terminal.write_message(f"gpudash: {problem}\n")
+    return ExitStatus.UNAVAILABLE if problems else ExitStatus.OK
 
 
 def _span(options: argparse.Namespace, last: Span) -> tuple[datetime, datetime]:
@@ -92,9 +95,12 @@ def _span(options: argparse.Namespace, last: Span) -> tuple[datetime, datetime]:
 
 
 def _of_sources(
-    options: argparse.Namespace, hosts: _Hosts
+    options: argparse.Namespace, hosts: _Hosts, problems: list[str]
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
-    """Return what happened, and note the hosts in `hosts` as they were last."""
+    """Return what happened; note the hosts as they were last, and sources that do not tell.
+
+    Raises GpudashError where none tells of GPUs.
+    """
     if not any(kind.is_asked(options) for kind in SOURCES.values()) and not options.no_config:
         options.prometheus = [""]
     asked = {name: kind for name, kind in SOURCES.items() if kind.is_asked(options)}
@@ -107,27 +113,25 @@ def _of_sources(
     span = _span(options, Span(None, datetime.now(timezone.utc)))
     collector = open_collector(options)
     try:
-        pasts = _with_data(collector.pasts(*span), hosts)
-        found = list(chain.from_iterable(map(events, pasts)))
+        found: list[Event] = []
+        for name, past in collector.pasts(*span):
+            try:
+                found += events(_noted(past, hosts))
+            except GpudashError as error:
+                problems.append(f"{name}: {error}")
+        if not hosts:
+            raise GpudashError("; ".join(problems) or "there is no data of GPUs in that time")
         return span, [*found, *_signals({name for _, name in hosts}, *span)]
     finally:
         collector.close()
 
 
-def _with_data(
-    pasts: Iterable[Iterable[FleetSnapshot]], hosts: _Hosts
-) -> Iterator[Iterator[FleetSnapshot]]:
-    """Yield the pasts, and note their hosts; raises GpudashError where all are empty."""
-
-    def noted(past: Iterable[FleetSnapshot]) -> Iterator[FleetSnapshot]:
-        last = None
-        for last in past:
-            yield last
-        hosts.update({host.key: host for host in last.hosts} if last else {})
-
-    yield from map(noted, pasts)
-    if not hosts:
-        raise GpudashError("there is no data of GPUs in that time")
+def _noted(past: Iterable[FleetSnapshot], hosts: _Hosts) -> Iterator[FleetSnapshot]:
+    """Yield a past, and note its hosts at the end of it."""
+    last = None
+    for last in past:
+        yield last
+    hosts.update({host.key: host for host in last.hosts} if last else {})
 
 
 def _of_recording(

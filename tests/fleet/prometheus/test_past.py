@@ -15,7 +15,7 @@ from gpudash.cli.arguments import parse
 from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
-from gpudash.model.errors import GpudashError
+from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.fleet import FleetRequest
 from tests.fleet.rig.day import SECONDS, Day
 from tests.fleet.rig.prometheus import importing
@@ -41,6 +41,22 @@ def found(url: str, capfd: pytest.CaptureFixture[str], *words: str) -> list[dict
     assert options.run(options) == 0
     events: list[dict[str, object]] = json.loads(capfd.readouterr().out)
     return events
+
+
+def test_a_server_that_is_down_hides_nothing_of_another_and_is_named(
+    url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    known = found(url, capfd)
+    away = "http://127.0.0.1:9"
+    words = ["--json", "--since=24h", f"--prometheus={away}"]
+    options = parse(["events", f"--prometheus={url}", *words])
+    assert options.run(options) == ExitStatus.UNAVAILABLE
+    out, err = capfd.readouterr()
+    assert len(json.loads(out)) == len(known)
+    assert f"gpudash: {away}: " in err
+    options = parse(["events", *words])
+    with pytest.raises(GpudashError, match=away):
+        options.run(options)
 
 
 def test_finds_all_that_happened_and_invents_nothing(
