@@ -247,7 +247,7 @@ class Changes:
             yield _of_gpu("gpu-lost", host, gpu, began, state.sentence, job=job)
         elif state is None and gpu.problem is not None:
             yield _of_gpu("gpu-returned", host, gpu, at, "is back")
-        if device.xid is not None and device.xid != gpu.xid:
+        if device.xid_seconds is not None and device.xid is not None and device.xid != gpu.xid:
             text = f"XID {device.xid}: {meaning(device.xid).text}"
             began = self._began(at, device.xid_seconds)
             yield _of_gpu("xid", host, gpu, began, text, job=job, xid=device.xid)

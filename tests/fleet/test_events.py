@@ -154,11 +154,14 @@ def test_hosts_that_a_failing_source_leaves_out_are_not_gone() -> None:
 
 
 def test_an_xid_is_one_event_however_long_it_stays() -> None:
-    broken = host(1, devices=(device(0, xid=79), *host(1).devices[1:]))
+    broken = host(1, devices=(device(0, xid=79, xid_seconds=0.0), *host(1).devices[1:]))
     found = [*events((at(0, host(1)), at(10, broken), at(20, broken)))]
     assert [(each.kind, each.gpu, each.xid, each.job) for each in found] == [
         ("xid", "0", 79, "4242")
     ]
+    old = replace(broken, devices=(device(0, xid=79), *host(1).devices[1:]))
+    # When it was is not known: it may have been before all that was seen.
+    assert [*events((at(0, host(1)), at(10, old)))] == []
     gone = host(1, devices=(lost(0), *host(1).devices[1:]))
     assert told(at(0, host(1)), at(10, broken), at(20, gone), at(30, broken)) == [
         ("xid", "gpu0001", "0"),

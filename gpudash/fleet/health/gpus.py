@@ -104,16 +104,18 @@ def xids(survey: Survey) -> Iterator[Symptom]:
         advice = what.advice
         if what.level == "critical":
             advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"
+        longest = _longest(row.device.xid_seconds for row in rows)
+        when = ", it is not known when" if longest is None else ""
         alone = XID_CRITICAL if what.level == "critical" else XID_WARNING
         yield symptom(
             XID_BURST if is_burst else alone,
             "critical" if what.level == "critical" else "warn",
-            f"XID {code} on {counted(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
+            f"XID {code} on {counted(len(rows), 'GPU')} of {on}{when}: {what.text}: {where(rows)}",
             advice,
             rows,
             subject=code,
             fields=["xid", "xid_seconds"],
-            held_seconds=_longest(row.device.xid_seconds for row in rows),
+            held_seconds=longest,
         )
 
 

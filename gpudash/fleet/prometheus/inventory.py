@@ -76,7 +76,10 @@ class KnownDevice(Struct, eq=False):
     """Whether it has been held idle for as long as was looked back for all, and maybe longer."""
     xid: int | None = None
     xid_at: float | None = None
-    """When that error came, None where it is not known yet, 0 before the look back."""
+    """When that error came, None where it is not known yet, 0 before the look back.
+
+    Negative for the first sample of all, where it came before that.
+    """
     is_watched: bool = False
     """Whether its errors were read before, so that another one has come since."""
     is_worn: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gpudash.analysis.health.rules.reliability import is_recent
+from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
 from gpudash.fleet.prometheus.inventory import (
     Inventory,
@@ -20,13 +20,15 @@ from gpudash.fleet.prometheus.inventory import (
     number_of,
     xid_of,
 )
-from gpudash.fleet.prometheus.queries import Names, glance_of, is_change_of_now
+from gpudash.fleet.prometheus.queries import FIRST_LABEL, Names, glance_of, is_change_of_now
 
 _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
 _MAX_RESTED = 200
 """The same of GPUs that are held idle, of which fewer instants are looked at."""
 _MIN_SIBLINGS = 3
+_LONG = 0.95
+"""Of the look back: what had an error at all of its instants has had it for longer."""
 _NO_XID: tuple[int | None, float | None] = None, None
 
 
@@ -215,22 +217,30 @@ class Memory:
     def take_xid_times(self, rows: Iterable[Row], _at: float) -> None:
         """Take when devices last had another error than they have, or none.
 
-        Those that had it all the time may have had it for ever.
+        Those that had it all the time may have had it for ever, since before their first sample.
         """
         times: dict[tuple[KnownDevice, int | None], float] = {}
         for row in rows:
             found, value = self._inventory.find(row), row.number
             if found is not None and value is not None:
                 key = found[0], number_of(row.labels.get(XID_LABEL, ""))
-                times[key] = max(value, times.get(key, 0.0))
+                time = -value if FIRST_LABEL in row.labels else value
+                times[key] = max(time, times.get(key, time))
         for device in self._undated:
             if device.xid_at is None:
                 device.xid_at = times.get((device, device.xid), 0.0)
 
     def recent_xid(self, device: KnownDevice, now: float) -> tuple[int | None, float | None]:
-        """Return the last error of a device and how long ago it was, if that is recent."""
+        """Return the last error of a device and how long ago it was, if that is recent.
+
+        One that needs a person is so, too, where it may be older than all samples, and those do
+        not tell of it for long.
+        """
         if device.xid is None or device.xid_at is None:
             return _NO_XID
+        if device.xid_at < 0:
+            is_young = now + device.xid_at < _LONG * self.look_back_seconds
+            return (device.xid, None) if is_young and needs_person(device.xid) else _NO_XID
         seconds = max(0.0, now - device.xid_at)
         is_of_now = is_recent(device.xid, seconds, self.look_back_seconds)
         return (device.xid, seconds) if is_of_now else _NO_XID

@@ -378,11 +378,12 @@ class _History:
         people = [person for person, spans in self._people.items() if _has(spans, at)]
         first = min(people, key=lambda each: each.job, default=None)
         users = sorted({clean(each.user, NAME_BYTES) for each in people if each.user})
-        xids = [code for moment, code in self._xids if moment <= at]
+        last, xid = max((each for each in self._xids if each[0] <= at), default=(0.0, None))
         return FleetDevice(
             **fields,
             status=(HOT if _has(self._hot, at) else UNKNOWN).id,
-            xid=xids[-1] if xids else None,
+            xid=xid,
+            xid_seconds=None if xid is None else at - last,
             job=None if first is None else clean(first.job, NAME_BYTES),
             users=tuple(users),
         )

@@ -42,6 +42,7 @@ _GLANCES, _STEPS = (1 / 24, 1 / 8, 3 / 8, 0.98), 1440
 
 Of a day 1, 3, 9 and 23.5 hours ago, and minutes. The last is within a past of just that span.
 """
+FIRST_LABEL = "first"
 _MAX_EXACT_SECONDS = 86400
 """Of a span of which the time of a sample is asked for, not that of a step."""
 _PARTS = (*(f'=~".*{digit}"' for digit in range(8)), '!~".*[0-7]"')
@@ -174,13 +175,19 @@ def _glances(seconds: float) -> tuple[float, ...]:
 
 
 def last_unlike(seconds: float) -> Form:
-    """Ask for the last time in a span at which each device had another value than it has now."""
+    """Ask for the last time in a span at which each device had another value than it has now.
+
+    Of one without such a time, ask for that of its first sample, marked by `FIRST_LABEL`.
+    """
     span, step = _span(seconds, _STEPS)
 
     def form(term: Metric) -> str:
-        other = f"time() + 0 * ({_max(term.by, term.selector)} != {term.bound})"
-        over = f"max_over_time(({other})[{span}:{step}])"
-        return f'label_replace({over}, "{XID_LABEL}", "{term.bound}", "", "")'
+        there = _max(term.by, term.selector)
+        other = f"max_over_time((time() + 0 * ({there} != {term.bound}))[{span}:{step}])"
+        first = f"min_over_time((time() + 0 * {there})[{span}:{step}])"
+        marked = f'label_replace({first}, "{FIRST_LABEL}", "1", "", "")'
+        both = f"{other} or on ({term.by}) {marked}"
+        return f'label_replace({both}, "{XID_LABEL}", "{term.bound}", "", "")'
 
     return form
 

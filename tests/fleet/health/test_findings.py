@@ -206,8 +206,14 @@ def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
     assert list(rules_of(fleet(*some))) == ([] if rule is None else [rule])
 
 
+def test_an_error_of_an_unknown_time_is_said_to_be_that() -> None:
+    found = rules_of(fleet(host("a", gpu(0, xid=79))))["xid-critical"]
+    assert "XID 79 on 1 GPU of 1 host, it is not known when: " in found.sentence
+    assert found.held_seconds is None
+
+
 def test_other_hosts_with_an_xid_of_many_are_counted() -> None:
-    some = [host(f"a{n}", gpu(0, xid=31), group="r1") for n in range(3)]
+    some = [host(f"a{n}", gpu(0, xid=31, xid_seconds=9.0), group="r1") for n in range(3)]
     found = rules_of(fleet(*some, host("b0", gpu(0, xid=31), group="r2")))
     assert "of 3 hosts of r1 and 1 other: " in found["xid-burst"].sentence
 

@@ -105,9 +105,10 @@ def test_a_host_is_missed_since_its_last_sample(whole: Reading) -> None:
 
 
 def test_an_xid_error_that_needs_a_person_is_recent_for_a_day(whole: Reading) -> None:
-    """What came before the first sample may have been there for ever; a user's is his own."""
+    """Of what came before the first sample it is not known when; a user's is his own."""
     devices = host_of(whole, "xid80").devices
-    assert [each.xid for each in devices] == [79, None, None]
+    assert [each.xid for each in devices] == [79, 79, None]
+    assert devices[1].xid_seconds is None
     assert devices[0].xid_seconds == pytest.approx(80 * MINUTE, abs=LATE)
     assert {each.xid for each in host_of(whole, "user80").devices} == {None}
 

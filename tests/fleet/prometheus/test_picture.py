@@ -372,6 +372,22 @@ def test_an_xid_error_is_as_old_as_the_last_time_that_there_was_another() -> Non
     assert not seen.memory.undated()
 
 
+@pytest.mark.parametrize(
+    ("code", "first_hours", "shown"), [(79, 2, 79), (79, 23.9, None), (31, 0.1, None)]
+)
+def test_an_error_that_is_older_than_all_samples_is_shown_if_it_needs_a_person(
+    code: int, first_hours: float, shown: int | None
+) -> None:
+    seen = picture({"a": [1]})
+    seen.memory.take_xids(rows(XID, {"a": [code]}), T)
+    assert places(seen.memory.undated()) == {code: ["a/0"]}
+    since = row("", "a", 0, T - 3600 * first_hours, xid=str(code), first="1")
+    seen.memory.take_xid_times([since], T)
+    assert (first(seen).xid, first(seen).xid_seconds) == (shown, None)
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 86400, is_partial=False)
+    assert first(seen).xid is None
+
+
 def test_an_xid_error_is_no_newer_because_its_host_was_away() -> None:
     seen = picture({"a": [1], "b": [1]})
     seen.memory.take_xids([], T)

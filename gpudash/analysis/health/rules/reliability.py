@@ -195,7 +195,12 @@ def is_recent(code: int, seconds: float, critical_seconds: float = DAY_SECONDS) 
 
     One that needs a person is so until it has had one, or for `critical_seconds`.
     """
-    return seconds <= (critical_seconds if meaning(code).level == "critical" else _USER_SECONDS)
+    return seconds <= (critical_seconds if needs_person(code) else _USER_SECONDS)
+
+
+def needs_person(code: int) -> bool:
+    """Whether an XID error is over only once somebody has seen to it."""
+    return meaning(code).level == "critical"
 
 
 @check
