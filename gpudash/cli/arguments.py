@@ -68,7 +68,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "replay": {
         "metavar": "FILE",
-        "help": "read a recording instead: with --once, --json, --query-gpu, ...",
+        "help": "read a recording, or the folder of a history, instead: with --once, --json, "
+        "--query-gpu, ...",
     },
     "at": {
         "metavar": "TIME",

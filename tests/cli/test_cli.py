@@ -156,7 +156,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["-L", "topo"], "-L does not go with gpudash topo"),
         (["--demo", "doctor"], "--demo does not go with gpudash doctor"),
         (["doctor", "--demo=fleet"], "--demo does not go with gpudash doctor"),
-        (["replay", "/tmp"], "not a regular file: expected one that gpudash record wrote"),
+        (["replay", "/dev/null"], "not a regular file: expected one that gpudash record wrote"),
         (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
         (["--replay", "a b", "--at", "-1s"], "is gpudash replay 'a b' --at -1s"),
         (["--at", "-1s"], "--at goes with --prometheus, --replay FILE"),

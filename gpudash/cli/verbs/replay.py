@@ -21,7 +21,11 @@ from gpudash.system import terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash replay` takes."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a file written by gpudash record")
+    add(
+        "file",
+        metavar="FILE",
+        help="a file written by gpudash record, or the folder of gpudash serve --history",
+    )
     add("--speed", type=speed, default=1.0, metavar="X", help="speed factor (1)")
     add("--loop", dest="repeat", action="store_true", help="start again at the end")
     add_shared(parser, "at", "no-config", "ascii")

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.signals import NotedSignals
-from gpudash.cli.values import seconds
+from gpudash.cli.values import seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.attached import SOCKET
+from gpudash.feed.history import History
 from gpudash.feed.service import LineServer
 from gpudash.feed.supervisor import Supervisor
 from gpudash.fleet.sources import dest
@@ -47,6 +48,8 @@ _MAX_CLIENTS = 40
 _CLIENT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
 _FILES = ("--tls-cert", "--tls-key", "--client-ca")
+_PATHS = (*_FILES, "--socket", "--history")
+_KEEP_SECONDS, _HISTORY_BYTES = 30 * 86400.0, 500 * 10**6
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _INDEX = (
     b"gpudash: /metrics; /-/healthy, 200 while it serves; /-/ready or /healthz, 503 while the "
@@ -66,6 +69,7 @@ MemoryMax=256M
 DynamicUser=yes
 {groups}RuntimeDirectory=gpudash
 StateDirectory=gpudash
+StateDirectoryMode=0700
 DevicePolicy=closed
 DeviceAllow=char-nvidia* rw
 CapabilityBoundingSet=
@@ -125,6 +129,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--socket", metavar="PATH", help=text)
     add("--socket-group", metavar="GROUP", help="only this group may connect to it")
+    text = "keep samples in this folder, for gpudash replay ($STATE_DIRECTORY/history in a unit)"
+    add("--history", metavar="DIR", help=text)
+    text = "how long to keep one a minute; one in 10 s is kept for a day (30d)"
+    add("--keep", type=span, default=_KEEP_SECONDS, metavar="T", help=text)
+    text = "what they may take on the disk, the oldest are removed first (500M)"
+    add("--max-size", type=size, default=_HISTORY_BYTES, metavar="SIZE", help=text)
+    add("--history-without-commands", action="store_true", help="keep no command lines in it")
     text = "print a systemd unit that runs this command, and exit"
     add("--print-unit", action="store_true", help=text)
     add_shared(parser, "gpu", "pcie-throughput", "demo")
@@ -148,20 +159,25 @@ def run(options: argparse.Namespace) -> int:
         Server(options.listen, exporter, _tls(options)) as server,
         closing(viewers),
         closing(collector),
+        _history(options) as (history, lost),
     ):
         problem = _listen(viewers, options)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        terminal.write_message(f"gpudash: serving {server.url}\n{problem}")
+        terminal.write_message(f"gpudash: serving {server.url}\n{problem}{lost}")
         collector.start()
-        status = _serve(collector, exporter, viewers, noted)
+        status = _serve(collector, exporter, viewers, history, noted)
         server.shutdown()
     return status
 
 
 def _serve(
-    collector: Supervisor[Snapshot], exporter: Exporter, viewers: LineServer, noted: NotedSignals
+    collector: Supervisor[Snapshot],
+    exporter: Exporter,
+    viewers: LineServer,
+    history: History | None,
+    noted: NotedSignals,
 ) -> int:
-    """Collect for scrapes and viewers until a signal; return its status."""
+    """Collect for scrapes, viewers and the history until a signal; return its status."""
     while noted.status is None:
         collector.wait(_WAIT_SECONDS, noted.descriptor, viewers.descriptor)
         noted.drain()
@@ -173,6 +189,8 @@ def _serve(
         for sample in collector.advance():
             exporter.take(sample.snapshot)
             viewers.send(sample.line)
+            if history is not None:
+                history.take(sample.snapshot, sample.line)
         if collector.is_released:
             exporter.forget("detached from the driver: kill -USR1 reattaches")
             viewers.forget()
@@ -202,6 +220,32 @@ def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
     return ""
 
 
+@contextmanager
+def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]]:
+    """Open the history, None for none; with the message that there can be none, if nobody asked.
+
+    Raises UsageError where one was asked for. Some GPUs, or simulated ones, are kept on request.
+    """
+    folder = options.history
+    if folder is None and options.demo is None and options.gpu is None:
+        state = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+        folder = os.path.join(state, "history") if state else None
+    if folder is None:
+        yield None, ""
+        return
+    report, has_commands = terminal.write_message, not options.history_without_commands
+    keep, limit = options.keep, options.max_size
+    try:
+        history = History(folder, keep, limit, report, has_commands=has_commands)
+    except UsageError as error:
+        if options.history is not None:
+            raise
+        yield None, f"gpudash: no history: {error}\n"
+        return
+    with closing(history):
+        yield history, ""
+
+
 def _unit(argv: list[str], group: str | None) -> str:
     """Return a systemd unit that runs this command line without --print-unit.
 
@@ -212,9 +256,9 @@ def _unit(argv: list[str], group: str | None) -> str:
     words += (word for word in argv[1:] if word != "--print-unit")
     for index, word in enumerate(words):
         name, equals, path = word.partition("=")
-        if name in _FILES and equals:
+        if name in _PATHS and equals:
             words[index] = f"{name}={os.path.abspath(path)}"
-        elif name in _FILES:
+        elif name in _PATHS:
             words[index + 1] = os.path.abspath(words[index + 1])
     # systemd expands both.
     command = shlex.join(words).replace("%", "%%").replace("$", "$$")
@@ -437,5 +481,9 @@ VERB = Verb(
     "have no processes and command lines. A sample that is too old is left out, and gpudash_up is "
     "0. Screens, --json, dmon, pmon and gpudash.stream() of this host show the samples of this "
     "one collector, and name its user, if that is root or owns the socket's folder and sees what "
-    "they see; else, and with --fresh, they read the driver themselves.",
+    "they see; else, and with --fresh, they read the driver themselves. A "
+    "history is read by gpudash replay DIR and by all that takes --replay, as its owner: `sudo "
+    "gpudash replay /var/lib/gpudash/history` for that of a unit. Hours in which nothing was "
+    "written do not count for --keep. If it cannot be written, samples are lost, and all else "
+    "goes on.",
 )

@@ -6,8 +6,9 @@ import os
 import re
 import stat
 import weakref
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Annotated, NamedTuple, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ import msgspec
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT, FLEET_START
 from gpudash.feed.instants import Span
+from gpudash.feed.recording import segments
 from gpudash.model import SCHEMA, fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
@@ -22,6 +24,9 @@ from gpudash.model.snapshot import Snapshot
 
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
+_MAX_OPEN_FILES = 4
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+"""When a file begins of whose name that is not to be read."""
 _LINE = re.compile(rb"[^\n]+")
 _MAX_UNREADABLE_LINES = 64
 """How many in a row may be no samples: a crash leaves one torn line."""
@@ -73,6 +78,16 @@ class PlainChunks(Chunks):
         return data
 
 
+class _Gone(Chunks):
+    """A file that is not there any more."""
+
+    count = max_empty = 0
+
+    def read(self, number: int) -> bytes:
+        """Return nothing."""
+        return b""
+
+
 def open_chunks(path: str) -> Chunks:
     """Open a recording, whatever its name; raises UsageError where there is no such file."""
     try:
@@ -98,13 +113,19 @@ class _Stamp(msgspec.Struct):
 
 
 class Sample(NamedTuple):
-    """A line of a recording: its chunk and row, when it was taken, and the line itself."""
+    """A line of a recording: its file, chunk and row, when it was taken, and the line itself."""
 
+    file: int
     chunk: int
     row: int
     taken_at: datetime
     schema: int
     line: bytes
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Where it stands among the others."""
+        return self.file, self.chunk, self.row
 
     @property
     def note(self) -> str:
@@ -140,31 +161,37 @@ class Sample(NamedTuple):
 
 
 class Recording:
-    """The samples of a file; raises WireError, UsageError where nothing can be replayed.
+    """The samples of a file, or of a folder of segments.
 
-    Samples are found by the wall clock. Where it was set back during the recording, an instant
-    is found in one of the two passes.
+    Raises WireError, UsageError where nothing can be replayed. Samples are found by the wall
+    clock. Where it was set back during the recording, an instant is found in one of the two
+    passes. Segments that cannot be read are left out.
     """
 
     def __init__(self, path: str, chunks: Callable[[str], Chunks] = open_chunks) -> None:
         self.path = path
-        self._chunks = chunks(path)
-        self._kept: dict[int, list[Sample]] = {}
+        self._open_chunks = chunks
+        self._is_folder = os.path.isdir(path)
+        self._starts, self._files = _files_of(path) if self._is_folder else ([_NEVER], [[path]])
+        self._by_start = sorted(range(len(self._files)), key=lambda file: self._starts[file])
+        self._open: dict[int, Chunks] = {}
+        self._kept: dict[tuple[int, int], list[Sample]] = {}
         self._empty_chunks = 0
         self._is_fleet: bool | None = None
         """Whether the first sample is of many hosts: those of the other kind are left out."""
         self._is_mixed = False
+        self._damaged = ""
         first = next(self._forward(0), None)
         if first is None:
             raise WireError(f"{path}: {self._why_empty()}")
         self.first = first
-        self.last = next(self._backward(self._chunks.count - 1))
+        self.last = next(self._backward(len(self._files) - 1))
 
     @property
     def note(self) -> str:
         """A warning that samples of what was read so far are left out, else empty."""
-        if self._chunks.is_damaged:
-            return f"{self.path} is damaged: samples behind the damage are missing"
+        if self._damaged:
+            return f"{self._damaged} is damaged: samples behind the damage are missing"
         if self._is_mixed:
             others = "one host" if self._is_fleet else "many hosts"
             return f"{self.path} has samples of {others}, too, which are left out"
@@ -177,49 +204,98 @@ class Recording:
 
     def at(self, moment: datetime) -> Sample:
         """Return the last sample not after an instant, the first one if all are."""
-        low, high = 0, self._chunks.count - 1
-        found = self.first
-        while low <= high:
-            middle = (low + high) // 2
-            sample = next(self._forward(middle), None)
-            if sample is None or sample.taken_at > moment:
-                high = middle - 1
-            else:
-                found, low = sample, max(middle, sample.chunk) + 1
-        for sample in self._read(found.chunk):
-            if sample.taken_at <= moment:
-                found = sample
-        return found
+        count = bisect_right([self._starts[file] for file in self._by_start], moment)
+        for file in reversed(self._by_start[:count]):
+            found = self._found(file, moment)
+            if found is not None:
+                return found
+        return self.first
 
     def after(self, sample: Sample) -> Iterator[Sample]:
         """Yield the samples behind one, in order."""
-        for each in self._forward(sample.chunk):
-            if (each.chunk, each.row) > (sample.chunk, sample.row):
+        for each in self._forward(sample.file, sample.chunk):
+            if each.position > sample.position:
                 yield each
 
     def before(self, sample: Sample) -> Iterator[Sample]:
         """Yield the samples before one, the nearest first."""
-        for each in self._backward(sample.chunk):
-            if (each.chunk, each.row) < (sample.chunk, sample.row):
+        for each in self._backward(sample.file, sample.chunk):
+            if each.position < sample.position:
                 yield each
 
-    def _forward(self, chunk: int) -> Iterator[Sample]:
-        for number in range(chunk, self._chunks.count):
-            yield from self._read(number)
+    def _found(self, file: int, moment: datetime) -> Sample | None:
+        """Return the last sample of a file not after an instant, None for none."""
+        found = None
+        low, high = 0, self._chunks(file).count - 1
+        while low <= high:
+            middle = (low + high) // 2
+            sample = next(self._forward_in(file, middle), None)
+            if sample is None or sample.taken_at > moment:
+                high = middle - 1
+            else:
+                found, low = sample, max(middle, sample.chunk) + 1
+        for sample in self._read(file, found.chunk) if found else ():
+            if sample.taken_at <= moment:
+                found = sample
+        return found
 
-    def _backward(self, chunk: int) -> Iterator[Sample]:
-        for number in range(chunk, -1, -1):
-            yield from reversed(self._read(number))
+    def _forward(self, file: int, chunk: int = 0) -> Iterator[Sample]:
+        yield from self._forward_in(file, chunk)
+        for each in range(file + 1, len(self._files)):
+            yield from self._forward_in(each, 0)
 
-    def _read(self, number: int) -> list[Sample]:
+    def _forward_in(self, file: int, chunk: int) -> Iterator[Sample]:
+        for number in range(chunk, self._chunks(file).count):
+            yield from self._read(file, number)
+
+    def _backward(self, file: int, chunk: int | None = None) -> Iterator[Sample]:
+        for each in range(file, -1, -1):
+            last = self._chunks(each).count - 1 if chunk is None else chunk
+            for number in range(last, -1, -1):
+                yield from reversed(self._read(each, number))
+            chunk = None
+
+    def _chunks(self, file: int) -> Chunks:
+        """Return a file, of which those read last are kept open; without chunks if it is gone."""
+        found = self._open.pop(file, None)
+        self._open[file] = found = self._opened(file) if found is None else found
+        if len(self._open) > _MAX_OPEN_FILES:
+            del self._open[next(iter(self._open))]
+        return found
+
+    def _opened(self, file: int) -> Chunks:
+        for path in self._files[file]:
+            try:
+                found = self._open_chunks(path)
+            except UsageError:
+                if not self._is_folder:
+                    raise
+                found = None
+            # A power cut may leave a file of zeros; segments are compressed.
+            if found and not (self._is_folder and found.count and isinstance(found, PlainChunks)):
+                return found
+            if os.path.lexists(path):
+                self._damaged = path
+        return _Gone()
+
+    def _read(self, file: int, number: int) -> list[Sample]:
         """Return the samples of a chunk, of which those read last are kept."""
-        found = self._kept.pop(number, None)
-        self._kept[number] = found = self._samples(number) if found is None else found
+        found = self._kept.pop((file, number), None)
+        if found is None:
+            try:
+                found = self._samples(file, number)
+            except WireError:
+                if not self._is_folder:
+                    raise
+                self._damaged, found = self._files[file][0], []
+            if self._chunks(file).is_damaged:
+                self._damaged = self._files[file][0]
+        self._kept[file, number] = found
         if len(self._kept) > _MAX_KEPT_CHUNKS:
             del self._kept[next(iter(self._kept))]
         return found
 
-    def _samples(self, number: int) -> list[Sample]:
+    def _samples(self, file: int, number: int) -> list[Sample]:
         """Return the samples of a chunk without its other lines, such as a torn one.
 
         Raises WireError after many such lines or chunks in a row, which are no recording.
@@ -227,7 +303,7 @@ class Recording:
         found: list[Sample] = []
         unreadable = 0
         try:
-            data = self._chunks.read(number)
+            data = self._chunks(file).read(number)
         except WireError as error:
             raise WireError(f"{self.path}: {error}") from None
         except OSError as error:
@@ -246,23 +322,42 @@ class Recording:
                 self._is_mixed = True
             else:
                 schema = stamp.fleet if is_fleet else stamp.schema
-                found.append(Sample(number, row, stamp.taken_at, schema, match[0]))
+                found.append(Sample(file, number, row, stamp.taken_at, schema, match[0]))
         self._empty_chunks = 0 if found else self._empty_chunks + 1
-        if self._empty_chunks > self._chunks.max_empty:
+        if self._empty_chunks > self._chunks(file).max_empty:
             raise WireError(f"{self.path}: several MiB in a row hold no sample: {_HINT}")
         return found
 
     def _why_empty(self) -> str:
         """Return why there is no sample; where a document is refused, with the path in it."""
-        if not self._chunks.count:
+        if self._is_folder:
+            return "no segment of it can be read"
+        if not self._chunks(0).count:
             return "empty: nothing was recorded"
-        line = _LINE.search(self._chunks.read(0))
+        line = _LINE.search(self._chunks(0).read(0))
         if line is not None and line[0].startswith(b"{"):
             try:
                 (fleet.decode if line[0].startswith(FLEET_START) else wire.decode)(line[0])
             except WireError as error:
                 return str(error)
         return _HINT
+
+
+def _files_of(folder: str) -> tuple[Sequence[datetime], Sequence[Sequence[str]]]:
+    """Return when the segments of a folder begin, and the files of each, the best first.
+
+    Raises UsageError where there are none.
+    """
+    try:
+        found = segments.listed(folder)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    if not found:
+        raise UsageError(f"{folder}: a folder without segments of gpudash serve --history")
+    files: dict[tuple[int, datetime], list[str]] = {}
+    for each in found:
+        files.setdefault(each[:2], []).append(os.path.join(folder, each.name))
+    return [start for _number, start in files], list(files.values())
 
 
 def _stamp(line: bytes) -> _Stamp | None:

@@ -59,6 +59,13 @@ class Writer:
         self._append(packed)
         self.lines += 1
 
+    def sync(self) -> None:
+        """Have on the disk what was written; raises OutputError."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _failed(self.path, error) from None
+
     def close(self) -> None:
         """Finish the file, which is on the disk then; one without a line goes.
 
@@ -70,9 +77,7 @@ class Writer:
         with suppress(OutputError):
             self._end_frame()
         try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, error) from None
+            self.sync()
         finally:
             if not self._size:
                 self._remove()
@@ -123,10 +128,7 @@ class Writer:
 
     def _begin_next(self) -> None:
         self._end_frame()
-        try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, error) from None
+        self.sync()
         os.close(self._descriptor)
         self._descriptor = _CLOSED
         _shift(self.path, self._keep)
