@@ -237,7 +237,7 @@ def test_a_disk_that_takes_nothing_loses_samples_and_is_reported_once(host: Host
     assert all(each.stat().st_size for each in host.folder.iterdir())
 
 
-@pytest.mark.parametrize("harm", ["empty", "garbage", "cut", "gone"])
+@pytest.mark.parametrize("harm", ["empty", "garbage", "cut", "cut and zeros", "gone"])
 def test_a_segment_that_cannot_be_read_is_left_out(host: Host, harm: str) -> None:
     host.run(4 * HOUR)
     recording = host.recording
@@ -246,7 +246,8 @@ def test_a_segment_that_cannot_be_read_is_left_out(host: Host, harm: str) -> Non
     if harm == "gone":
         segments[1].unlink()
     else:
-        segments[1].write_bytes({"empty": b"", "garbage": b"x" * 999, "cut": data[:700]}[harm])
+        left = {"empty": b"", "garbage": bytes(999), "cut": data[:700]}
+        segments[1].write_bytes(left.get(harm, data[:700] + bytes(999)))
     for read in (recording, host.recording):
         times = [each.taken_at for each in (read.first, *read.after(read.first))]
         others = [each for each in host.written if each.hour != 10]
@@ -255,6 +256,8 @@ def test_a_segment_that_cannot_be_read_is_left_out(host: Host, harm: str) -> Non
         assert read.at(START + timedelta(hours=2.5)).taken_at == START + timedelta(hours=2.5)
         assert read.at(START + timedelta(hours=1.9)).taken_at < START + timedelta(hours=2)
         assert bool(read.note) is (harm == "garbage")
+        # One a minute takes the place of a file that is not there, or has no start.
+        assert (harm in ("gone", "garbage")) is (len(times) - len(others) == 60)
 
 
 def test_a_folder_without_a_sample_is_no_recording(host: Host, tmp_path: Path) -> None:
