@@ -29,7 +29,7 @@ def test_it_is_read_as_a_recording(fakenvml: Path, tmp_path: Path) -> None:
     assert gpudash("events", "--replay", str(folder), library=fakenvml).status == 0
     nothing = gpudash("--once", "--replay", str(tmp_path), library=fakenvml)
     assert (nothing.status, nothing.stdout) == (2, b"")
-    assert "a folder without segments" in nothing.stderr
+    assert "a folder without a recording" in nothing.stderr
 
 
 def test_a_unit_keeps_it_in_its_state(
@@ -43,7 +43,7 @@ def test_a_unit_keeps_it_in_its_state(
             server.send_signal(signal.SIGTERM)
             assert server.wait(LIMIT_SECONDS) == 143
             assert server.stderr is not None
-            assert "another gpudash serve writes there" in server.stderr.read()
+            assert "another gpudash writes there" in server.stderr.read()
     words = ("serve", "--listen", "127.0.0.1:0", "--history", "/proc/history")
     assert gpudash(*words, library=fakenvml).status == 2
 

@@ -145,16 +145,20 @@ def test_usr1_lets_go_of_the_gpus_and_takes_them_back(fakenvml: Path, tmp_path: 
     assert again == b"gpudash: samples again: the recording goes on\n"
 
 
-def test_it_rotates(fakenvml: Path, tmp_path: Path) -> None:
-    path = tmp_path / "host.jsonl"
-    with recording(fakenvml, str(path), "--max-size", "40K", "--keep", "2") as process:
-        until((tmp_path / "host.jsonl.2").exists)
-        # One that is killed may leave off between two files.
+def test_of_a_size_it_is_a_folder_whose_oldest_samples_go(fakenvml: Path, tmp_path: Path) -> None:
+    path, words = tmp_path / "host", ("--max-size", "60K")
+    with recording(fakenvml, str(path), *words) as process:
+        first = until(lambda: begun(path) and Recording(str(path)).first)
+        until(lambda: Recording(str(path)).first.taken_at > first.taken_at)
         process.terminate()
         assert process.wait(LIMIT_SECONDS) == 143
-    files = sorted(tmp_path.glob("host*"))
-    assert len(files) == 3
-    assert all(count(each) for each in files)
+    before = count(path)
+    with recording(fakenvml, str(path), *words) as process:
+        last = Recording(str(path)).last.taken_at
+        until(lambda: Recording(str(path)).last.taken_at > last)
+    assert before > 1
+    assert sum(each.stat().st_size for each in path.iterdir()) <= 60_000
+    assert len({*path.iterdir()}) > 2
 
 
 def test_without_a_driver_there_is_no_file(tmp_path: Path) -> None:

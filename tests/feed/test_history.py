@@ -190,9 +190,9 @@ def test_command_lines_can_be_left_out(host: Host) -> None:
 
 
 def test_a_folder_has_one_writer_who_owns_it(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="another gpudash serve writes there"):
+    with pytest.raises(UsageError, match="another gpudash writes there"):
         host.opened()
-    host.restart()
+    host.run(60)
     host.history.close()
     host.folder.chmod(0o777)
     with pytest.raises(UsageError, match="others may write there"):
@@ -261,7 +261,7 @@ def test_a_segment_that_cannot_be_read_is_left_out(host: Host, harm: str) -> Non
 
 
 def test_a_folder_without_a_sample_is_no_recording(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a folder without segments"):
+    with pytest.raises(UsageError, match="a folder without a recording"):
         Recording(str(tmp_path))
     host.run(60)
     for each in host.folder.iterdir():

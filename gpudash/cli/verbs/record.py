@@ -14,8 +14,9 @@ from gpudash.cli.options import DEFAULT_INTERVAL, refuse
 from gpudash.cli.remote import lines
 from gpudash.cli.signals import NotedSignals
 from gpudash.cli.stream import alerts
-from gpudash.cli.values import count, seconds, size, span
+from gpudash.cli.values import seconds, size, span
 from gpudash.cli.verbs import Verb
+from gpudash.feed.recording.segments import Folder
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream, SilenceError
 from gpudash.model.errors import ExitStatus
@@ -26,7 +27,6 @@ from gpudash.model.units import counted, duration, short_size
 from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
-_DEFAULT_KEEP, _MAX_KEEP = 4, 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, default=argparse.SUPPRESS, metavar="S", help=text)
-    text = "start a new file at this size, and keep the last ones as FILE.1, ...: 500M"
+    text = (
+        "make FILE a folder of this size, 500M, whose oldest samples go: replay takes it as a file"
+    )
     add("--max-size", type=size, metavar="SIZE", help=text)
-    text = f"with --max-size: number of older files to keep ({_DEFAULT_KEEP})"
-    add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
     add_shared(parser, "on-finding", "level", "gpu", "pcie-throughput")
     add_sources(parser)
 
@@ -66,7 +66,8 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     limit: float | None = options.duration
     noted = NotedSignals(ends=True)
     open_stream = _stream(options, interval)
-    writer = Writer(options.file, options.max_size, options.keep)
+    path, limit_bytes, series = options.file, options.max_size, [max(1, round(interval))]
+    writer = Writer(path) if limit_bytes is None else Folder(path, limit_bytes)
     progress = _ProgressLine(writer)
     try:
         with closing(writer), closing(open_stream()) as stream:
@@ -83,7 +84,10 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
                 for sample in stream.take():
                     if not writer.lines:
                         since = time.monotonic()
-                    writer.write(sample.line)
+                    if isinstance(writer, Folder):
+                        writer.write(sample.line, sample.snapshot.taken_at, series)
+                    else:
+                        writer.write(sample.line)
                     if observe is not None and isinstance(sample.snapshot, Snapshot):
                         observe(sample.snapshot)
                 progress.update(stream.problem)
@@ -118,7 +122,7 @@ def _nothing_recorded(path: str, problem: str, status: int | None) -> SilenceErr
 class _ProgressLine:
     """A line of progress on a terminal; elsewhere only problems, as they come and go."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer | Folder) -> None:
         self._writer = writer
         self._since = time.monotonic()
         self._on_terminal = terminal.progress_is_shown()

@@ -49,7 +49,7 @@ _CLIENT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
 _FILES = ("--tls-cert", "--tls-key", "--client-ca")
 _PATHS = (*_FILES, "--socket", "--history")
-_KEEP_SECONDS, _HISTORY_BYTES = 30 * 86400.0, 500 * 10**6
+_KEEP_SECONDS, _HISTORY_BYTES = 30 * 86400.0, 500 << 20
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _INDEX = (
     b"gpudash: /metrics; /-/healthy, 200 while it serves; /-/ready or /healthz, 503 while the "

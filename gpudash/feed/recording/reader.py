@@ -353,7 +353,7 @@ def _files_of(folder: str) -> tuple[Sequence[datetime], Sequence[Sequence[str]]]
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     if not found:
-        raise UsageError(f"{folder}: a folder without segments of gpudash serve --history")
+        raise UsageError(f"{folder}: a folder without a recording in it")
     files: dict[tuple[int, datetime], list[str]] = {}
     for each in found:
         files.setdefault(each[:2], []).append(os.path.join(folder, each.name))

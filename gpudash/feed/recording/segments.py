@@ -1,4 +1,4 @@
-"""The names in a folder of segments: files that follow each other, and are one recording.
+"""A folder of segments: files of an hour at most that follow each other, and are one recording.
 
 `00000012-20261126T160000Z.10s.jsonl.zst`: its number in the order of writing, whatever the clock
 did; when it begins; the seconds between its samples. Those that differ in these alone are the
@@ -7,14 +7,24 @@ same time in more detail or less.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from contextlib import suppress
+import stat
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
+from math import inf
 from typing import NamedTuple
+
+from gpudash.feed.recording.writer import Writer
+from gpudash.model.errors import OutputError, UsageError
 
 _NAME = re.compile(r"(\d{8})-(\d{8}T\d{6})Z\.(\d{1,4})s\.jsonl\.zst", re.ASCII)
 _TIME = "%Y%m%dT%H%M%S"
+_SHARE = 16
+"""A segment ends early at this part of the size of all, so that the oldest is never much of it."""
+_BLOCK_BYTES = 4096
 
 
 class Segment(NamedTuple):
@@ -39,3 +49,154 @@ def listed(folder: str) -> list[Segment]:
             start = datetime.strptime(match[2], _TIME).replace(tzinfo=timezone.utc)
             found.append(Segment(int(match[1]), start, int(match[3])))
     return sorted(found)
+
+
+class Folder:
+    """Writes lines to segments, in a folder in which nobody else does.
+
+    The oldest segments are removed: where all would take more than `max_bytes`, and those with so
+    many seconds between their samples from whose end on something was written in `hours` hours.
+    """
+
+    def __init__(self, path: str, max_bytes: int, hours: Mapping[int, int] | None = None) -> None:
+        """Make the folder if it is not there; raises UsageError where it cannot be used."""
+        self.path = path
+        self.lines = self.bytes = 0
+        """What was written, whether or not it is still there."""
+        self._max_bytes, self._hours = max_bytes, hours or {}
+        try:
+            self._descriptor = _owned(path)
+            self._sizes = {
+                each: os.lstat(os.path.join(path, each.name)).st_size for each in listed(path)
+            }
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
+        self._number = max((each.number for each in self._sizes), default=0)
+        self._start: datetime | None = None
+        self._taken_at = datetime.min.replace(tzinfo=timezone.utc)
+        self._writers: dict[Segment, Writer] = {}
+
+    def write(self, line: bytes, taken_at: datetime, seconds: Collection[int]) -> None:
+        """Add a line to the segments with so many seconds between samples, whole or not at all.
+
+        Raises OutputError; what is written next goes to new segments.
+        """
+        try:
+            self._write(line, taken_at, seconds)
+        except (OSError, OutputError, UsageError) as error:
+            with suppress(OutputError):
+                self._end()
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise OutputError(str(reason)) from None
+        self.lines += 1
+
+    def sync(self) -> None:
+        """Have on the disk what was written; raises OutputError."""
+        for writer in self._writers.values():
+            writer.sync()
+
+    def close(self) -> None:
+        """Finish the segments, which are on the disk then, and leave the folder to others.
+
+        A folder without one goes. Raises OutputError.
+        """
+        try:
+            self._end()
+        finally:
+            with suppress(OSError):
+                os.rmdir(self.path)
+            os.close(self._descriptor)
+
+    def _write(self, line: bytes, taken_at: datetime, seconds: Collection[int]) -> None:
+        is_set_back = taken_at < self._taken_at
+        if self._start is not None and (is_set_back or _hour(taken_at) != _hour(self._start)):
+            self._end()
+        self._taken_at = taken_at
+        self._make_room(len(seconds) * (_on_disk(len(line) + len(line) // 128) + _BLOCK_BYTES))
+        if self._start is None:
+            self._begin(taken_at.replace(microsecond=0))
+        for each in seconds:
+            self._add(line, each)
+        if any(writer.bytes > self._max_bytes // _SHARE for writer in self._writers.values()):
+            self._end()
+
+    def _add(self, line: bytes, seconds: int) -> None:
+        assert self._start is not None
+        segment = Segment(self._number, self._start, seconds)
+        writer = self._writers.get(segment)
+        if writer is None:
+            writer = self._writers[segment] = Writer(self._path(segment))
+            os.fsync(self._descriptor)
+        before = writer.bytes
+        writer.write(line)
+        self.bytes += writer.bytes - before
+        self._sizes[segment] = writer.bytes
+
+    def _begin(self, start: datetime) -> None:
+        """Begin one, and remove those that are too old then."""
+        self._number, self._start = self._number + 1, start
+        hours = {_hour(start)}
+        for each in sorted(self._sizes, reverse=True) if self._hours else ():
+            hours.add(_hour(each.start))
+            if len(hours) - 1 > self._hours.get(each.seconds, inf):
+                self._remove(each)
+
+    def _end(self) -> None:
+        """Finish what is written; raises OutputError."""
+        self._start = None
+        with ExitStack() as stack:
+            for writer in self._writers.values():
+                stack.callback(writer.close)
+            self._writers = {}
+
+    def _make_room(self, count: int) -> None:
+        """Remove the oldest until so many bytes may be added; raises OSError, OutputError."""
+        if count > self._max_bytes // 2:
+            raise OutputError(f"{self.path}: a sample is too large for --max-size")
+        room = self._max_bytes - count - sum(map(_on_disk, self._sizes.values()))
+        for each in sorted(self._sizes):
+            if room >= 0:
+                break
+            if each in self._writers:
+                self._end()
+            room += _on_disk(self._sizes[each])
+            self._remove(each)
+
+    def _remove(self, segment: Segment) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(segment))
+        del self._sizes[segment]
+
+    def _path(self, segment: Segment) -> str:
+        return os.path.join(self.path, segment.name)
+
+
+def _owned(folder: str) -> int:
+    """Return a folder, made if it is not there, locked for this process.
+
+    Raises OSError, UsageError where others may write there, or one does.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    try:
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+            raise UsageError(f"{folder}: others may write there: expected a folder of your own")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UsageError(f"{folder}: another gpudash writes there") from None
+    except (OSError, UsageError):
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _on_disk(count: int) -> int:
+    """Return what a file of so many bytes takes."""
+    return -(-count // _BLOCK_BYTES) * _BLOCK_BYTES

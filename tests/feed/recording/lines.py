@@ -29,9 +29,9 @@ def line(number: int, **overrides: Any) -> bytes:
     return wire.encode(second(number, **overrides))
 
 
-def write(path: Path, lines: Iterable[bytes], **told: Any) -> Path:
+def write(path: Path, lines: Iterable[bytes]) -> Path:
     """Record lines as `gpudash record` does."""
-    writer = Writer(str(path), **told)
+    writer = Writer(str(path))
     for each in lines:
         writer.write(each)
     writer.close()
