@@ -296,15 +296,17 @@ def test_a_port_that_is_taken_is_named(fakenvml: Path) -> None:
 
 def test_the_unit_runs_the_same_command(fakenvml: Path) -> None:
     words = ("--listen", ":9400", "--print-unit", "--gpu", "0 1", "--tls-cert", "a.pem")
-    unit = gpudash("serve", *words, "--tls-key=a.key", library=fakenvml)
+    unit = gpudash("serve", *words, "--tls-key=a.key", "--history", "past", library=fakenvml)
     (line,) = (line for line in unit.text.splitlines() if line.startswith("ExecStart="))
     files = f"--tls-cert {Path('a.pem').absolute()} --tls-key={Path('a.key').absolute()}"
+    files += f" --history {Path('past').absolute()}"
     assert line.endswith(f"serve --listen :9400 --gpu '0 1' {files}")
 
 
 def test_the_unit_has_a_folder_for_the_socket_and_one_for_state(fakenvml: Path) -> None:
     unit = gpudash("serve", "--print-unit", library=fakenvml).text.splitlines()
     wanted = {"DynamicUser=yes", "RuntimeDirectory=gpudash", "StateDirectory=gpudash"}
+    wanted.add("StateDirectoryMode=0700")
     assert wanted <= {*unit}
     assert not [line for line in unit if line.startswith("SupplementaryGroups")]
     unit = gpudash(
