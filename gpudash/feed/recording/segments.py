@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
 
-_NAME = re.compile(r"(\d{8})-(\d{8}T\d{6})Z\.(\d{1,4})s\.jsonl\.zst", re.ASCII)
+_NAME = re.compile(r"(\d{8,12})-(\d{8}T\d{6})Z\.(\d{1,4})s\.jsonl\.zst", re.ASCII)
 _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
 """A segment ends early at this part of the size of all, so that the oldest is never much of it."""
@@ -54,8 +54,8 @@ def listed(folder: str) -> list[Segment]:
 class Folder:
     """Writes lines to segments, in a folder in which nobody else does.
 
-    The oldest segments are removed: where all would take more than `max_bytes`, and those with so
-    many seconds between their samples from whose end on something was written in `hours` hours.
+    The oldest go where all would take more than `max_bytes`. `hours` names, by the seconds between
+    samples, in how many later hours something may have been written before a segment goes.
     """
 
     def __init__(self, path: str, max_bytes: int, hours: Mapping[int, int] | None = None) -> None:
