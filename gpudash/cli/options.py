@@ -80,7 +80,10 @@ def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
     """Return the reader of what is acknowledged: in the file of the settings, else the user's."""
     from gpudash.analysis.health.acknowledged import Acknowledged
 
-    return Acknowledged(lambda: acknowledged_path(config=not options.no_config)).now
+    is_demo = options.demo is not None
+    return Acknowledged(
+        lambda: acknowledged_path(config=not options.no_config, is_demo=is_demo)
+    ).now
 
 
 def may_acknowledge(options: argparse.Namespace) -> bool:
@@ -93,13 +96,13 @@ def may_acknowledge(options: argparse.Namespace) -> bool:
     return b"acknowledged" in file or len(file) == _SETTINGS_BYTES or os.path.lexists(own)
 
 
-def acknowledged_path(*, config: bool) -> str:
+def acknowledged_path(*, config: bool, is_demo: bool = False) -> str:
     """Return the file of acknowledgements; raises KeyError for a user without a home."""
     from gpudash.analysis.health import acknowledged
 
     file = settings_file()
-    if not (config and os.path.lexists(file)):
-        return acknowledged.path()
+    if is_demo or not (config and os.path.lexists(file)):
+        return acknowledged.path(is_demo=is_demo)
     from gpudash.config import Choices, load
 
     return acknowledged.path(load(file, Choices())[0].fleet.acknowledged)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.sources import ANNOTATING
-from gpudash.fleet.summary import Fits, fitting, host_rows, names_of
+from gpudash.fleet.summary import Fits, findings_about, fitting, host_rows
 from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import (
     Event,
@@ -157,10 +157,8 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetS
     if fits is None:
         return snapshot
     hosts: list[FleetHost] = []
-    names: set[str] = set()
     rows = fitting(host_rows(snapshot), fits)
     for row in rows:
-        names.update(names_of(row.host))
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
     names_of_jobs = {job for row in rows for job in row.jobs}
@@ -170,9 +168,7 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetS
         hosts=tuple(hosts),
         users=users_of(((row.host, row.devices) for row in rows), jobs, price),
         jobs=jobs,
-        findings=tuple(
-            each for each in snapshot.findings if not each.hosts or names.intersection(each.hosts)
-        ),
+        findings=tuple(findings_about(snapshot.findings, hosts)),
     )
 
 

@@ -29,7 +29,8 @@ from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-_MAX_KEPT = 2000
+MAX_KEPT = 2000
+"""Of more events those of jobs go first, the oldest first."""
 _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
 _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
@@ -37,8 +38,6 @@ _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
 _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
 _HOT = HOT.id
-
-
 _Held = Mapping[SafeText, tuple[int, SafeText | None]]
 """How many devices of a host each job has, and its user."""
 
@@ -395,7 +394,7 @@ class Log:
         """From when on it is asked for, None for not at all."""
         self._changes = Changes()
         self._at = datetime.min.replace(tzinfo=timezone.utc)
-        self._watched: deque[Event] = deque(maxlen=_MAX_KEPT)
+        self._watched: deque[Event] = deque(maxlen=MAX_KEPT)
 
     @property
     def watched(self) -> tuple[Event, ...]:
@@ -407,7 +406,7 @@ class Log:
         if snapshot.taken_at < self._at:
             self._changes = Changes()
             known = [event for event in self._watched if event.at <= snapshot.taken_at]
-            self._watched = deque(known, _MAX_KEPT)
+            self._watched = deque(known, MAX_KEPT)
         self._at = snapshot.taken_at
         self._watched.extend(self._changes.add(snapshot, leases))
 
@@ -430,7 +429,7 @@ class Log:
         found = [each for each in found if each.at >= since]
         # Of a week there may be too many; jobs come and go without end.
         found.sort(key=lambda each: (not each.kind.startswith("job-"), each.at))
-        return tuple(sorted(found[-_MAX_KEPT:], key=lambda each: each.at))
+        return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
 
 
 def _identity(event: Event) -> object:
@@ -439,8 +438,9 @@ def _identity(event: Event) -> object:
 
 def _held(host: FleetHost) -> _Held:
     held: dict[SafeText, tuple[int, SafeText | None]] = {}
+    divided = {each.parent_uuid for each in host.devices}
     for each in host.devices:
-        if each.job is not None:
+        if each.job is not None and (each.uuid is None or each.uuid not in divided):
             count, user = held.get(each.job, (0, None))
             held[each.job] = count + 1, user or (each.users[0] if each.users else None)
     return held

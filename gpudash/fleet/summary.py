@@ -295,6 +295,19 @@ def names_of(host: FleetHost) -> tuple[str, ...]:
     return (host.name,) if host.cluster is None else (host.name, f"{host.cluster}/{host.name}")
 
 
+def findings_about(findings: Iterable[Finding], hosts: Iterable[FleetHost]) -> list[Finding]:
+    """Return what is found about some of the hosts, and about the sources.
+
+    What is of all hosts together, such as how their free GPUs are spread, is left out.
+    """
+    names = {name for host in hosts for name in names_of(host)}
+    return [
+        each
+        for each in findings
+        if names.intersection(each.hosts) or each.rule.startswith("source-")
+    ]
+
+
 def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
     """Return hosts with only those of their GPUs that pass a filter, where there is one.
 

@@ -130,11 +130,14 @@ def spellings(host: str, cluster: str | None = None) -> tuple[str, ...]:
     return names if cluster is None else (*(f"{cluster}/{name}" for name in names), *names)
 
 
-def path(shared: str | None = None) -> str:
+def path(shared: str | None = None, *, is_demo: bool = False) -> str:
     """Return the file: that of the settings, else one in the folder for state.
 
-    Raises KeyError for a user without a home.
+    Simulated hosts, which may be called as real ones are, have their own. Raises KeyError for a
+    user without a home.
     """
+    if is_demo:
+        return os.path.join(state_folder(), f"demo-{ACKNOWLEDGED}")
     return os.path.expanduser(shared) if shared else os.path.join(state_folder(), ACKNOWLEDGED)
 
 

@@ -33,14 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="TIME", help=text)
     add("--reason", metavar="TEXT", help="what is known, such as a ticket")
     add("--take-back", action="store_true", help="what is wrong there is new again")
-    add_shared(parser, "json", "no-config", json="list as JSON")
+    text = "those of simulated hosts, which are kept apart"
+    add_shared(parser, "json", "no-config", "demo", json="list as JSON", demo=text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Acknowledge, take back or list; raises UsageError, ActionError."""
     places = [place_of(text, socket.gethostname()) for text in options.places]
     try:
-        file = acknowledged_path(config=not options.no_config)
+        file = acknowledged_path(config=not options.no_config, is_demo=options.demo is not None)
     except KeyError:
         raise ActionError("no home for the file of acknowledgements") from None
     known = in_force(file)

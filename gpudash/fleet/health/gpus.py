@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from statistics import median
 
 from gpudash.analysis.health.rule import Symptom, number
@@ -53,6 +54,8 @@ def lost(survey: Survey) -> Iterator[Symptom]:
         rows = [row for row in concerned if state is not UNUSABLE or row.device.xid is None]
         if state not in OUT_OF_ORDER or not rows:
             continue
+        # What is new stands first, though it lasts for as long as the oldest.
+        rows.sort(key=lambda row: inf if row.device.age_seconds is None else row.device.age_seconds)
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
         yield symptom(

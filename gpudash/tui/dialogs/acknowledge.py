@@ -26,14 +26,14 @@ _BACK = "take back"
 _SPANS = {"8h": "8 hours", "1h": "1 hour", "1d": "1 day", "7d": "7 days", "": "until taken back"}
 
 
-def ask(page: Page, places: Sequence[Place], theme: Theme) -> None:
+def ask(page: Page, places: Sequence[Place], theme: Theme, *, is_demo: bool) -> None:
     """Ask for how long hosts and GPUs are to be acknowledged, and why; then write that down.
 
     Where all of them are, it can be taken back.
     """
     shared = page.app.preferences.current.fleet.acknowledged
     try:
-        file = path(shared)
+        file = path(shared, is_demo=is_demo)
     except KeyError:
         page.show_message("no home for the file of acknowledgements")
         return

@@ -41,8 +41,12 @@ class EventsPage(TablePage[Event]):
         """Of how long."""
         days = self.model.event_days
         span = "" if self.feed.collector is None else f" of {counted(days, 'day')}"
-        key = shown_key(self.model.keys, "fleet.event_jobs")
-        return f"Events{span}{'' if self.model.lists_jobs else f', {key} adds jobs'}"
+        since = self.model.jobs_since
+        if not self.model.lists_jobs:
+            span += f", {shown_key(self.model.keys, 'fleet.event_jobs')} adds jobs"
+        elif since is not None:
+            span += f", of jobs since {since.astimezone():%m-%d %H:%M}"
+        return f"Events{span}"
 
     @property
     def _refused(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.events import Log, since_then
+from gpudash.fleet.events import MAX_KEPT, Log, since_then
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
@@ -27,9 +27,9 @@ from gpudash.fleet.summary import (
     GpuRow,
     HostRow,
     Totals,
+    findings_about,
     fitting,
     host_rows,
-    names_of,
     totals,
 )
 from gpudash.fleet.users import Price, users_of
@@ -162,6 +162,8 @@ class FleetModel:
         self.rows: list[HostRow] = []
         """Hosts that pass the filter, in the order of the map."""
         self.totals: Totals = totals([])
+        self.job_totals = self.totals
+        """Of the GPUs of the job that is looked at."""
         self.findings: list[Finding] = []
         self.everything: Totals = self.totals
         """Of all hosts, whatever the filter."""
@@ -274,17 +276,18 @@ class FleetModel:
 
     def _show_findings(self) -> None:
         """Take the findings about what is shown; the cursor stays on its own, or at the top."""
-        shown = {name for row in self.rows for name in names_of(row.host)}
         followed = _finding_key(self.findings[self.finding]) if self.finding else None
-        self.findings = [
-            each
-            for each in self.snapshot.findings
-            if not each.hosts or shown.intersection(each.hosts)
-        ]
+        found, hosts = self.snapshot.findings, (row.host for row in self.rows)
+        self.findings = findings_about(found, hosts) if self.is_filtered else [*found]
         keys = [_finding_key(each) for each in self.findings]
         if followed in keys:
             self.finding = keys.index(followed)
         self.finding = max(0, min(self.finding, len(keys) - 1))
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the hosts are simulated."""
+        return any(source.kind == "demo" for source in self.snapshot.sources)
 
     @property
     def is_filtered(self) -> bool:
@@ -323,7 +326,10 @@ class FleetModel:
 
     def ranked_job_gpus(self, job: str) -> Ranking[JobGpu]:
         """Return the GPUs of a job, the slowest first."""
-        if self._is_due(f"job {job}"):
+        if self._is_due("job", (None, job)):
+            self.job_totals = totals(
+                fitting(self.rows, lambda _, device: device is not None and device.job == job)
+            )
             rows = [
                 GpuRow(row.host, each)
                 for row in self.rows
@@ -400,6 +406,13 @@ class FleetModel:
     def lists_jobs(self) -> bool:
         """Whether jobs are among the events; unasked they would hide what broke."""
         return self._wants_jobs or bool(self.filter.clauses)
+
+    @property
+    def jobs_since(self) -> datetime | None:
+        """Since when those of jobs are known, where older ones were too many; None for all."""
+        if len(self._happened) < MAX_KEPT:
+            return None
+        return min((e.at for e in self._happened if e.kind.startswith("job-")), default=None)
 
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""

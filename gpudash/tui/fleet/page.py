@@ -13,7 +13,7 @@ from textual.screen import Screen
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.feed.protocol import FeedState
-from gpudash.fleet.summary import names_of
+from gpudash.fleet.summary import Totals, names_of
 from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
@@ -86,6 +86,11 @@ class FleetPage(Wheel, Page):
         return self.TITLE
 
     @property
+    def totals(self) -> Totals:
+        """The sums that stand there."""
+        return self.model.totals
+
+    @property
     def position(self) -> str:
         """Which rows are in view, empty where all are."""
         return ""
@@ -152,7 +157,7 @@ class FleetPage(Wheel, Page):
         model.charts = self.charts(cells, room)
         page = self.lines(theme, cells, room)[:room]
         title, place = self.heading, self.position
-        sums = fleet_line(model.totals, theme, cells, title=title, position=place)
+        sums = fleet_line(self.totals, theme, cells, title=title, position=place)
         return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
 
     def _ask(self) -> None:
@@ -248,7 +253,7 @@ class FleetPage(Wheel, Page):
         elif not self.places:
             self.show_message("only hosts, GPUs and findings can be acknowledged")
         else:
-            ask(self, self.places, self.model.theme)
+            ask(self, self.places, self.model.theme, is_demo=self.model.is_demo)
 
     def action_retry(self) -> None:
         """Connect at once where ssh failed, also to hosts that refused the login."""
@@ -261,7 +266,7 @@ class FleetPage(Wheel, Page):
     def action_explain_host(self) -> None:
         """Show why a key does nothing here that is for the processes or the driver of a host."""
         model = self.model
-        if any(source.kind == "demo" for source in model.snapshot.sources):
+        if model.is_demo:
             self.show_message(
                 "a simulated cluster has no processes and no driver; --demo=dgx-h100 has"
             )

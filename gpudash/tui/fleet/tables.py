@@ -20,7 +20,7 @@ from gpudash.fleet.columns import (
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
-from gpudash.fleet.summary import GpuRow, HostRow, gpu_index
+from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
 from gpudash.model.fleet import (
     HOST_STATES,
     ChartRequest,
@@ -351,6 +351,13 @@ class JobPage(TablePage[JobGpu]):
         super().__init__(model)
         self.job = job
         self._above_table = 1
+        # The cursor was in another job.
+        self.ranking.move(-len(self.ranking.rows))
+
+    @property
+    def totals(self) -> Totals:
+        """Those of its GPUs."""
+        return self.model.job_totals
 
     @property
     def heading(self) -> str:

@@ -161,7 +161,9 @@ class FindingsView(View):
         if self.dashboard.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
         elif finding is not None:
-            ask(self, [(host, gpu) for gpu in finding.indices or (None,)], self.dashboard.theme)
+            places = [(host, gpu) for gpu in finding.indices or (None,)]
+            is_demo = self.dashboard.snapshot.host.simulated
+            ask(self, places, self.dashboard.theme, is_demo=is_demo)
 
     def action_open(self) -> None:
         """Open the process that the finding under the cursor is about, else its GPU."""

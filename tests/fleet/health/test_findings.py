@@ -206,6 +206,13 @@ def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
     assert list(rules_of(fleet(*some))) == ([] if rule is None else [rule])
 
 
+def test_what_was_lost_last_stands_first() -> None:
+    old, new = (gpu(0, state="lost", age_seconds=seconds) for seconds in (4800.0, 40.0))
+    found = rules_of(fleet(host("a", old), host("b", new)))["gpus-lost"]
+    assert "b GPU 0, a GPU 0" in found.sentence
+    assert found.held_seconds == 4800
+
+
 def test_an_error_of_an_unknown_time_is_said_to_be_that() -> None:
     found = rules_of(fleet(host("a", gpu(0, xid=79))))["xid-critical"]
     assert "XID 79 on 1 GPU of 1 host, it is not known when: " in found.sentence

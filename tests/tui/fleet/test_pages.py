@@ -1000,6 +1000,28 @@ async def test_a_key_lists_the_events_of_a_week() -> None:
         assert "Events of 1 day" in on.text
 
 
+async def test_each_job_has_sums_of_its_own_and_is_opened_at_its_slowest_gpu() -> None:
+    hosts = (host(1), host(2, devices=tuple(device(n, job="777") for n in range(2))))
+    reduced = Reducer().reduce(fleet(hosts, jobs=(), users=(), findings=()))
+    async with on_screen(reduced, "5", "enter", size=(100, 20)) as on:
+        assert "Job 4242  8 busy" in on.text
+        await on.press("end", "escape", "down", "enter")
+        assert "Job 777  2 busy" in on.text
+        assert [row.gpu.label for row in on.model.job_gpus.rows] == ["0", "1"]
+        await on.press("escape", "up", "enter")
+        assert "Job 4242  8 busy" in on.text
+        assert on.model.job_gpus.cursor == 0
+
+
+async def test_what_is_of_all_hosts_together_is_not_found_among_some() -> None:
+    spread = Finding(rule="fragmented", level="info", sentence=SafeText("558 GPUs are free"))
+    async with on_screen(fleet(some_hosts(3), findings=(spread,)), size=(100, 20)) as on:
+        assert "558 GPUs are free" in on.text
+        filter_by(on.model, "host:gpu0001")
+        await on.give(fleet(some_hosts(3), seconds=10, findings=(spread,)))
+        assert "558 GPUs are free" not in on.text
+
+
 async def test_jobs_hide_no_event_that_is_not_of_one() -> None:
     happened = (
         event(-60, "gpu-lost", host="gpu0001", gpu="5"),
