@@ -244,8 +244,9 @@ def select(terminal: Terminal, holder: Holder) -> None:
 def chosen(terminal: Terminal) -> str:
     """Return the PID in the title of the view that Enter opens."""
     terminal.send("enter")
-    text = terminal.wait_for("rss ")
+    title = re.compile(r"(?m)^\W*(\d+) +sleep of ")
+    found = title.search(terminal.wait_for(title))
+    assert found is not None
     terminal.send("escape")
-    terminal.wait_for(lambda text: "rss " not in text)
-    found = re.search(r"(?m)^\W*(\d+) +sleep of ", text)
-    return found[1] if found else text
+    terminal.wait_for(lambda text: title.search(text) is None)
+    return found[1]
