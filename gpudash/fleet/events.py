@@ -428,7 +428,7 @@ class Log:
                 found.append(each)
         found = [each for each in found if each.at >= since]
         # Of a week there may be too many; jobs come and go without end.
-        found.sort(key=lambda each: (not each.kind.startswith("job-"), each.at))
+        found.sort(key=lambda each: (not each.is_of_job, each.at))
         return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
 
 

@@ -60,6 +60,9 @@ _WORST_FIRST = sorted(
 _PARENT = attrgetter("parent_uuid")
 _BADNESS = {state.id: rank for rank, state in enumerate((*_WORST_FIRST, ACKNOWLEDGED))}
 
+_OF_ALL = frozenset({"fragmented"})
+"""Rules that judge all hosts together, and name none."""
+
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
 
@@ -296,15 +299,15 @@ def names_of(host: FleetHost) -> tuple[str, ...]:
 
 
 def findings_about(findings: Iterable[Finding], hosts: Iterable[FleetHost]) -> list[Finding]:
-    """Return what is found about some of the hosts, and about the sources.
+    """Return what is found about some of the hosts, and about no host, such as a source.
 
-    What is of all hosts together, such as how their free GPUs are spread, is left out.
+    What is of all hosts together is left out.
     """
     names = {name for host in hosts for name in names_of(host)}
     return [
         each
         for each in findings
-        if names.intersection(each.hosts) or each.rule.startswith("source-")
+        if names.intersection(each.hosts) or not (each.hosts or each.rule in _OF_ALL)
     ]
 
 

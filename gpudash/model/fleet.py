@@ -269,6 +269,11 @@ class Event(Struct, frozen=True, kw_only=True):
         """How bad it is."""
         return "critical" if self.kind in ("gpu-lost", "host-down", "xid") else "ok"
 
+    @property
+    def is_of_job(self) -> bool:
+        """Whether a job began or ended."""
+        return self.kind in ("job-began", "job-ended")
+
 
 class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""

@@ -42,8 +42,9 @@ def header(model: FleetModel, mark: str, cells: int) -> Line:
     names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
     old = sums.oldest_seconds
     age = "" if old is None else f"  {duration(old)} old"
-    rights = [[*right, Segment(f"{age}  {pace} ", theme.header_dim)]]
-    rights += [[*right, Segment(f"{age} ", theme.header_dim)], [*right, Segment(" ", theme.header)]]
+    # What was then has no age now, and nothing new comes.
+    ends = (f"{age}  {pace} ", f"{age} ", " ") if not model.time.is_past else (" ",)
+    rights = [[*right, Segment(end, theme.header_dim)] for end in ends]
     room = cells - cells_of(rights[-1])
     lefts = [("gpudash", names, hosts, gpus), ("gpudash", hosts, gpus), (hosts, gpus), (hosts,)]
     if width(names) > max(24, room // 3):

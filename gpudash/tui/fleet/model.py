@@ -397,7 +397,7 @@ class FleetModel:
             shown = [
                 each
                 for each in self._happened
-                if each.at <= until and (lists_jobs or not each.kind.startswith("job-"))
+                if each.at <= until and (lists_jobs or not each.is_of_job)
             ]
             self.events.fill(self._passing(shown))
         return self.events
@@ -412,7 +412,7 @@ class FleetModel:
         """Since when those of jobs are known, where older ones were too many; None for all."""
         if len(self._happened) < MAX_KEPT:
             return None
-        return min((e.at for e in self._happened if e.kind.startswith("job-")), default=None)
+        return min((each.at for each in self._happened if each.is_of_job), default=None)
 
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""

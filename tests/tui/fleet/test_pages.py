@@ -500,6 +500,7 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         await on.pilot.pause()
         assert " ASKING" not in on.lines[0]
         assert " 2h00m AGO " in on.lines[0]
+        assert "old" not in on.lines[0]
         # A step further back is asked for as well.
         await on.press("left_square_bracket")
         assert " ASKING FOR 2h01m AGO " in on.lines[0]
@@ -1015,11 +1016,14 @@ async def test_each_job_has_sums_of_its_own_and_is_opened_at_its_slowest_gpu() -
 
 async def test_what_is_of_all_hosts_together_is_not_found_among_some() -> None:
     spread = Finding(rule="fragmented", level="info", sentence=SafeText("558 GPUs are free"))
-    async with on_screen(fleet(some_hosts(3), findings=(spread,)), size=(100, 20)) as on:
+    torn = Finding(rule="acknowledgements", level="warn", sentence=SafeText("line 2 is torn"))
+    found = (torn, spread)
+    async with on_screen(fleet(some_hosts(3), findings=found), size=(100, 20)) as on:
         assert "558 GPUs are free" in on.text
         filter_by(on.model, "host:gpu0001")
-        await on.give(fleet(some_hosts(3), seconds=10, findings=(spread,)))
+        await on.give(fleet(some_hosts(3), seconds=10, findings=found))
         assert "558 GPUs are free" not in on.text
+        assert "line 2 is torn" in on.text
 
 
 async def test_jobs_hide_no_event_that_is_not_of_one() -> None:
