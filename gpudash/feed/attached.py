@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import re
+import sys
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -30,9 +31,14 @@ BUDGET_SECONDS = 0.3
 _SILENT_SECONDS = 5.0
 """Without a line before it is done without; two intervals if that is longer."""
 _STALE_INTERVALS = 2
+PAST_NAMES = "names"
+"""What is asked for in place of a segment to get the names of all."""
+_PAST_SECONDS = 3.0
+"""For an answer about the past."""
 _HELLO_BYTES = 1 << 16
 _CHUNK = 1 << 18
 _PEER_BYTES = 12
+_DESCRIPTOR_BYTES = 4
 _START = b'{"schema":%d,"collected_by":null,"taken_at":"' % SCHEMA
 
 
@@ -127,6 +133,7 @@ class Service:
             self.floor, self._pace = float(found["floor"]), float(found["interval"])
             self.version, self.started_at = str(found["version"]), float(found["started_at"])
             theirs, sees = found["eyes"], found["sees_processes"]
+            self.has_past = found.get("past") is True
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ServiceError("its greeting is not that of gpudash") from None
         if known < (SCHEMA, _numbers(__version__)):
@@ -190,6 +197,32 @@ class Service:
         self.has_ended |= self.due_in() <= 0 or len(self._rest) > LINE_LIMIT
         return lines
 
+    def past(self, name: str) -> tuple[Any, int | None]:
+        """Return what it answers about a segment, or PAST_NAMES, and a descriptor if it sends one.
+
+        Raises ServiceError. A connection that is asked for this gets no lines.
+        """
+        self._deadline = time.monotonic() + _PAST_SECONDS
+        received: list[bytes] = []
+        answer = b""
+        try:
+            self._wait_at_most()
+            self._socket.sendall(json.dumps({"past": name}).encode() + b"\n")
+            while not answer.endswith(b"\n"):
+                self._wait_at_most()
+                room = _socket.CMSG_LEN(_DESCRIPTOR_BYTES), _socket.MSG_CMSG_CLOEXEC
+                data, control, _, _ = self._socket.recvmsg(_CHUNK, *room)
+                received += [each for _level, kind, each in control if kind == _socket.SCM_RIGHTS]
+                if not data or len(answer) > LINE_LIMIT:
+                    raise ConnectionResetError("it closed the connection")
+                answer += data
+            past = json.loads(answer)["past"]
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            for each in received:
+                os.close(_descriptor(each))
+            raise ServiceError(f"gpudash serve: no answer about the past: {error}") from None
+        return past, _descriptor(received[0]) if received else None
+
     def close(self) -> None:
         """Leave it."""
         self._socket.close()
@@ -252,6 +285,10 @@ def _age(line: bytes) -> float | None:
     except ValueError:
         return None
     return time.time() - taken_at.timestamp()
+
+
+def _descriptor(data: bytes) -> int:
+    return int.from_bytes(data[:_DESCRIPTOR_BYTES], sys.byteorder)
 
 
 def _username(uid: int) -> str:

@@ -46,6 +46,7 @@ class History:
         `keep_seconds` counts hours in which something was written, `max_bytes` all segments.
         Without `has_commands` command lines are left out.
         """
+        self.path = path
         hours = ceil(keep_seconds / 3600)
         kept = {_FINE_SECONDS: min(_FINE_HOURS, hours), _COARSE_SECONDS: hours}
         self._folder, self._report = Folder(path, max_bytes, kept), report

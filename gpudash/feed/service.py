@@ -3,6 +3,9 @@
 Each connection gets a line of JSON that says what is served, sends `{"interval": S}`, once or
 whenever it wants another, and gets the last snapshot and every S seconds a new one, each a line as
 `gpudash --json` prints it. Nothing here waits: a client that does not read is dropped.
+
+Where there is a history, a client may instead ask for `{"past": "names"}`, those of its segments,
+and for `{"past": NAME}`: it gets a descriptor to read that one by itself, and none to write.
 """
 
 from __future__ import annotations
@@ -13,14 +16,19 @@ import select
 import shutil
 import socket
 import stat
+import sys
+import termios
 import time
 from collections import Counter, deque
 from contextlib import suppress
-from errno import EADDRINUSE, EEXIST
+from errno import EADDRINUSE, EEXIST, EMFILE, ENFILE
+from fcntl import ioctl
 from math import inf
+from typing import Any
 
 from gpudash import __version__
-from gpudash.feed.attached import eyes, sees_processes
+from gpudash.feed.attached import PAST_NAMES, eyes, sees_processes
+from gpudash.feed.recording import segments
 from gpudash.model import SCHEMA
 
 _FLOOR_SECONDS = 1.0
@@ -31,8 +39,10 @@ _MAX_OF_USER = 128
 _ASK_SECONDS = 5.0
 """For a client to ask for something."""
 _MAX_REQUEST_BYTES = 256
-_MAX_ASKED_BYTES = 1 << 16
+_MAX_ASKED_BYTES = 1 << 20
 """Of all requests of a client."""
+_LISTED_SECONDS = 1.0
+"""For which a list of the segments is true: there may be thousands."""
 _MAX_UNREAD_BYTES = 4 << 20
 """That a client leaves unread, or one line if that is longer."""
 _BACKLOG = 128
@@ -48,7 +58,9 @@ class _Client:
         self.connection, self.uid = connection, uid
         self.accepted_at = time.monotonic()
         self.interval: float | None = None
-        """None until it has asked."""
+        """None until it has asked, and for one that reads the past."""
+        self.reads_past = self.is_left = False
+        """Left is one that has not read its last answer, and gets no other."""
         self.due = -inf
         self.asked_bytes = 0
         self.request = b""
@@ -71,6 +83,9 @@ class LineServer:
         self._path, self._inode = "", 0
         self._max_clients = min(_MAX_CLIENTS, os.sysconf("SC_OPEN_MAX") // 2)
         self._latest = b""
+        self.past: str | None = None
+        """The folder of the history, None for none."""
+        self._listed_at, self._listed = -inf, b""
         self._epoll = select.epoll()
         self.descriptor = self._epoll.fileno()
 
@@ -144,13 +159,15 @@ class LineServer:
                 self._drop(client)
         too_old = time.monotonic() - _ASK_SECONDS
         for client in list(self._clients.values()):
-            if client.interval is None and client.accepted_at < too_old:
+            has_asked = client.interval is not None or client.reads_past
+            if client.is_left or (not has_asked and client.accepted_at < too_old):
                 self._drop(client)
 
     def close(self) -> None:
         """Drop all clients, and remove the socket if it is still this one."""
-        for client in list(self._clients.values()):
-            self._drop(client)
+        for client in self._clients.values():
+            client.connection.close()
+        self._clients.clear()
         if self._listener is not None:
             self._listener.close()
             with suppress(OSError):
@@ -190,6 +207,7 @@ class LineServer:
             "floor": self.floor,
             "eyes": eyes(),
             "sees_processes": sees_processes(),
+            "past": self.past is not None,
         }
 
     def _read(self, client: _Client) -> None:
@@ -205,11 +223,52 @@ class LineServer:
         if client.asked_bytes > _MAX_ASKED_BYTES or len(client.request) > _MAX_REQUEST_BYTES:
             raise _RequestError("too many bytes")
         for line in lines:
+            request = _request(line)
+            if "past" in request:
+                self._give_past(client, request["past"])
+                continue
+            if client.reads_past:
+                raise _RequestError("interval: expected a connection of its own")
             is_first = client.interval is None
-            client.interval = _interval_of(line, self.floor)
+            client.interval = _interval_of(request, self.floor)
             client.due = -inf
             if is_first and self._latest:
                 self._send(client, self._latest)
+
+    def _give_past(self, client: _Client, name: object) -> None:
+        """Answer with the names of the segments, or with a descriptor of one if it is there.
+
+        Raises _RequestError, also for more at once: what is under way counts as ours.
+        """
+        if self.past is None or not isinstance(name, str) or client.interval is not None:
+            raise _RequestError("past: there is none, or none on this connection")
+        if client.reads_past and (client.unread or _has_unread(client)):
+            raise _RequestError("past: expected one request after the other")
+        client.reads_past = True
+        if name == PAST_NAMES:
+            self._send(client, self._names())
+            return
+        descriptor = _segment(os.path.join(self.past, name)) if segments.is_name(name) else None
+        if descriptor is None:
+            self._send(client, b'{"past":null}\n')
+            return
+        try:
+            answer = json.dumps({"past": name}).encode() + b"\n"
+            socket.send_fds(client.connection, [answer], [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _names(self) -> bytes:
+        assert self.past is not None
+        if (now := time.monotonic()) - self._listed_at > _LISTED_SECONDS:
+            try:
+                names = os.listdir(self.past)
+            except OSError as error:
+                raise _RequestError(f"past: {error.strerror}") from None
+            found = [name for name in names if segments.is_name(name)]
+            self._listed = json.dumps({"past": found}).encode() + b"\n"
+            self._listed_at = now
+        return self._listed
 
     def _send(self, client: _Client, data: bytes) -> None:
         client.unread.append(memoryview(data))
@@ -235,6 +294,12 @@ class LineServer:
         self._epoll.modify(client.connection, events)
 
     def _drop(self, client: _Client) -> None:
+        if client.reads_past and _has_unread(client):
+            # A descriptor that is under way counts as one of ours: so does who leaves it there.
+            if not client.is_left:
+                self._epoll.unregister(client.connection)
+            client.is_left = True
+            return
         # Closing it takes it out of the epoll.
         self._clients.pop(client.connection.fileno(), None)
         client.connection.close()
@@ -253,11 +318,41 @@ def _is_living(path: str) -> bool:
     return True
 
 
-def _interval_of(line: bytes, floor: float) -> float:
+def _segment(path: str) -> int | None:
+    """Return a descriptor of a segment, None where it has gone or is no file.
+
+    Raises _RequestError where there are no more.
+    """
     try:
+        descriptor = os.open(path, segments.READ | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (EMFILE, ENFILE):
+            raise _RequestError(f"past: {error.strerror}") from None
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _has_unread(client: _Client) -> bool:
+    """Whether there is something that a client has been sent and has not read."""
+    count = ioctl(client.connection, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(count, sys.byteorder) > 0
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
         request = json.loads(line)
+        if isinstance(request, dict):
+            return request
+    raise _RequestError('expected {"interval": SECONDS}')
+
+
+def _interval_of(request: dict[str, Any], floor: float) -> float:
+    try:
         interval = float(request["interval"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         raise _RequestError('expected {"interval": SECONDS}') from None
     if not floor <= interval <= _MAX_SECONDS:
         raise _RequestError(f"interval: expected {floor:g} to {_MAX_SECONDS:g} seconds")

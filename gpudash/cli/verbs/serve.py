@@ -161,6 +161,7 @@ def run(options: argparse.Namespace) -> int:
         closing(collector),
         _history(options) as (history, lost),
     ):
+        viewers.past = None if history is None else history.path
         problem = _listen(viewers, options)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         terminal.write_message(f"gpudash: serving {server.url}\n{problem}{lost}")

@@ -17,6 +17,7 @@ import msgspec
 from gpudash.feed.collector import FLEET_LINE_LIMIT, FLEET_START
 from gpudash.feed.instants import Span
 from gpudash.feed.recording import segments
+from gpudash.feed.recording.segments import Segments
 from gpudash.model import SCHEMA, fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
@@ -91,17 +92,21 @@ class _Gone(Chunks):
 def open_chunks(path: str) -> Chunks:
     """Open a recording, whatever its name; raises UsageError where there is no such file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise UsageError(f"{path}: not a regular file: expected one that gpudash record wrote")
-        if os.pread(descriptor, len(ZSTD_MAGIC), 0) != ZSTD_MAGIC:
-            return PlainChunks(descriptor)
-        from gpudash.feed.recording.zstd import ZstdChunks
-
-        return ZstdChunks(descriptor)
+        return _chunks(os.open(path, segments.READ), path)
     except OSError as error:
         raise UsageError(f"{path or repr(path)}: {error.strerror}") from None
+
+
+def _chunks(descriptor: int, path: str) -> Chunks:
+    """Return what a descriptor has, and close that with it; raises OSError, UsageError."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{path}: not a regular file: expected one that gpudash record wrote")
+    if os.pread(descriptor, len(ZSTD_MAGIC), 0) != ZSTD_MAGIC:
+        return PlainChunks(descriptor)
+    from gpudash.feed.recording.zstd import ZstdChunks
+
+    return ZstdChunks(descriptor)
 
 
 class _Stamp(msgspec.Struct):
@@ -161,18 +166,25 @@ class Sample(NamedTuple):
 
 
 class Recording:
-    """The samples of a file, or of a folder of segments.
+    """The samples of a file, or of segments: of a folder by its path, or of a service.
 
     Raises WireError, UsageError where nothing can be replayed. Samples are found by the wall
     clock. Where it was set back during the recording, an instant is found in one of the two
     passes. Segments that cannot be read are left out.
     """
 
-    def __init__(self, path: str, chunks: Callable[[str], Chunks] = open_chunks) -> None:
-        self.path = path
-        self._open_chunks = chunks
-        self._is_folder = os.path.isdir(path)
-        self._starts, self._files = _files_of(path) if self._is_folder else ([_NEVER], [[path]])
+    def __init__(
+        self, source: str | Segments, chunks: Callable[[str], Chunks] = open_chunks
+    ) -> None:
+        if isinstance(source, str) and os.path.isdir(source):
+            source = segments.LocalSegments(source)
+        self._open_chunks, self._segments = chunks, None
+        self._starts: Sequence[datetime] = [_NEVER]
+        if isinstance(source, str):
+            self.path, self._files = source, [[source]]
+        else:
+            self.path, self._segments = source.path, source
+            self._starts, self._files = _files_of(source)
         self._by_start = sorted(range(len(self._files)), key=lambda file: self._starts[file])
         self._open: dict[int, Chunks] = {}
         self._kept: dict[tuple[int, int], list[Sample]] = {}
@@ -183,7 +195,7 @@ class Recording:
         self._damaged = ""
         first = next(self._forward(0), None)
         if first is None:
-            raise WireError(f"{path}: {self._why_empty()}")
+            raise WireError(f"{self.path}: {self._why_empty()}")
         self.first = first
         self.last = next(self._backward(len(self._files) - 1))
 
@@ -264,18 +276,20 @@ class Recording:
         return found
 
     def _opened(self, file: int) -> Chunks:
-        for path in self._files[file]:
+        if self._segments is None:
+            return self._open_chunks(self.path)
+        for name in self._files[file]:
             try:
-                found = self._open_chunks(path)
-            except UsageError:
-                if not self._is_folder:
-                    raise
-                found = None
+                found = _chunks(self._segments.open(name), name)
+            except FileNotFoundError:
+                continue
+            except (OSError, UsageError):
+                self._damaged = name
+                continue
             # A power cut may leave a file of zeros; segments are compressed.
-            if found and not (self._is_folder and found.count and isinstance(found, PlainChunks)):
+            if not (found.count and isinstance(found, PlainChunks)):
                 return found
-            if os.path.lexists(path):
-                self._damaged = path
+            self._damaged = name
         return _Gone()
 
     def _read(self, file: int, number: int) -> list[Sample]:
@@ -285,7 +299,7 @@ class Recording:
             try:
                 found = self._samples(file, number)
             except WireError:
-                if not self._is_folder:
+                if self._segments is None:
                     raise
                 self._damaged, found = self._files[file][0], []
             if self._chunks(file).is_damaged:
@@ -330,7 +344,7 @@ class Recording:
 
     def _why_empty(self) -> str:
         """Return why there is no sample; where a document is refused, with the path in it."""
-        if self._is_folder:
+        if self._segments is not None:
             return "no segment of it can be read"
         if not self._chunks(0).count:
             return "empty: nothing was recorded"
@@ -343,20 +357,20 @@ class Recording:
         return _HINT
 
 
-def _files_of(folder: str) -> tuple[Sequence[datetime], Sequence[Sequence[str]]]:
-    """Return when the segments of a folder begin, and the files of each, the best first.
+def _files_of(source: Segments) -> tuple[Sequence[datetime], list[list[str]]]:
+    """Return when segments begin, and the files of each, the best first.
 
     Raises UsageError where there are none.
     """
     try:
-        found = segments.listed(folder)
+        found = segments.listed(source.names())
     except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
+        raise UsageError(f"{source.path}: {error.strerror}") from None
     if not found:
-        raise UsageError(f"{folder}: a folder without a recording in it")
+        raise UsageError(f"{source.path}: a folder without a recording in it")
     files: dict[tuple[int, datetime], list[str]] = {}
     for each in found:
-        files.setdefault(each[:2], []).append(os.path.join(folder, each.name))
+        files.setdefault(each[:2], []).append(each.name)
     return [start for _number, start in files], list(files.values())
 
 

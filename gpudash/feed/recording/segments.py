@@ -11,11 +11,11 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
@@ -25,6 +25,9 @@ _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
 """A segment ends early at this part of the size of all, so that the oldest is never much of it."""
 _BLOCK_BYTES = 4096
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""How a recording is opened: not even a pipe blocks."""
+_EMPTY = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Segment(NamedTuple):
@@ -41,10 +44,48 @@ class Segment(NamedTuple):
         return f"{self.number:08d}-{start:{_TIME}}Z.{self.seconds}s.jsonl.zst"
 
 
-def listed(folder: str) -> list[Segment]:
-    """Return the segments of a folder, which may have other files, in order; raises OSError."""
+class Segments(Protocol):
+    """Segments to read: those of a folder here, or of a service."""
+
+    path: str
+    """What messages call it."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all, perhaps of other files, too; raises OSError, GpudashError."""
+        ...
+
+    def open(self, name: str) -> int:
+        """Return a descriptor of one; raises OSError, GpudashError where none can be had.
+
+        FileNotFoundError is that this one has gone.
+        """
+        ...
+
+
+class LocalSegments:
+    """Those of a folder here."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        """Return what is in the folder; raises OSError."""
+        return os.listdir(self.path)
+
+    def open(self, name: str) -> int:
+        """Return a descriptor; raises OSError."""
+        return os.open(os.path.join(self.path, name), READ)
+
+
+def is_name(name: str) -> bool:
+    """Whether a file of that name is a segment: no path, and nothing else of the folder."""
+    return _NAME.fullmatch(name) is not None
+
+
+def listed(names: Iterable[str]) -> list[Segment]:
+    """Return those that are segments, in order."""
     found = []
-    for match in filter(None, map(_NAME.fullmatch, os.listdir(folder))):
+    for match in filter(None, map(_NAME.fullmatch, names)):
         with suppress(ValueError):
             start = datetime.strptime(match[2], _TIME).replace(tzinfo=timezone.utc)
             found.append(Segment(int(match[1]), start, int(match[3])))
@@ -67,7 +108,8 @@ class Folder:
         try:
             self._descriptor = _owned(path)
             self._sizes = {
-                each: os.lstat(os.path.join(path, each.name)).st_size for each in listed(path)
+                each: os.lstat(os.path.join(path, each.name)).st_size
+                for each in listed(os.listdir(path))
             }
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from None
@@ -163,8 +205,12 @@ class Folder:
             self._remove(each)
 
     def _remove(self, segment: Segment) -> None:
+        path = self._path(segment)
+        # Whoever has it open keeps nothing of the disk.
+        with suppress(OSError):
+            os.close(os.open(path, _EMPTY))
         with suppress(FileNotFoundError):
-            os.unlink(self._path(segment))
+            os.unlink(path)
         del self._sizes[segment]
 
     def _path(self, segment: Segment) -> str:

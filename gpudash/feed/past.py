@@ -1,0 +1,68 @@
+"""The past of this machine: the history of `gpudash serve`, read here as a recording is.
+
+The service hands out descriptors of its segments, and each client reads them by itself.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from gpudash.feed.attached import PAST_NAMES, Service, ServiceError, socket_path
+from gpudash.feed.recording.reader import Recording
+
+_NAME = "gpudash serve"
+
+
+class ServiceSegments:
+    """The segments of the service, which may be another one after a while."""
+
+    path = _NAME
+
+    def __init__(self) -> None:
+        self._service: Service | None = None
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all; raises ServiceError where there are none."""
+        names, _ = self._ask(PAST_NAMES)
+        if not isinstance(names, list) or not names:
+            raise ServiceError(f"{_NAME} has no history of this host yet")
+        return [name for name in names if isinstance(name, str)]
+
+    def open(self, name: str) -> int:
+        """Return a descriptor; raises FileNotFoundError if it has gone, ServiceError."""
+        _, descriptor = self._ask(name)
+        if descriptor is None:
+            raise FileNotFoundError(name)
+        return descriptor
+
+    def _ask(self, name: str) -> tuple[Any, int | None]:
+        if self._service is not None:
+            try:
+                return self._service.past(name)
+            except ServiceError:
+                self._service.close()
+                self._service = None
+        self._service = _connected()
+        weakref.finalize(self, self._service.close)
+        return self._service.past(name)
+
+
+def _connected() -> Service:
+    path = socket_path()
+    if not path:
+        raise ServiceError("there is no history of this host: no gpudash serve is to be asked")
+    service = Service(path)
+    if not service.has_past:
+        service.close()
+        raise ServiceError("gpudash serve keeps no history here: start it with --history DIR")
+    return service
+
+
+def open_past() -> Recording:
+    """Return the past of this machine as a recording.
+
+    Raises ServiceError where there is none, WireError where it cannot be read.
+    """
+    return Recording(ServiceSegments())

@@ -1,0 +1,176 @@
+"""The history of a service, read over its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudash.feed.attached import ServiceError
+from gpudash.feed.past import open_past
+from gpudash.feed.recording.reader import Recording
+from gpudash.feed.service import LineServer
+from gpudash.system.terminal import wait
+from tests.feed.test_history import HOUR, Host
+from tests.waiting import LIMIT_SECONDS
+
+
+class Served:
+    """A service in a thread, whose history is in a folder."""
+
+    def __init__(self, path: Path, past: Path | None) -> None:
+        self._server, self._ends = LineServer(5.0), threading.Event()
+        self._server.past = None if past is None else str(past)
+        self._server.listen(str(path))
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while not self._ends.is_set():
+            wait(0.01, self._server.descriptor)
+            self._server.advance()
+        self._server.close()
+
+    def close(self) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPUDASH_SOCKET", str(tmp_path / "socket"))
+    return tmp_path / "socket"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host of which three hours are known."""
+    host = Host(tmp_path / "history")
+    host.run(3 * HOUR, 60)
+    return host
+
+
+@pytest.fixture
+def served(path: Path, host: Host) -> Iterator[Served]:
+    served = Served(path, host.folder)
+    yield served
+    served.close()
+
+
+def lines(recording: Recording) -> list[bytes]:
+    return [each.line for each in (recording.first, *recording.after(recording.first))]
+
+
+class Asking:
+    """A client by hand."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(LIMIT_SECONDS)
+        self._socket.connect(str(path))
+        self.answer()
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, **request: object) -> None:
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
+
+    def answer(self) -> tuple[dict[str, object], list[int]]:
+        data, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 20, 9)
+        return json.loads(data), descriptors
+
+
+def test_it_is_what_the_folder_has(served: Served, host: Host) -> None:
+    assert lines(open_past()) == lines(Recording(str(host.folder)))
+
+
+def test_it_is_read_on_from_a_service_that_was_started_again(
+    served: Served, path: Path, host: Host
+) -> None:
+    recording = open_past()
+    served.close()
+    with pytest.raises(ServiceError, match=r"refused|No such file"):
+        lines(recording)
+    again = Served(path, host.folder)
+    try:
+        assert len(lines(recording)) == 180
+    finally:
+        again.close()
+
+
+def test_without_a_history_it_is_said_so(path: Path) -> None:
+    served = Served(path, None)
+    try:
+        with pytest.raises(ServiceError, match="keeps no history"):
+            open_past()
+    finally:
+        served.close()
+
+
+def test_nothing_else_is_handed_out_and_nothing_to_write(
+    served: Served, path: Path, host: Host, tmp_path: Path
+) -> None:
+    link = host.folder / "00000099-20261102T090000Z.10s.jsonl.zst"
+    link.symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text("mine")
+    name = min(each.name for each in host.folder.iterdir())
+    (host.folder / "notes").touch()
+    with Asking(path) as client:
+        for other in (
+            *("notes", ".", "..", "", "../secret", link.name, f"{name}\0", f"./{name}"),
+            f"../history/{name}",
+            "9" * 200,
+        ):
+            client.ask(past=other)
+            assert client.answer() == ({"past": None}, [])
+        client.ask(past=name)
+        answer, (descriptor,) = client.answer()
+        assert answer == {"past": name}
+        assert os.read(descriptor, 1 << 20) == (host.folder / name).read_bytes()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(descriptor, b"x")
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("request_", [{"past": 5}, {"past": None}, {"interval": 5}])
+def test_what_does_not_go_with_the_past_ends_the_connection(
+    served: Served, path: Path, request_: dict[str, object]
+) -> None:
+    with Asking(path) as client:
+        client.ask(past="names")
+        client.answer()
+        client.ask(**request_)
+        answer, _ = client.answer()
+        assert "error" in answer
+
+
+def test_answers_that_are_not_read_are_one_each(served: Served, path: Path, host: Host) -> None:
+    name = min(each.name for each in host.folder.iterdir())
+    with Asking(path) as client:
+        for _ in range(9):
+            client.ask(past=name)
+        open_past()
+        found = client.answer()[1]
+        assert len(found) == 1
+        os.close(found[0])
+
+
+def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(
+    served: Served, path: Path, tmp_path: Path
+) -> None:
+    host = Host(tmp_path / "small", size=60_000)
+    host.run(HOUR, 60)
+    oldest = min(host.folder.iterdir())
+    with oldest.open("rb") as kept:
+        host.run(9 * HOUR, 60)
+        assert not oldest.exists()
+        assert os.fstat(kept.fileno()).st_size == 0
