@@ -12,6 +12,7 @@ from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
+from gpudash.model.process import ProcessDevice
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import Level, State, is_suspended_on_purpose, unreadable_state
 
@@ -115,12 +116,15 @@ def _holders(context: RuleContext) -> dict[str, list[bool]]:
     for process in context.snapshot.processes:
         for share in process.devices:
             device = devices.get(share.uuid or "")
-            if device is not None and (
-                share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
-            ):
+            if device is not None and is_holder(share, device):
                 is_idle = idle.get((process.pid, device.key), False)
                 found.setdefault(device.key, []).append(is_idle)
     return found
+
+
+def is_holder(share: ProcessDevice, device: Device) -> bool:
+    """Whether a process holds a device: it computes, or draws with notable memory."""
+    return share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
 
 
 def usable(device: Device, findings: Sequence[Finding]) -> str | None:

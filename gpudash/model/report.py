@@ -1,0 +1,224 @@
+"""What GPUs were used for over a span of time: numbers of a minute, and a report of many of them.
+
+A history keeps a line of numbers a minute beside its samples. Seconds in which nobody looked are
+in neither: nothing is extrapolated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, json
+
+from gpudash.model import wire
+from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
+from gpudash.model.snapshot import FindingLevel
+from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
+
+_use = partial(metric, Group.PROCESS)
+_gpu = partial(metric, Group.IDENTITY)
+_document = partial(metric, Group.DOCUMENT)
+_finding = partial(metric, Group.FINDING)
+
+Grouping = Literal["user", "gpu", "job", "host"]
+"""What the rows of a report are: users, devices, jobs of users, or hosts."""
+
+
+class Use(Struct, frozen=True):
+    """For how long devices were held, and how; of a user, a GPU counts once, whatever is on it."""
+
+    # fmt: off
+    held_seconds: Annotated[Seconds, _use(Unit.SECOND,
+        "Time in which processes held a GPU, of several GPUs added up: two GPUs for an hour are "
+        "two hours. Of a user or a job, whatever of its MIG instances they held.")] = 0.0
+    share_seconds: Annotated[Seconds, _use(Unit.SECOND,
+        "The part of this time that is theirs, if a GPU is divided equally among its MIG "
+        "instances in use, these among their users, and theirs among their jobs; all shares of a "
+        "GPU add up to the time in which it was held.")] = 0.0
+    idle_seconds: Annotated[Seconds, _use(Unit.SECOND,
+        "The part of the time held in which the GPU was held idle, as the column STATUS shows it: "
+        "pauses of up to five minutes are none. By a MIG instance that is idle a user's GPU is.")
+        ] = 0.0
+    unknown_seconds: Annotated[Seconds, _use(Unit.SECOND,
+        "The part of the time held in which it is not known whether it computed: MIG instances "
+        "without GPM, GPUs that are not read.")] = 0.0
+    peak_memory_bytes: Annotated[Natural | None, _use(Unit.BYTE,
+        "The most memory at once, to the minute: of a GPU in use, of others that of their "
+        "processes; on one host. Null where none is known.")] = None
+    energy_mj: Annotated[Amount | None, _use(Unit.MILLIJOULE,
+        "Energy: of a GPU by its counter, whether held or not. Of a user or a job an estimate: "
+        "what the GPU takes is divided among those who hold it, by the SM utilization of their "
+        "processes, by their shares while none is reported. Null without a counter.")] = None
+    # fmt: on
+
+
+class MinuteUse(Use, frozen=True, array_like=True):
+    """What a user, or a job of theirs, had of a GPU in a minute."""
+
+    device: Index = 0
+    """The GPU: position in `Minute.devices`."""
+    user: SafeText | None = None
+    """None where it is not known who held it."""
+    job: SafeText | None = None
+    """As people know it, None for none; in `Minute.users` for all."""
+
+
+class MinuteDevice(Use, frozen=True, array_like=True):
+    """What a GPU or a MIG instance did in a minute."""
+
+    seen_seconds: Seconds = 0.0
+    """In which it is known whether it was held."""
+    key: SafeText = SafeText("")
+    """`Device.key`."""
+    label: SafeText = SafeText("")
+    name: SafeText | None = None
+    parent: Index | None = None
+    """The GPU that it is an instance of: position in `Minute.devices`."""
+
+
+class MinuteFinding(Struct, frozen=True, array_like=True):
+    """How long something was wrong in a minute."""
+
+    rule: SafeText
+    level: FindingLevel
+    seconds: Seconds
+    device: Index | None = None
+    """Position in `Minute.devices`, None if it is not about one."""
+
+
+class Minute(Struct, frozen=True, kw_only=True):
+    """A minute of one host in numbers: a line of a history."""
+
+    minute: Index = 1
+    """Version of this document; fields are only added."""
+    taken_at: Annotated[datetime, Meta(tz=True)]
+    """When its last sample was taken."""
+    host: SafeText
+    seconds: Seconds = 0.0
+    """How much of it was seen: the time from sample to sample, but for gaps."""
+    devices: Annotated[tuple[MinuteDevice, ...], Meta(max_length=1 << 14)] = ()
+    means: Mapping[str, tuple[float | None, ...]] = {}
+    """By the field of a device that is charted the mean of each; what none has is left out."""
+    maxima: Mapping[str, tuple[float | None, ...]] = {}
+    """The highest value of each."""
+    users: tuple[MinuteUse, ...] = ()
+    jobs: tuple[MinuteUse, ...] = ()
+    """The same by job."""
+    findings: tuple[MinuteFinding, ...] = ()
+
+
+class ModelUse(Struct, frozen=True, kw_only=True):
+    """The part of a row that is of GPUs of one model."""
+
+    # fmt: off
+    name: Annotated[SafeText | None, _gpu(Unit.NONE, "Product name.")]
+    share_seconds: Annotated[Seconds, _use(Unit.SECOND, "Its part of the row's.")]
+    # fmt: on
+
+
+class ReportRow(Use, frozen=True, kw_only=True):
+    """A user, a job, a device or a host over the span of a report."""
+
+    # fmt: off
+    host: Annotated[SafeText | None, _document(Unit.NONE,
+        "Its host, null for a user or a job.")] = None
+    user: Annotated[SafeText | None, _use(Unit.NONE,
+        "Whose it was; null for a device or a host, and where that is not known.")] = None
+    job: Annotated[SafeText | None, _use(Unit.NONE,
+        "Container, pod, Slurm job or unit; null for none.")] = None
+    gpu: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "What the device is called on its host: 0, of a MIG instance 0:1.")] = None
+    uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "The device.")] = None
+    parent_uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "UUID of the GPU that it is an instance of, in whose row it is, too; null for a GPU.")
+        ] = None
+    seen_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+        "Of a device or a host: for how long it is known whether its GPUs were held, added up.")
+        ] = None
+    models: Annotated[tuple[ModelUse, ...], Meta(max_length=1 << 10), _use(Unit.NONE,
+        "The share by model of GPU, the largest first.")] = ()
+    cost: Annotated[Amount | None, _use(Unit.NONE,
+        "What the share costs by the prices of the settings; null without.")] = None
+    # fmt: on
+
+
+class ReportFinding(Struct, frozen=True, kw_only=True):
+    """How long something was wrong with a device or a host."""
+
+    # fmt: off
+    rule: Annotated[SafeText, _finding(Unit.NONE, "Which rule found it, such as power-capped.")]
+    level: Annotated[FindingLevel, _finding(Unit.NONE, "info, warn or critical, the worst.")]
+    host: Annotated[SafeText, _document(Unit.NONE, "Its host.")]
+    gpu: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "What the device is called there, null if it is not about one.")] = None
+    seconds: Annotated[Seconds, _finding(Unit.SECOND, "How long it was found, added up.")]
+    # fmt: on
+
+
+class ReportHost(Struct, frozen=True, kw_only=True):
+    """How much was seen of a host."""
+
+    # fmt: off
+    name: Annotated[SafeText, _document(Unit.NONE, "Its name.")]
+    seen_seconds: Annotated[Seconds, _document(Unit.SECOND,
+        "For how long it was watched in the span of the report.")] = 0.0
+    message: Annotated[SafeText | None, _document(Unit.NONE,
+        "Why there is nothing of it, null if there is.")] = None
+    # fmt: on
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What GPUs were used for: the document of `gpudash report --json`."""
+
+    # fmt: off
+    report: Annotated[Index, _document(Unit.NONE,
+        "Version of this document; fields are only added.")] = 1
+    taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "When it was made.")]
+    by: Annotated[Grouping, _document(Unit.NONE, "What its rows are: user, gpu, job or host.")]
+    since: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "From when.")]
+    until: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "Until when.")]
+    hosts: Annotated[tuple[ReportHost, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
+        "What was seen of each host.")] = ()
+    rows: Annotated[tuple[ReportRow, ...], Meta(max_length=1 << 17), _document(Unit.NONE,
+        "Users and jobs by their time, the most first; devices and hosts in their order.")] = ()
+    findings: Annotated[tuple[ReportFinding, ...], Meta(max_length=1 << 17), _document(Unit.NONE,
+        "What was wrong, the worst and longest first.")] = ()
+    # fmt: on
+
+
+def encode_minute(minute: Minute) -> bytes:
+    """Return a minute as one line of JSON without its newline."""
+    return json.encode(minute)
+
+
+def decode_minute(line: bytes) -> Minute:
+    """Return the minute of one line, its texts cleaned; raises WireError."""
+    return wire.decode_document(line, _minutes(), _no_check)
+
+
+def decode(line: bytes) -> Report:
+    """Return the report of one line, its texts cleaned; raises WireError."""
+    return wire.decode_document(line, _reports(), _no_check)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a report, with each field's help and unit."""
+    return wire.schema_of(Report, "gpudash report")
+
+
+@lru_cache(maxsize=1)
+def _minutes() -> json.Decoder[Minute]:
+    return wire.decoder_of(Minute)
+
+
+@lru_cache(maxsize=1)
+def _reports() -> json.Decoder[Report]:
+    return wire.decoder_of(Report)
+
+
+def _no_check(_document: object) -> None:
+    """All that a document must be stands in its types."""
