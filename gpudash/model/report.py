@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta, Struct, ValidationError, json
 
 from gpudash.model import wire
 from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
@@ -166,6 +166,8 @@ class ReportHost(Struct, frozen=True, kw_only=True):
     name: Annotated[SafeText, _document(Unit.NONE, "Its name.")]
     seen_seconds: Annotated[Seconds, _document(Unit.SECOND,
         "For how long it was watched in the span of the report.")] = 0.0
+    gpu_seconds: Annotated[Seconds, _document(Unit.SECOND,
+        "Of its GPUs: for how long it is known whether they were held, added up.")] = 0.0
     message: Annotated[SafeText | None, _document(Unit.NONE,
         "Why there is nothing of it, null if there is.")] = None
     # fmt: on
@@ -197,7 +199,7 @@ def encode_minute(minute: Minute) -> bytes:
 
 def decode_minute(line: bytes) -> Minute:
     """Return the minute of one line, its texts cleaned; raises WireError."""
-    return wire.decode_document(line, _minutes(), _no_check)
+    return wire.decode_document(line, _minutes(), _require_devices)
 
 
 def decode(line: bytes) -> Report:
@@ -218,6 +220,20 @@ def _minutes() -> json.Decoder[Minute]:
 @lru_cache(maxsize=1)
 def _reports() -> json.Decoder[Report]:
     return wire.decoder_of(Report)
+
+
+def _require_devices(minute: Minute) -> None:
+    """Raise ValidationError for a position of no device, or values that are not one a device."""
+    count = len(minute.devices)
+    positions = [
+        *(each.parent for each in minute.devices),
+        *(each.device for each in (*minute.users, *minute.jobs)),
+        *(each.device for each in minute.findings),
+    ]
+    if any(position is not None and position >= count for position in positions):
+        raise ValidationError("Expected the position of a device - at `$`")
+    if any(len(each) != count for each in (*minute.means.values(), *minute.maxima.values())):
+        raise ValidationError(f"Expected {count} values, one a device - at `$`")
 
 
 def _no_check(_document: object) -> None:
