@@ -62,13 +62,14 @@ def hint(option: Action) -> str:
 def _print_schema(_options: Namespace) -> int:
     import json
 
-    from gpudash.model import fleet, wire
+    from gpudash.model import fleet, report, wire
     from gpudash.model.errors import ExitStatus
 
-    # A line is one of the two.
-    one, many = wire.json_schema(), fleet.json_schema()
-    either = {"anyOf": [{"$ref": one.pop("$ref")}, {"$ref": many["$ref"]}]}
-    one["$defs"] = many["$defs"] | one["$defs"]
+    # A line is one of them.
+    one, *others = wire.json_schema(), fleet.json_schema(), report.json_schema()
+    either = {"anyOf": [{"$ref": each.pop("$ref")} for each in (one, *others)]}
+    for each in others:
+        one["$defs"] = each["$defs"] | one["$defs"]
     terminal.write(json.dumps(one | either, indent=2).encode() + b"\n")
     return ExitStatus.OK
 

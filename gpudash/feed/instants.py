@@ -48,6 +48,26 @@ def parse_instant(text: str, span: Span) -> datetime:
     return moment
 
 
+def parse_window(since: str, until: str | None, known: Span) -> tuple[datetime, datetime]:
+    """Return from when to when: `since` is how long before the end, or an instant.
+
+    Without `until` it ends with what is known. Raises UsageError.
+    """
+    end = known.last if until is None else parse_instant(until, known)
+    back = units.parse_span(since)
+    try:
+        start = (
+            parse_instant(since, known._replace(first=None))
+            if back is None
+            else end - timedelta(seconds=back.value)
+        )
+    except OverflowError:
+        raise UsageError(f"--since {since!r} is too far back: {FORMS}") from None
+    if start >= end:
+        raise UsageError(f"--since {since}: that is not before the end, {end:%F %T}")
+    return start, end
+
+
 def _parsed(text: str, span: Span) -> datetime | None:
     with suppress(OverflowError, ValueError, OSError):
         if text[:1] == "+" and span.first is None:

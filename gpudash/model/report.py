@@ -52,7 +52,8 @@ class Use(Struct, frozen=True):
     energy_mj: Annotated[Amount | None, _use(Unit.MILLIJOULE,
         "Energy: of a GPU by its counter, whether held or not. Of a user or a job an estimate: "
         "what the GPU takes is divided among those who hold it, by the SM utilization of their "
-        "processes, by their shares while none is reported. Null without a counter.")] = None
+        "processes, by their shares while one of these is not known. Null without a counter.")
+        ] = None
     # fmt: on
 
 

@@ -328,12 +328,13 @@ def test_a_recording_may_be_named_behind_topo_as_before_it() -> None:
     assert vars(parse(["topo", *recording])) == vars(parse([*recording, "topo"]))
 
 
-def test_a_schema_goes_into_a_file_and_has_both_documents(tmp_path: Path) -> None:
+def test_a_schema_goes_into_a_file_and_has_all_documents(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     assert gpudash("-f", str(file), "--json-schema").stdout == ""
     schema = json.loads(file.read_text())
-    assert schema["anyOf"] == [{"$ref": "#/$defs/Snapshot"}, {"$ref": "#/$defs/FleetSnapshot"}]
-    assert {"FleetHost", "Device", "FleetDevice"} <= set(schema["$defs"])
+    documents = ("Snapshot", "FleetSnapshot", "Report")
+    assert schema["anyOf"] == [{"$ref": f"#/$defs/{name}"} for name in documents]
+    assert {"FleetHost", "Device", "FleetDevice", "ReportRow"} <= set(schema["$defs"])
 
 
 @pytest.mark.parametrize("words", [["--format", "nope"], ["--gpu", "99"]])

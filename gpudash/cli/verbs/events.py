@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence, Set
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import chain
 
 from gpudash.actions.kill import audit
@@ -15,7 +15,7 @@ from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import check_recording, has_color, is_ascii
 from gpudash.cli.verbs import Verb
-from gpudash.feed.instants import FORMS, Span, parse_instant
+from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.events import Changes, events
 from gpudash.fleet.from_snapshot import SnapshotReader
@@ -24,7 +24,6 @@ from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError, WireError
 from gpudash.model.fleet import Event, FleetHost, FleetSnapshot, HostKey
 from gpudash.model.text import clean
-from gpudash.model.units import parse_span
 from gpudash.output.events import render
 from gpudash.system import terminal
 
@@ -76,24 +75,6 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.UNAVAILABLE if problems else ExitStatus.OK
 
 
-def _span(options: argparse.Namespace, last: Span) -> tuple[datetime, datetime]:
-    """Return from when to when; raises UsageError."""
-    end = last.last if options.at is None else parse_instant(options.at, last)
-    since = options.since or _DEFAULT_SINCE
-    back = parse_span(since)
-    try:
-        start = (
-            parse_instant(since, last._replace(first=None))
-            if back is None
-            else end - timedelta(seconds=back.value)
-        )
-    except OverflowError:
-        raise UsageError(f"--since {since!r} is too far back: {FORMS}") from None
-    if start >= end:
-        raise UsageError(f"--since {since}: that is not before the end, {end:%F %T}")
-    return start, end
-
-
 def _of_sources(
     options: argparse.Namespace, hosts: _Hosts, problems: list[str]
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
@@ -110,7 +91,8 @@ def _of_sources(
             f"--{option} has no past: give --prometheus, or --replay FILE of a recording; the "
             "screen shows what it has watched"
         )
-    span = _span(options, Span(None, datetime.now(timezone.utc)))
+    now = Span(None, datetime.now(timezone.utc))
+    span = parse_window(options.since or _DEFAULT_SINCE, options.at, now)
     collector = open_collector(options)
     try:
         found: list[Event] = []
@@ -143,7 +125,7 @@ def _of_recording(
         end = known.last if options.at is None else parse_instant(options.at, known)
         span = known.first or end, end
     else:
-        span = _span(options, known)
+        span = parse_window(options.since, options.at, known)
     return span, list(_recorded(recording, *span, hosts))
 
 

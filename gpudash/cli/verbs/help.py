@@ -261,11 +261,11 @@ def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
 
 
 def _fields() -> Iterator[Section]:
-    from gpudash.model import fleet, wire
+    from gpudash.model import fleet, report, wire
 
     definitions = wire.json_schema()["$defs"]
     first = ("Snapshot", "Host", "Device", "Process", "ProcessDevice", "Job", "Topology")
-    definitions |= fleet.json_schema()["$defs"]
+    definitions |= fleet.json_schema()["$defs"] | report.json_schema()["$defs"]
     for name in dict.fromkeys([*first, *sorted(definitions)]):
         rows = [_field_row(*field) for field in definitions[name]["properties"].items()]
         yield Section(f"{name}: {definitions[name]['description']}", rows)

@@ -19,7 +19,7 @@ from gpudash.config.settings import Table, declared
 from gpudash.fleet.health import RULES as FLEET_RULES
 from gpudash.fleet.where import KIND
 from gpudash.fleet.where import TERMS as OF_GPUS
-from gpudash.model import fleet, wire
+from gpudash.model import fleet, report, wire
 from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES
 from gpudash.output.queries import QUERIES
@@ -68,7 +68,8 @@ def test_every_topic_has_what_the_code_declares() -> None:
         for file in Path(gpudash.__file__).parent.rglob("*.py")
         for name in re.findall(r"\bGPUDASH_[A-Z_]+", file.read_text())
     } - BETWEEN_OUR_PROCESSES
-    definitions = (wire.json_schema()["$defs"] | fleet.json_schema()["$defs"]).values()
+    schemas = wire.json_schema(), fleet.json_schema(), report.json_schema()
+    definitions = [each for schema in schemas for each in schema["$defs"].values()]
     assert terms("fields") == {name for each in definitions for name in each["properties"]}
 
 

@@ -1,0 +1,92 @@
+"""`gpudash report`: what GPUs were used for, by user, GPU, job or host."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime, timezone
+from typing import get_args
+
+from gpudash.analysis.report import ReportSums
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.fleet import prices
+from gpudash.cli.oneshot import write_json
+from gpudash.cli.options import check_recording, has_color, is_ascii
+from gpudash.cli.verbs import Verb
+from gpudash.feed.instants import parse_instant, parse_window
+from gpudash.feed.recording.reader import Recording
+from gpudash.fleet.report import recorded_minutes
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.report import Grouping, Report
+from gpudash.output import report as output
+from gpudash.system import terminal
+
+_DEFAULT_SINCE = "7d"
+_FORMATS = ("table", "json", "csv")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash report` takes."""
+    add = parser.add_argument
+    text = f"how far back, or from when: 12h, 7d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE}; of a "
+    add("--since", metavar="TIME", help=f"{text}recording all of it)")
+    text = "what the rows are: user (the default), gpu, job or host"
+    add("--by", choices=get_args(Grouping), default="user", metavar="WHAT", help=text)
+    text = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
+    add("--format", choices=_FORMATS, default=argparse.SUPPRESS, metavar="F", help=text)
+    text = "until when, instead of now or the end of the recording"
+    add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a report; raises UsageError, GpudashError where the past cannot be read."""
+    check_recording(options)
+    if options.replay is None:
+        raise UsageError("give --replay FILE, or the folder of gpudash serve --history")
+    report = _of_recording(Recording(options.replay), options)
+    _write(report, options)
+    is_whole = all(host.message is None for host in report.hosts)
+    return ExitStatus.OK if is_whole else ExitStatus.UNAVAILABLE
+
+
+def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
+    """Return the report of a recording, of all of it unless --since is given."""
+    known = recording.span
+    if options.since is None:
+        until = known.last if options.at is None else parse_instant(options.at, known)
+        since = known.first or until
+    else:
+        since, until = parse_window(options.since, options.at, known)
+    sums = ReportSums(options.by)
+    for minute in recorded_minutes(recording, since, until):
+        sums.add(minute)
+    return sums.report(datetime.now(timezone.utc), since, until, prices(options))
+
+
+def _write(report: Report, options: argparse.Namespace) -> None:
+    name = "json" if options.json else options.format or "table"
+    if name == "json":
+        write_json(report)
+        return
+    text = (
+        output.to_csv(report)
+        if name == "csv"
+        else output.render(
+            report, width=terminal.width(), color=has_color(), ascii=is_ascii(options)
+        )
+    )
+    terminal.write(text.encode("utf-8", "backslashreplace"))
+
+
+VERB = Verb(
+    "what GPUs were used for: time held, held idle, energy, cost",
+    add_arguments,
+    run,
+    "A GPU counts as held while processes compute on it; its share is what is left of that if it "
+    "is divided equally among its MIG instances in use, their users, and the jobs of each. Held "
+    "idle is what the column STATUS says: pauses of up to five minutes are none. Unknown is time "
+    "held in which the utilization is not known. The energy of users and jobs is an estimate: "
+    "that of a GPU by its counter, divided by SM utilization where it is known of all who hold it, "
+    "else by their shares. The cost is that of the shares at the prices of the settings. The time "
+    "from sample to sample counts, but for gaps of more than three intervals and 15 seconds: what "
+    "was not seen is in no sum.",
+)

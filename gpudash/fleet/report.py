@@ -1,0 +1,42 @@
+"""What GPUs of one or many hosts were used for, from what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain, groupby, pairwise, takewhile
+from statistics import median
+
+from gpudash.analysis.minutes import Minutes
+from gpudash.feed.recording.reader import Recording, Sample
+from gpudash.model.errors import UsageError, WireError
+from gpudash.model.report import Minute
+
+
+def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> Iterator[Minute]:
+    """Yield the minutes of a recording of one host; raises UsageError for one of many."""
+    if recording.first.is_fleet:
+        raise UsageError(f"{recording.path} is a recording of many hosts: a report is of one")
+    first = recording.at(since)
+    samples = takewhile(
+        lambda each: each.taken_at <= until, chain((first,), recording.after(first))
+    )
+    yield from _added_up(each for each in samples if each.taken_at >= since)
+
+
+def _added_up(samples: Iterable[Sample]) -> Iterator[Minute]:
+    """Yield the minutes that samples add up to, as far apart as most of a chunk are."""
+    sums = Minutes(0.0)
+    for _, group in groupby(samples, key=lambda each: each.position[:2]):
+        chunk = list(group)
+        steps = [(b.taken_at - a.taken_at).total_seconds() for a, b in pairwise(chunk)]
+        if steps:
+            sums.interval_seconds = median(steps)
+        for sample in chunk:
+            # What can be read of a damaged recording still counts.
+            with suppress(WireError):
+                if (minute := sums.add(sample.snapshot())) is not None:
+                    yield minute
+    if (minute := sums.end()) is not None:
+        yield minute

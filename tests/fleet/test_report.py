@@ -1,0 +1,151 @@
+"""`gpudash report`: what GPUs were used for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from gpudash.cli.arguments import parse
+from gpudash.model import report, wire
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.report import Report, ReportRow
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import SafeText
+from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
+
+START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
+
+
+def sample(seconds: float, *users: str) -> Snapshot:
+    """A host of two GPUs, on both of which these users compute, and one of them idle."""
+    return make_snapshot(
+        taken_at=START + timedelta(seconds=seconds),
+        host=make_host(hostname="node1", uptime_seconds=1e6 + seconds),
+        topology=None,
+        devices=(
+            make_device(status="busy" if users else "free"),
+            make_device(index=1, status="held-idle" if users else "free"),
+        ),
+        processes=tuple(
+            make_process(
+                pid=pid,
+                username=SafeText(user),
+                devices=(make_process_device(), make_process_device(index=1)),
+            )
+            for pid, user in enumerate(users)
+        ),
+    )
+
+
+def recorded(folder: Path, samples: Iterable[Snapshot]) -> Path:
+    """A recording of these samples."""
+    file = folder / "one.jsonl"
+    file.write_bytes(b"".join(wire.encode(each) + b"\n" for each in samples))
+    return file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Ann, alone for ten minutes; nothing for an hour; Ann and Bob for ten minutes more."""
+    alone = (sample(seconds, "ann") for seconds in range(0, 601, 10))
+    both = (sample(seconds, "ann", "bob") for seconds in range(4200, 4801, 10))
+    return recorded(tmp_path, [*alone, *both])
+
+
+def run(capfd: pytest.CaptureFixture[str], *words: str) -> Report:
+    """What a command reports."""
+    options = parse(["report", "--json", *words])
+    assert options.run(options) == ExitStatus.OK
+    return report.decode(capfd.readouterr().out.encode())
+
+
+def by_user(found: Report) -> dict[str | None, ReportRow]:
+    """The rows by user."""
+    return {row.user: row for row in found.rows}
+
+
+def test_a_recording_is_reported_as_a_whole_without_its_gap(
+    file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = run(capfd, f"--replay={file}")
+    assert (found.since, found.until) == (START, START + timedelta(seconds=4800))
+    assert [(host.name, host.seen_seconds) for host in found.hosts] == [("node1", 1200)]
+    users = by_user(found)
+    assert list(users) == ["ann", "bob"]
+    assert (users["ann"].held_seconds, users["ann"].idle_seconds) == (2400, 1200)
+    assert (users["bob"].held_seconds, users["bob"].share_seconds) == (1200, 600)
+
+
+@pytest.mark.parametrize(
+    ("words", "seen", "held"),
+    [
+        (["--since=5m"], 300, {"ann": 600, "bob": 600}),
+        (["--at=+10m"], 600, {"ann": 1200}),
+        (["--since=5m", "--at=+10m"], 300, {"ann": 600}),
+        (["--since=2026-11-02T10:00:00Z"], 600, {"ann": 1200, "bob": 1200}),
+    ],
+)
+def test_a_part_of_it_is_between_two_instants(
+    file: Path,
+    capfd: pytest.CaptureFixture[str],
+    words: list[str],
+    seen: float,
+    held: dict[str, float],
+) -> None:
+    found = run(capfd, f"--replay={file}", *words)
+    assert found.hosts[0].seen_seconds == seen
+    assert {row.user: row.held_seconds for row in found.rows} == held
+
+
+def test_it_is_by_device_and_by_host(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    gpus = run(capfd, f"--replay={file}", "--by=gpu").rows
+    assert [(row.host, row.gpu, row.idle_seconds) for row in gpus] == [
+        ("node1", "0", 0),
+        ("node1", "1", 1200),
+    ]
+    [host] = run(capfd, f"--replay={file}", "--by=host").rows
+    assert (host.held_seconds, host.seen_seconds, host.peak_memory_bytes) == (2400, 2400, 80 << 30)
+
+
+def test_people_read_hours_and_csv_has_the_fields(
+    file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = parse(["report", f"--replay={file}"])
+    assert options.run(options) == ExitStatus.OK
+    lines = capfd.readouterr().out.splitlines()
+    assert "seen 20m00s of 1h20m" in lines[0]
+    assert lines[1] == "GPUs held 40m00s of 40m00s seen"
+    assert lines[4].split()[:4] == ["ann", "40m00s", "30m00s", "20m00s"]
+    options = parse(["report", f"--replay={file}", "--format=csv"])
+    options.run(options)
+    heading, first, _ = (line.split(",") for line in capfd.readouterr().out.splitlines())
+    cells = dict(zip(heading, first, strict=True))
+    assert (cells["by"], cells["user"], cells["held_seconds"]) == ("user", "ann", "2400.0")
+
+
+def test_costs_are_those_of_the_settings(
+    file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(file.parent))
+    settings = file.parent / "gpudash" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text("[fleet]\nprices = { H100 = 3.0 }\n")
+    assert by_user(run(capfd, f"--replay={file}"))["bob"].cost == 0.5
+    assert by_user(run(capfd, f"--replay={file}", "--no-config"))["bob"].cost is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--since=never"], "is not a time"),
+        (["--since=2027-01-01"], "outside|not before"),
+        (["--at=+9h"], "outside"),
+    ],
+)
+def test_mistakes_are_usage_errors(file: Path, words: list[str], message: str) -> None:
+    options = parse(["report", f"--replay={file}", *words])
+    with pytest.raises(UsageError, match=message):
+        options.run(options)
