@@ -175,9 +175,12 @@ class _Service:
         """
         if not self._is_allowed or time.monotonic() < self._due:
             return
-        from gpudash.feed.attached import attach
+        while path := collector.service_socket():
+            # Without a socket, what this imports is not paid for.
+            from gpudash.feed.attached import attach
 
-        while (found := attach(reader.seconds)) is not None:
+            if (found := attach(path, reader.seconds)) is None:
+                break
             service, lines = found
             if before is not None:
                 before()
@@ -279,6 +282,7 @@ class _Samples:
             options.demo,
             show_secrets=options.show_secrets,
             pcie_throughput=options.pcie_throughput,
+            rests_on_mains=collector.is_of_service(os.environ),
         )
 
     def print(self, *, brief: bool = False) -> None:

@@ -32,12 +32,17 @@ _MIN_UNACCOUNTED_BYTES = 256 << 20
 
 
 def open_source(
-    demo: str | None = None, *, show_secrets: bool = False, pcie_throughput: bool = False
+    demo: str | None = None,
+    *,
+    show_secrets: bool = False,
+    pcie_throughput: bool = False,
+    rests_on_mains: bool = False,
 ) -> LocalSource:
     """Return this machine, or the simulated host `demo`, to be sampled again and again.
 
     Secrets on command lines are masked where they are read, unless `show_secrets`. With
-    `pcie_throughput` a call that blocks is made for the PCIe rates that have no counter.
+    `pcie_throughput` a call that blocks is made for the PCIe rates that have no counter. An idle
+    GPU of a laptop is left to fall asleep on battery, and with `rests_on_mains` always.
 
     Raises UsageError for a simulated host that does not exist, GpudashError when another package
     hides nvidia-ml-py. NVML itself is opened by the first sample.
@@ -51,6 +56,7 @@ def open_source(
         xid_handover.decode_handover(os.environ),
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
+        rests_on_mains=rests_on_mains,
     )
 
 
@@ -103,6 +109,7 @@ def _open_machine(
     *,
     show_secrets: bool,
     pcie_throughput: bool,
+    rests_on_mains: bool = False,
     single_sample: bool = False,
     whole: bool = True,
     wanted: Set[str] | None = None,
@@ -122,7 +129,7 @@ def _open_machine(
         library,
         PciBus(),
         worker=worker,
-        idle_policy=IdlePolicy(),
+        idle_policy=IdlePolicy(on_mains=rests_on_mains),
         handed_over=handed_over,
         with_topology=whole,
     )

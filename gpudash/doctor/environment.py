@@ -14,7 +14,8 @@ from importlib import metadata
 from gpudash import __version__
 from gpudash.collect.leases import lease_fault, no_leases
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
-from gpudash.feed.attached import Service, ServiceError, socket_path
+from gpudash.feed.attached import Service, ServiceError
+from gpudash.feed.collector import service_socket
 from gpudash.model.device import Device
 from gpudash.model.text import clean
 from gpudash.model.units import counted, duration
@@ -101,8 +102,8 @@ def _rights(machine: Machine, user: int) -> Check:
 
 def service_checks() -> list[Check]:
     """Return the check of the service whose samples all gpudash of this host share, if any."""
-    topic, path = "service", socket_path()
-    if not path or not os.path.lexists(path):
+    topic, path = "service", service_socket()
+    if not path:
         return []
     try:
         with closing(Service(path)) as service:

@@ -22,10 +22,6 @@ from gpudash.model import SCHEMA
 from gpudash.model.errors import GpudashError
 from gpudash.system.files import read_link, read_start
 
-SOCKET = "/run/gpudash/gpudash.sock"
-VARIABLE = "GPUDASH_SOCKET"
-"""Names another socket; empty for none."""
-
 BUDGET_SECONDS = 0.3
 """From the first call to the first line: a server that takes longer is done without."""
 _SILENT_SECONDS = 5.0
@@ -44,11 +40,6 @@ _START = b'{"schema":%d,"collected_by":null,"taken_at":"' % SCHEMA
 
 class ServiceError(GpudashError):
     """Why the service of this machine is not used."""
-
-
-def socket_path() -> str:
-    """Return the socket of the service, empty for none."""
-    return os.environ.get(VARIABLE, SOCKET)
 
 
 def eyes() -> dict[str, object]:
@@ -258,11 +249,8 @@ class Service:
         return fresh
 
 
-def attach(interval: float) -> tuple[Service, list[bytes]] | None:
-    """Return the service and its first lines; None for none, or one that is not to be used."""
-    path = socket_path()
-    if not path or not os.path.lexists(path):
-        return None
+def attach(path: str, interval: float) -> tuple[Service, list[bytes]] | None:
+    """Return the service and its first lines; None for one that is not to be used."""
     try:
         service = Service(path)
     except ServiceError:

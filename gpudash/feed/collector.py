@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 _VARIABLE = "GPUDASH_CONTROLLED"
 CONTROLLED: Mapping[str, str] = {_VARIABLE: "1"}
 """The environment of a collector that is controlled by its starter."""
+OF_SERVICE: Mapping[str, str] = {_VARIABLE: "service"}
+"""That of one that `gpudash serve` controls."""
+
+SOCKET = "/run/gpudash/gpudash.sock"
+"""Where that serves its lines, so that others need no collector."""
+SOCKET_VARIABLE = "GPUDASH_SOCKET"
+"""Names another socket; empty for none."""
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
@@ -58,6 +65,17 @@ def is_controlled(environ: Mapping[str, str]) -> bool:
 def is_far_end(environ: Mapping[str, str]) -> bool:
     """Whether the starter of this collector is on another host, at the other end of a link."""
     return environ.get(_VARIABLE) == "far"
+
+
+def is_of_service(environ: Mapping[str, str]) -> bool:
+    """Whether the starter of this collector is `gpudash serve`, before which nobody may sit."""
+    return environ.get(_VARIABLE) == OF_SERVICE[_VARIABLE]
+
+
+def service_socket() -> str:
+    """Return the socket of the service, empty for none: one lstat is all that it costs then."""
+    path = os.environ.get(SOCKET_VARIABLE, SOCKET)
+    return path if path and os.path.lexists(path) else ""
 
 
 def interval_message(seconds: float) -> bytes:

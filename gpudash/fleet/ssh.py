@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpudash.feed.attached import VARIABLE
+from gpudash.feed.collector import SOCKET_VARIABLE
 from gpudash.fleet import remote_smi
 from gpudash.fleet.names import check_host
 from gpudash.model import wire
@@ -92,7 +92,7 @@ def stream_command(
     """
     script = collect_script(gpudash, "--json")
     # An option would be unknown to a gpudash there that is older.
-    return ssh_command(host, f"env {VARIABLE}= {script}" if fresh else script, config=config)
+    return ssh_command(host, f"env {SOCKET_VARIABLE}= {script}" if fresh else script, config=config)
 
 
 def gpudash_command(

@@ -139,6 +139,8 @@ class HostPage(Page):
         unread = {device.state: device.index for device in latest.devices} if latest else {}
         if collector is None:
             self.show_message("this is a recording: it has no GPU to read")
+        elif RESTING.id in unread and latest is not None and latest.collected_by is not None:
+            self.show_message("gpudash serve leaves it alone: gpudash --fresh reads it")
         elif RESTING.id in unread:
             collector.resume()
             self.show_message("reading the GPUs that were left alone on battery")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ import pytest
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import GPUDASH, gpudash
 from tests.e2e.serving import LINE, Viewer, doctor, has_sampled, pretending, serving
-from tests.e2e.stream import Stream, streaming
+from tests.e2e.stream import NO_VARIABLES, Stream, streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
@@ -43,9 +43,15 @@ def path() -> Iterator[Path]:
         yield Path(folder) / "gpudash.sock"
 
 
-def attached(library: Path, path: Path, *words: str, **told: object) -> Any:
+def attached(
+    library: Path,
+    path: Path,
+    *words: str,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    **told: object,
+) -> Any:
     """A stream that may attach."""
-    variables = {"GPUDASH_SOCKET": str(path)}
+    variables = {**variables, "GPUDASH_SOCKET": str(path)}
     return streaming(library, *SECOND, *words, variables=variables, **told)
 
 
@@ -134,6 +140,15 @@ def test_one_that_streams_asks_there(fakenvml: Path, path: Path) -> None:
         listener.settimeout(LIMIT_SECONDS)
         with attached(fakenvml, path):
             listener.accept()[0].close()
+
+
+def test_where_there_is_none_nothing_of_it_is_loaded(fakenvml: Path, path: Path) -> None:
+    with attached(fakenvml, path, variables={"PYTHONPROFILEIMPORTTIME": "1"}) as viewer:
+        viewer.next()
+        viewer.process.kill()
+        loaded = viewer.process.stderr.read()
+    assert b"gpudash.feed.collector" in loaded
+    assert b"gpudash.feed.attached" not in loaded
 
 
 def test_an_attached_stream_prints_what_it_was_asked_for(fakenvml: Path, path: Path) -> None:

@@ -42,6 +42,14 @@ async def test_a_gpu_that_is_left_alone_is_read() -> None:
         assert "reading the GPUs that were left alone" in on.lines[-1]
 
 
+async def test_one_that_the_service_leaves_alone_is_not() -> None:
+    devices = (make_device(state="resting"),)
+    feed, resting = WokenFeed(), make_snapshot(1, devices=devices, collected_by=SafeText("root"))
+    async with on_screen(resting, "W", feed=feed, size=(120, 24)) as on:
+        assert feed.resumed == 0
+        assert "--fresh reads it" in on.lines[-1]
+
+
 async def test_a_gpu_that_sleeps_is_not_woken() -> None:
     feed, asleep = WokenFeed(), make_snapshot(1, devices=(make_device(state="asleep"),))
     async with on_screen(asleep, "W", feed=feed, size=(120, 24)) as on:

@@ -27,7 +27,7 @@ from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds, size, span
 from gpudash.cli.verbs import Verb
-from gpudash.feed.attached import SOCKET
+from gpudash.feed.collector import OF_SERVICE, SOCKET
 from gpudash.feed.history import History
 from gpudash.feed.service import LineServer
 from gpudash.feed.supervisor import Supervisor
@@ -152,7 +152,8 @@ def run(options: argparse.Namespace) -> int:
         return ExitStatus.OK
     interval = options.interval or _DEFAULT_INTERVAL
     noted = NotedSignals(ends=True)
-    collector = Supervisor(collector_command(options), interval, wire.decode)
+    argv = collector_command(options)
+    collector = Supervisor(argv, interval, wire.decode, environ=OF_SERVICE)
     exporter = Exporter(options.dcgm_names, collector.stale_after)
     viewers = LineServer(interval)
     with (
@@ -482,7 +483,8 @@ VERB = Verb(
     "have no processes and command lines. A sample that is too old is left out, and gpudash_up is "
     "0. Screens, --json, dmon, pmon and gpudash.stream() of this host show the samples of this "
     "one collector, and name its user, if that is root or owns the socket's folder and sees what "
-    "they see; else, and with --fresh, they read the driver themselves. A "
+    "they see; else, and with --fresh, they read the driver themselves. An idle GPU of a laptop is "
+    "left alone, so that it can fall asleep. A "
     "history is read by gpudash replay DIR and by all that takes --replay, as its owner: `sudo "
     "gpudash replay /var/lib/gpudash/history` for that of a unit. Hours in which nothing was "
     "written do not count for --keep. If it cannot be written, samples are lost, and all else "

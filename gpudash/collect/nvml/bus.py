@@ -105,11 +105,18 @@ class IdlePolicy:
     """
 
     def __init__(
-        self, supplies: str = "/sys/class/power_supply", devices: str = "/sys/bus/pci/devices"
+        self,
+        supplies: str = "/sys/class/power_supply",
+        devices: str = "/sys/bus/pci/devices",
+        *,
+        on_mains: bool = False,
     ) -> None:
+        """`on_mains` leaves them alone on mains, too: for a collector that runs for ever."""
         self._supplies = supplies
         self._devices = devices
+        self._on_mains = on_mains
         self._quiet_since: float | None = None
+        self._begins = False
         self._since: float | None = None
         self._has_slept = False
         self._not_before = float("-inf")
@@ -123,44 +130,43 @@ class IdlePolicy:
             self._quiet_since = now
         if now - self._quiet_since < _QUIET_SECONDS or not self._may_sleep(states):
             return False
-        self._since, self._has_slept = now, False
+        self._begins, self._has_slept = True, False
         return True
 
     def lasts(self, states: PowerStates, now: float) -> bool:
         """Return whether they are still left alone: none was woken, and it is of use."""
+        if self._begins:
+            # NVML is closed in this tick, which may come long after the last one.
+            self._begins, self._since = False, now
         if self._since is None:
             return False
         sleeping = any(state in SUSPENDED for state in states.values())
         woken = self._has_slept and not sleeping
         useless = not sleeping and now - self._since > _FALL_ASLEEP_SECONDS
         self._has_slept = self._has_slept or sleeping
-        if woken or useless or not _on_battery(self._supplies):
+        if woken or useless or not self._has_reason():
             self._since = self._quiet_since = None
             self._not_before = now + _RETRY_SECONDS if useless else now
             return False
         return True
 
     def _may_sleep(self, states: PowerStates) -> bool:
-        return _on_battery(self._supplies) and any(
+        return self._has_reason() and any(
             state == "active" and _read(f"{self._devices}/{address}/power/control") == "auto"
             for address, state in states.items()
         )
 
-
-def _on_battery(supplies: str) -> bool:
-    """Whether the machine, and not only a mouse, draws on a battery."""
-    names = _names(supplies)
-    kinds = {name: _read(f"{supplies}/{name}/type") for name in names}
-    if any(
-        kinds[name] != "Battery" and _read(f"{supplies}/{name}/online") == "1" for name in names
-    ):
-        return False
-    return any(
-        kinds[name] == "Battery"
-        and _read(f"{supplies}/{name}/scope") != "Device"
-        and _read(f"{supplies}/{name}/status") == "Discharging"
-        for name in names
-    )
+    def _has_reason(self) -> bool:
+        """Whether the machine, and not only a mouse, draws on a battery, or has one on mains."""
+        supplies = self._supplies
+        names = _names(supplies)
+        batteries = [name for name in names if _read(f"{supplies}/{name}/type") == "Battery"]
+        own = [name for name in batteries if _read(f"{supplies}/{name}/scope") != "Device"]
+        if self._on_mains:
+            return bool(own)
+        if any(_read(f"{supplies}/{name}/online") == "1" for name in set(names) - set(batteries)):
+            return False
+        return any(_read(f"{supplies}/{name}/status") == "Discharging" for name in own)
 
 
 def _names(folder: str) -> Sequence[str]:

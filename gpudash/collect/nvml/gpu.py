@@ -35,7 +35,7 @@ _UNREAD = GpuProcesses((), codes.INSUFFICIENT_RESOURCES, None)
 
 _MAX_LAST_PROCESSES = 16
 
-_LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
+_LEFT_ALONE = clean("left alone so that it can fall asleep: it has nothing to do")
 _IDENTITY = frozenset(field for call in (*IDENTITY, *STATIC) for field, _ in call.fields)
 
 _RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})

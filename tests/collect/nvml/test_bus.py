@@ -97,9 +97,13 @@ class Laptop(Machine):
         self.write("supplies/hidpp_battery_0/scope", "Device")
         self.write("supplies/hidpp_battery_0/status", "Discharging")
         self.plug(False)
-        rest = IdlePolicy(str(root / "supplies"), str(root / "devices"))
-        self.reader = self._reader(self, rest)
+        self.use()
         self.idle(True)
+
+    def use(self, *, on_mains: bool = False) -> None:
+        """Let another collector read it."""
+        folders = str(self._root / "supplies"), str(self._root / "devices")
+        self.reader = self._reader(self, IdlePolicy(*folders, on_mains=on_mains))
 
     def write(self, name: str, text: str) -> None:
         path = self._root / name
@@ -166,6 +170,28 @@ def test_mains_power_ends_the_rest(laptop: Laptop) -> None:
     assert laptop.states(40)[-1] == "resting"
     laptop.plug(True)
     assert laptop.states(100) == ["ok"] * 100
+
+
+def test_a_collector_that_runs_for_ever_rests_on_mains_too(laptop: Laptop) -> None:
+    laptop.plug(True)
+    laptop.use(on_mains=True)
+    assert laptop.states(40)[-1] == "resting"
+    laptop.status = "suspended"
+    assert laptop.states(100) == ["asleep"] * 100
+    assert laptop.driver.asked[-1] == "nvmlShutdown"
+
+
+def test_only_a_machine_with_a_battery_of_its_own_rests(laptop: Laptop) -> None:
+    laptop.write("supplies/BAT0/scope", "Device")
+    laptop.use(on_mains=True)
+    assert set(laptop.states(100)) == {"ok"}
+
+
+def test_a_gpu_that_is_rarely_read_falls_asleep_too(laptop: Laptop) -> None:
+    states = [laptop.read(60.0).devices[0].state for _ in range(3)]
+    assert states[-1] == "resting"
+    laptop.status = "suspended"
+    assert laptop.read(60.0).devices[0].state == "asleep"
 
 
 def test_a_gpu_that_somebody_else_keeps_awake_is_looked_at_again(laptop: Laptop) -> None:

@@ -50,7 +50,7 @@ FABRIC_DEGRADED = rule(
     goes_after_seconds=10,
 )
 ASLEEP = rule(300, "asleep", states.ASLEEP.reason, status=states.ASLEEP)
-RESTING = rule(310, "resting", "on battery, " + states.RESTING.reason, status=states.RESTING)
+RESTING = rule(310, "resting", states.RESTING.reason, status=states.RESTING)
 MODE_CHANGE = rule(330, "mode-change-pending", "its ECC or MIG mode changes with the next reset")
 UNIFIED = rule(320, "unified-memory", "its memory is the host's")
 
@@ -80,7 +80,7 @@ _ADVICE: dict[State, tuple[Rule, str]] = {
     ),
     states.RESTING: (
         RESTING,
-        "Nothing is wrong: it has nothing to do, on battery. On the screen, W reads it anyway.",
+        "Nothing is wrong: it has nothing to do. On the screen, W reads it anyway.",
     ),
 }
 
