@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import FindingLevel
 
 _ONCE_SECONDS = 30.0
-_BRIEF_SECONDS = 2.0
+_BRIEF_SECONDS, _BRIEF_HOSTS = 2.0, 250
+"""In which so many hosts are known whole, by a server that is not busy."""
+_REST_SHARE = 0.3
+"""Of the time that the first picture of more hosts took, for the rest."""
 _SAY_WHAT_IS_MISSING = ("table", "json")
 """Formats with a place for warnings."""
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
@@ -250,8 +253,8 @@ def print_once(options: argparse.Namespace) -> int:
 def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: bool) -> list[Reading]:
     """Return all that can be known, or is when the time is over; or a first picture.
 
-    That of few hosts is all, too: what else there is to know is asked for in what is left of
-    `_BRIEF_SECONDS`.
+    That of few hosts is all, too: what else there is to know is waited for as long as
+    `rest_seconds` says.
     """
     from gpudash.feed.instants import Span, parse_instant
     from gpudash.model.fleet import FleetRequest
@@ -263,10 +266,16 @@ def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: boo
     seconds, began = options.timeout or _ONCE_SECONDS, time.monotonic()
     _settle(collector, began + seconds)
     if is_brief:
+        hosts, took = max(len(each.hosts) for each in collector.read()), time.monotonic() - began
         collector.ask(FleetRequest(at=at))
-        if not _settle(collector, began + _BRIEF_SECONDS):
+        if not _settle(collector, began + took + rest_seconds(hosts, took)):
             collector.ask(FleetRequest(at=at, is_brief=True))
     return [_in_time(reading, seconds) for reading in collector.read()]
+
+
+def rest_seconds(hosts: int, took: float) -> float:
+    """Return how long the rest is waited for after a first picture that took so many seconds."""
+    return _BRIEF_SECONDS - took if hosts <= _BRIEF_HOSTS else _REST_SHARE * took
 
 
 def _settle(collector: Collector, deadline: float) -> bool:

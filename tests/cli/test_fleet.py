@@ -44,3 +44,8 @@ def test_what_a_scheduler_knows_when_it_first_answers_has_not_just_begun() -> No
         slurm = Reading(report=replace(waiting.report, state="ok"), hosts=(host,), jobs=jobs)
         events = view.of([seen, slurm]).events
         assert [each.job for each in events or ()] == began
+
+
+def test_once_waits_for_the_rest_of_few_hosts_and_little_for_that_of_many() -> None:
+    assert all(fleet.rest_seconds(100, took) + took >= 2 for took in (0.1, 1.0))
+    assert all(fleet.rest_seconds(1000, took) <= 0.3 * took for took in (0.5, 1.2, 6.0))
