@@ -64,7 +64,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "S",
         "help": f"seconds of silence of the driver in a one-shot ({DEFAULT_TIMEOUT:g}), "
         "which ends after six times as many; of many hosts for all answers (30): without it, "
-        "--fail-on, --where and --at, --once has a first picture where all takes more than 2 s",
+        "--fail-on, --where and --at, --once has a first picture where all takes long",
     },
     "replay": {
         "metavar": "FILE",

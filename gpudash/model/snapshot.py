@@ -62,6 +62,8 @@ class Finding(Struct, frozen=True, kw_only=True):
         "The processes of this document that it concerns.")] = ()
     held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
         "How long it has lasted so far; null if that is not known, as in the first sample.")] = None
+    newest_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
+        "How long the newest of what it joins has lasted, null where all is about as old.")] = None
     acknowledged: Annotated[str | None, _finding(Unit.NONE,
         "Why it is no news, who acknowledged it and until when; null for a new one.")] = None
     # fmt: on

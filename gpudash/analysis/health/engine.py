@@ -271,6 +271,7 @@ def _finding(
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
         held_seconds=max(held, default=None),
+        newest_seconds=first.newest_seconds,
         acknowledged=first.acknowledged,
     )
 

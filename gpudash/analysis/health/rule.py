@@ -76,6 +76,8 @@ class Symptom(Struct, frozen=True):
     pids: tuple[int, ...] = ()
     held_seconds: float | None = None
     """How long it has held, where that is known better than from when it was first seen."""
+    newest_seconds: float | None = None
+    """How long the newest of what it is about has lasted, None where all is about as old."""
     acknowledged: str | None = None
     """Why it is no news, None where nobody has acknowledged it."""
 
@@ -194,13 +196,18 @@ def rough_duration(seconds: float) -> str:
 
 
 def since(finding: Finding, now: datetime) -> str:
-    """Return `since 02:54`, by the local clock, of another day with its date; empty if unknown."""
+    """Return `since 02:54`, by the local clock, of another day with its date; empty if unknown.
+
+    With what is newer: `since 02:54, newest 3 min ago`.
+    """
     if finding.held_seconds is None:
         return ""
     today = now.astimezone()
     began = today - timedelta(seconds=finding.held_seconds)
     day = "" if began.date() == today.date() else "%m-%d "
-    return began.strftime(f"since {day}%H:%M")
+    newest = finding.newest_seconds
+    newer = "" if newest is None else f", newest {rough_duration(newest)} ago"
+    return began.strftime(f"since {day}%H:%M") + newer
 
 
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}

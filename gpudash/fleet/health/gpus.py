@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from statistics import median
 
@@ -54,7 +54,7 @@ def lost(survey: Survey) -> Iterator[Symptom]:
         rows = [row for row in concerned if state is not UNUSABLE or row.device.xid is None]
         if state not in OUT_OF_ORDER or not rows:
             continue
-        # What is new stands first, though it lasts for as long as the oldest.
+        # What is new stands first.
         rows.sort(key=lambda row: inf if row.device.age_seconds is None else row.device.age_seconds)
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
@@ -65,7 +65,7 @@ def lost(survey: Survey) -> Iterator[Symptom]:
             f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
             fields=("status", "age_seconds"),
-            held_seconds=_longest(row.device.age_seconds for row in rows),
+            ages=[row.device.age_seconds for row in rows],
         )
     missing = [(host, n) for host in survey.hosts if (n := survey.missing(host))]
     if missing:
@@ -107,8 +107,8 @@ def xids(survey: Survey) -> Iterator[Symptom]:
         advice = what.advice
         if what.level == "critical":
             advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"
-        longest = _longest(row.device.xid_seconds for row in rows)
-        when = ", it is not known when" if longest is None else ""
+        ages = [row.device.xid_seconds for row in rows]
+        when = "" if any(each is not None for each in ages) else ", it is not known when"
         alone = XID_CRITICAL if what.level == "critical" else XID_WARNING
         yield symptom(
             XID_BURST if is_burst else alone,
@@ -118,12 +118,8 @@ def xids(survey: Survey) -> Iterator[Symptom]:
             rows,
             subject=code,
             fields=["xid", "xid_seconds"],
-            held_seconds=longest,
+            ages=ages,
         )
-
-
-def _longest(spans: Iterable[float | None]) -> float | None:
-    return max((span for span in spans if span is not None), default=None)
 
 
 @check

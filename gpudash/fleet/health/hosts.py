@@ -62,7 +62,6 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
         if first.message:
             sentence += f"; {first.name}" if len(reasons) > 1 else ""
             sentence += f": {first.message}"
-        ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
         has_lost = state == "no-gpus" and any(host.expected_devices for host in hosts)
         is_critical = has_lost or words.level == "critical"
         level: FindingLevel = "critical" if is_critical else "warn"
@@ -78,7 +77,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
                 else number("age_seconds", host.age_seconds, host.name)
                 for host in hosts[:MAX_EVIDENCE]
             ],
-            held_seconds=max(ages, default=None),
+            ages=[host.age_seconds for host in hosts],
         )
 
 

@@ -22,6 +22,8 @@ _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
 _SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
+_NEWER_SECONDS = 60.0
+"""How much newer the newest is for it to be shown: `since` shows minutes."""
 _SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
 
@@ -147,11 +149,16 @@ def symptom(
     fields: Sequence[str] = (),
     evidence: Sequence[Evidence] = (),
     held_seconds: float | None = None,
+    ages: Iterable[float | None] = (),
 ) -> Symptom:
     """Return a symptom of some GPUs or hosts; `fields` of the GPUs are added as evidence.
 
-    `subject` distinguishes those that a rule finds on one host.
+    `subject` distinguishes those that a rule finds on one host. It has lasted for the longest of
+    `ages`, of those that are known, else for `held_seconds`.
     """
+    known = [each for each in ages if each is not None]
+    held_seconds = max(known, default=held_seconds)
+    newest = min(known, default=held_seconds)
     names = dict.fromkeys([*(row.host.name for row in rows), *(host.name for host in hosts)])
     proofs = [_proof(row, fields) for row in rows if fields]
     return Symptom(
@@ -164,6 +171,7 @@ def symptom(
         evidence=(*evidence, *bounded(proofs, len(proofs), MAX_EVIDENCE)),
         hosts=tuple(names),
         held_seconds=held_seconds,
+        newest_seconds=newest if (held_seconds or 0) - (newest or 0) >= _NEWER_SECONDS else None,
     )
 
 

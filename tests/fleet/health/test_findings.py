@@ -8,6 +8,7 @@ from inspect import isgeneratorfunction
 import pytest
 from msgspec.structs import replace
 
+from gpudash.analysis.health.rule import since
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
@@ -210,7 +211,10 @@ def test_what_was_lost_last_stands_first() -> None:
     old, new = (gpu(0, state="lost", age_seconds=seconds) for seconds in (4800.0, 40.0))
     found = rules_of(fleet(host("a", old), host("b", new)))["gpus-lost"]
     assert "b GPU 0, a GPU 0" in found.sentence
-    assert found.held_seconds == 4800
+    assert (found.held_seconds, found.newest_seconds) == (4800, 40)
+    assert since(found, START).endswith(", newest 40 s ago")
+    (alone,) = rules_of(fleet(host("a", old))).values()
+    assert alone.newest_seconds is None
 
 
 def test_an_error_of_an_unknown_time_is_said_to_be_that() -> None:
