@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import chain
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,14 +54,14 @@ class _Gpu(Struct):
     is_hot: bool = False
     job: SafeText | None = None
 
-    def is_like(self, device: FleetDevice) -> bool:
+    def is_like(self, device: FleetDevice, *, is_hot: bool) -> bool:
         """Whether a device that is well is as it was."""
         return (
             self.problem is None
             and device.state == "ok"
             and device.xid == self.xid
             and device.job == self.job
-            and (device.status == _HOT) is self.is_hot
+            and is_hot is self.is_hot
         )
 
 
@@ -114,6 +116,8 @@ class Changes:
         """Those that the newest snapshot is the first of."""
         self._lost: list[_Gpu] = []
         """Those that the newest snapshot is the first without."""
+        self._outliers: frozenset[str] = frozenset()
+        """GPUs that are hotter than others, and not slowed down."""
         self._left: set[HostKey | str] = set()
         """Hosts that it is the first without, also by their names alone."""
         self._last: datetime | None = None
@@ -132,6 +136,8 @@ class Changes:
         self._lost.clear()
         self._left.clear()
         self._within = self._within_seconds(snapshot)
+        hotter = (each.uuids for each in snapshot.findings if each.rule == "hot-outlier")
+        self._outliers = frozenset(chain.from_iterable(hotter))
         # Nearly all, of thousands, where the past is gone through.
         same = set(map(id, self._shown))
         changed = [host for host in snapshot.hosts if id(host) not in same]
@@ -208,8 +214,8 @@ class Changes:
                 has_changed = True
                 continue
             count += 1
-            gpu = gpus.get(device.key)
-            if gpu is not None and gpu.is_like(device):
+            gpu, is_hot = gpus.get(device.key), self._is_hot(device)
+            if gpu is not None and gpu.is_like(device, is_hot=is_hot):
                 # Nearly all, of thousands.
                 continue
             has_changed = True
@@ -224,7 +230,7 @@ class Changes:
                 self._lost.append(gpu)
             gpu.problem = None if state is None else state.id
             if state is None:
-                gpu.xid, gpu.is_hot, gpu.job = device.xid, device.status == _HOT, device.job
+                gpu.xid, gpu.is_hot, gpu.job = device.xid, is_hot, device.job
         if has_changed:
             self._hold(host.key, _held(host))
             known.has_lost = any(gpu.problem is not None for gpu in gpus.values())
@@ -250,10 +256,13 @@ class Changes:
             text = f"XID {device.xid}: {meaning(device.xid).text}"
             began = self._began(at, device.xid_seconds)
             yield _of_gpu("xid", host, gpu, began, text, job=job, xid=device.xid)
-        is_hot = device.status == _HOT
+        is_hot = self._is_hot(device)
         if is_hot is not gpu.is_hot and state is None:
             words = HOT.sentence if is_hot else "is not throttled any more"
             yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)
+
+    def _is_hot(self, device: FleetDevice) -> bool:
+        return device.status == _HOT and device.uuid not in self._outliers
 
     def _began(self, at: datetime, seconds: float | None) -> datetime:
         """Return when what lasts for so long at an instant began, not before the last snapshot."""
@@ -456,28 +465,9 @@ def _of_host(kind: EventKind, host: FleetHost, at: datetime, words: str) -> Even
 
 
 def _of_gpu(
-    kind: EventKind,
-    host: FleetHost,
-    gpu: _Gpu,
-    at: datetime,
-    words: str,
-    *,
-    job: SafeText | None = None,
-    user: SafeText | None = None,
-    xid: int | None = None,
+    kind: EventKind, host: FleetHost, gpu: _Gpu, at: datetime, words: str, **known: Any
 ) -> Event:
-    return Event(
-        at=at,
-        kind=kind,
-        host=host.name,
-        cluster=host.cluster,
-        gpu=gpu.label,
-        uuid=gpu.uuid,
-        xid=xid,
-        job=job,
-        user=user,
-        what=clean(words),
-    )
+    return replace(_of_host(kind, host, at, words), gpu=gpu.label, uuid=gpu.uuid, **known)
 
 
 def _of_job(

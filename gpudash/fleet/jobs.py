@@ -13,7 +13,8 @@ from gpudash.model.state import BUSY, HOT
 from gpudash.model.text import SafeText, clean
 
 _MIN_JOB = 4
-_COMPUTES = frozenset((BUSY.id, HOT.id))
+COMPUTES = frozenset((BUSY.id, HOT.id))
+"""What a GPU does that computes, also one that heat slows down."""
 _SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
 """Of what is usual in the job, below which a GPU that computes is slow. Utilization tells
 nothing: one that waits for the others spins."""
@@ -52,7 +53,7 @@ class JobGpu(NamedTuple):
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:
     """Return what is usual among the GPUs of a job."""
-    busy = [row.device for row in rows if row.device.status in _COMPUTES]
+    busy = [row.device for row in rows if row.device.status in COMPUTES]
 
     def middle(read: Callable[[FleetDevice], float | None]) -> float | None:
         known = [value for each in busy if (value := read(each)) is not None]
@@ -76,7 +77,7 @@ def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
             row,
             usual,
             _key(row) in slow,
-            row.device.status in _COMPUTES and (row.device.power_usage_mw or inf) < low_power,
+            row.device.status in COMPUTES and (row.device.power_usage_mw or inf) < low_power,
             () if job is None else tuple(_others(row, job)),
         )
         for row in rows
@@ -121,7 +122,7 @@ def pace_of(rows: Sequence[GpuRow]) -> Pace | None:
         return None
     # A MIG instance has the clock of its GPU, and the name of a slice of it.
     gpus = [row for row in rows if row.device.parent_uuid is None]
-    busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status in _COMPUTES]
+    busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status in COMPUTES]
     if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
         return None
     usual = median([row.device.sm_clock_mhz or 0 for row in busy])

@@ -7,7 +7,7 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -18,12 +18,13 @@ from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
-from gpudash.fleet.health.survey import Survey, job_kind
-from gpudash.fleet.jobs import owner_of, pace_of
+from gpudash.fleet.health.survey import FLEET, Survey, job_kind
+from gpudash.fleet.jobs import COMPUTES, owner_of, pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Prices, users_of
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
@@ -86,17 +87,10 @@ class Reducer:
             now,
             begins=lambda symptom: bool(before) and before.issuperset(symptom.hosts),
         )
-        worst = worst_by_host([each for each in findings if each.acknowledged is None])
+        hosts = _judged(hosts, [host.name for host in named.hosts], findings)
         return replace(
             snapshot,
-            hosts=tuple(
-                [
-                    replace(host, worst_finding=worst[same.name].rule)
-                    if same.name in worst
-                    else host
-                    for host, same in zip(hosts, named.hosts, strict=True)
-                ]
-            ),
+            hosts=hosts,
             users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),
             jobs=_jobs(survey),
             findings=(*findings, *known.finding),
@@ -174,6 +168,30 @@ class Reducer:
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
 
 
+def _judged(
+    hosts: Iterable[FleetHost], names: Iterable[str], findings: Sequence[Finding]
+) -> tuple[FleetHost, ...]:
+    """Return hosts with what is worst about them, and GPUs that a finding gives a status with that.
+
+    `names` are what findings call the hosts.
+    """
+    worst = worst_by_host([each for each in findings if each.acknowledged is None])
+    states: dict[str, dict[str, str]] = {}
+    for each in findings:
+        if (state := FLEET.rules[each.rule].status) is not None:
+            for name in each.hosts:
+                states.setdefault(name, {}).update(dict.fromkeys(each.uuids, state.id))
+
+    def judged(host: FleetHost, name: str) -> FleetHost:
+        known = states.get(name)
+        if known:
+            devices = [replace(e, status=known.get(e.uuid or "", e.status)) for e in host.devices]
+            host = replace(host, devices=tuple(devices))
+        return replace(host, worst_finding=worst[name].rule) if name in worst else host
+
+    return tuple([judged(*each) for each in zip(hosts, names, strict=True)])
+
+
 def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
     """Return a snapshot in which no two hosts have the same name: findings go by their names."""
     names = titles(snapshot.hosts)
@@ -241,7 +259,7 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     return replace(
         job,
         hosts=hosts,
-        busy=does[BUSY.id],
+        busy=sum(does[each] for each in COMPUTES),
         slow=None if pace is None else len(pace.slow),
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),

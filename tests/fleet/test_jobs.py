@@ -100,7 +100,7 @@ def test_a_gpu_that_heat_slows_down_is_slow_and_hot_is_what_is_found() -> None:
     found = Reducer().reduce(fleet((host(1, devices=gpus),), jobs=(JOB,)))
     assert [row.gpu.device.index for row in job_gpus(rows_of(*gpus), JOB) if row.is_slow] == [7]
     assert found.jobs[0].slow == 1
-    assert [each.rule for each in found.findings] == ["hot-outlier"]
+    assert [each.rule for each in found.findings] == ["gpus-hot"]
 
 
 def test_a_job_counts_its_slow_gpus() -> None:

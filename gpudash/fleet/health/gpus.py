@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from statistics import median
 
-from gpudash.analysis.health.rule import Symptom, number
+from gpudash.analysis.health.rule import Rule, Symptom, number
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
@@ -32,11 +32,8 @@ XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
 XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
 STRAGGLER = rule(90, "straggler", "a GPU slower than the others of its job, which wait for it")
-HOT_OUTLIER = rule(
-    100,
-    "hot-outlier",
-    "GPUs far hotter than others of their model, or that slow down for heat",
-)
+THROTTLED = rule(95, f"gpus-{HOT.id}", "GPUs that slow down for heat")
+HOT_OUTLIER = rule(100, "hot-outlier", "GPUs far hotter than others of their model", status=HOT)
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
@@ -124,8 +121,12 @@ def xids(survey: Survey) -> Iterator[Symptom]:
 
 @check
 def hot(survey: Survey) -> Iterator[Symptom]:
-    """GPUs much hotter than others of their model, or so hot that they slow down."""
-    found = list(survey.problems.get(HOT.id, ()))
+    """GPUs so hot that they slow down, and those much hotter than others of their model."""
+    throttled, found = survey.problems.get(HOT.id, []), list[GpuRow]()
+    if throttled:
+        slow = "it slows down" if len(throttled) == 1 else "they slow down"
+        what = f"so hot that {slow}{_degrees(throttled)}"
+        yield _of_heat(THROTTLED, what, throttled)
     usual: list[float] = []
     for rows in survey.computing.values():
         known = [s.device.temperature_celsius for s in rows]
@@ -139,25 +140,28 @@ def hot(survey: Survey) -> Iterator[Symptom]:
         outliers = [*filter(survey.covers_gpu, outliers)]
         found += outliers
         usual += [middle] * len(outliers)
-    if not found:
-        return
-    found.sort(key=lambda row: -(row.device.temperature_celsius or 0))
-    first = found[0]
-    against = f", others of the model {median(usual):.0f} °C" if usual else ""
-    warmest = first.device.temperature_celsius
-    slow = "it slows down" if len(found) == 1 else "they slow down"
-    degrees_text = "" if warmest is None else f" at {warmest} °C"
-    yield symptom(
-        HOT_OUTLIER,
+    if found:
+        against = f", others of the model {median(usual):.0f} °C"
+        what = f"far hotter than the others{_degrees(found)}{against}"
+        yield _of_heat(HOT_OUTLIER, what, found)
+
+
+def _of_heat(rule: Rule, what: str, rows: Sequence[GpuRow]) -> Symptom:
+    rows = sorted(rows, key=lambda row: -(row.device.temperature_celsius or 0))
+    return symptom(
+        rule,
         "warn",
-        f"{counted(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
-        f"{where(found)}"
-        if usual
-        else f"{counted(len(found), 'GPU')} so hot that {slow}{degrees_text}: {where(found)}",
-        f"Check fans, air and the slot; which clocks it loses: {enter(first.host)}",
-        found,
+        f"{counted(len(rows), 'GPU')} {what}: {where(rows)}",
+        f"Check fans, air and the slot; which clocks it loses: {enter(rows[0].host)}",
+        rows,
         fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],
     )
+
+
+def _degrees(rows: Sequence[GpuRow]) -> str:
+    """Return ` at 93 °C` of the hottest, empty if none is known."""
+    warmest = max((row.device.temperature_celsius or 0 for row in rows), default=0)
+    return f" at {warmest} °C" if warmest else ""
 
 
 @check

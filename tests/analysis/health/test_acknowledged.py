@@ -278,4 +278,4 @@ def test_a_host_is_dim_and_behind_those_with_something_new_once_all_of_it_is_kno
     rows = host_rows(reducer.reduce(FleetSnapshot(taken_at=INSTANT, hosts=hosts)))
     assert [row.level for row in rows] == ["unknown", "unknown", "warn"]
     assert min(rows, key=lambda row: row.worst_first).host.name == "gpu0003"
-    assert [row.host.worst_finding for row in rows] == [None, None, "hot-outlier"]
+    assert [row.host.worst_finding for row in rows] == [None, None, "gpus-hot"]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.health.rule import since
 from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.events import since_then
 from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
@@ -205,6 +206,24 @@ def test_finds_gpus_that_are_missing() -> None:
 def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
     some = [host(f"a{n}", gpu(0, xid=code), group="r1") for n in range(hosts)]
     assert list(rules_of(fleet(*some))) == ([] if rule is None else [rule])
+
+
+def test_a_gpu_of_a_finding_of_heat_is_hot_and_no_event_of_one_that_slows_down() -> None:
+    def rack(celsius: int) -> FleetSnapshot:
+        usual = {"gpu_utilization_percent": 90.0, "memory_used_bytes": 60 * GIB, "name": "H100"}
+        degrees = [celsius, *[60] * 17]
+        some = (
+            gpu(n, uuid=f"GPU-{n}", users=("a",), temperature_celsius=each, **usual)
+            for n, each in enumerate(degrees)
+        )
+        return fleet(host("a", *some))
+
+    before, found = (Reducer().reduce(rack(celsius)) for celsius in (60, 88))
+    (row,) = host_rows(found)
+    assert (row.state_text, row.counts) == ("1 hot", {"hot": 1, "busy": 17})
+    assert totals([row]).counts["hot"] == 1
+    assert found.users[0].busy == 18
+    assert since_then(before, found) == []
 
 
 def test_what_was_lost_last_stands_first() -> None:
