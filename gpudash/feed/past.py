@@ -9,7 +9,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from gpudash.feed.attached import PAST_NAMES, Service, ServiceError, socket_path
+from gpudash.feed.attached import PAST_NAMES, Service, ServiceError
+from gpudash.feed.collector import service_socket
 from gpudash.feed.recording.reader import Recording
 
 _NAME = "gpudash serve"
@@ -50,7 +51,7 @@ class ServiceSegments:
 
 
 def _connected() -> Service:
-    path = socket_path()
+    path = service_socket()
     if not path:
         raise ServiceError("there is no history of this host: no gpudash serve is to be asked")
     service = Service(path)
