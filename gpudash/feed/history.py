@@ -1,7 +1,8 @@
 """What a host did, on disk: its samples every ten seconds for a day, every minute for longer.
 
-Both are written at once, to segments of an hour: what has become too old is a file to remove, and
-nothing is ever written again. The order and the age of segments are those of their writing,
+All are written at once, to segments of an hour, and numbers a minute beside them, which charts and
+reports are made of: what has become too old is a file to remove, and nothing is ever written
+again. The order and the age of segments are those of their writing,
 so that no clock that is set loses what is kept.
 """
 
@@ -11,18 +12,32 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import ceil, inf
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from gpudash.feed.recording.segments import Folder
 from gpudash.model import wire
 from gpudash.model.errors import OutputError
+from gpudash.model.report import Minute, encode_minute
 from gpudash.model.snapshot import Snapshot
 
 _FINE_SECONDS, _COARSE_SECONDS = 10, 60
 _EARLY_SECONDS = 2.5
 """Half of the interval of a server that nobody watches: samples come a little early or late."""
 _FINE_HOURS = 24
+
+
+class Numbers(Protocol):
+    """Adds up samples to minutes."""
+
+    def add(self, snapshot: Snapshot) -> Minute | None:
+        """Add a sample; return the minute before the one that it begins."""
+        ...
+
+    def end(self) -> Minute | None:
+        """Return the minute that goes on."""
+        ...
 
 
 class History:
@@ -38,34 +53,39 @@ class History:
         max_bytes: int,
         report: Callable[[str], object],
         *,
+        numbers: Numbers | None = None,
         has_commands: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make the folder; raises UsageError where it cannot be used.
 
         `keep_seconds` counts hours in which something was written, `max_bytes` all segments.
-        Without `has_commands` command lines are left out.
+        Without `has_commands` command lines are left out, without `numbers` these.
         """
         self.path = path
         hours = ceil(keep_seconds / 3600)
         kept = {_FINE_SECONDS: min(_FINE_HOURS, hours), _COARSE_SECONDS: hours}
         self._folder, self._report = Folder(path, max_bytes, kept), report
-        self._has_commands, self._clock = has_commands, clock
+        self._numbers, self._has_commands, self._clock = numbers, has_commands, clock
         self._due = dict.fromkeys(kept, -inf)
         self._has_failed = False
 
     def take(self, snapshot: Snapshot, line: bytes) -> None:
-        """Keep a sample, of which `line` is the document, if one is due."""
+        """Keep a sample, of which `line` is the document, if one is due; its numbers always."""
+        minute = self._numbers.add(snapshot) if self._numbers is not None else None
         now = self._clock()
         due = [seconds for seconds, at in self._due.items() if now >= at - _EARLY_SECONDS]
-        if snapshot.brief or not due:
+        if snapshot.brief or not (due or minute):
             return
         for seconds in due:
             is_late = now - self._due[seconds] > seconds
             self._due[seconds] = (now if is_late else self._due[seconds]) + seconds
-        line = line if self._has_commands else _bare(snapshot)
         try:
-            self._folder.write(line, snapshot.taken_at, due)
+            if minute is not None:
+                self._keep(minute)
+            if due:
+                line = line if self._has_commands else _bare(snapshot)
+                self._folder.write(line, snapshot.taken_at, due)
             if _COARSE_SECONDS in due:
                 self._folder.sync()
         except OutputError as error:
@@ -77,8 +97,16 @@ class History:
             self._report("gpudash: history: samples are kept again\n")
         self._has_failed = False
 
+    def _keep(self, minute: Minute) -> None:
+        """Keep numbers; raises OutputError."""
+        line = encode_minute(minute)
+        self._folder.write(line, minute.taken_at, (_COARSE_SECONDS,), has_numbers=True)
+
     def close(self) -> None:
         """Finish what is written, and leave the folder to others."""
+        with suppress(OutputError):
+            if self._numbers is not None and (minute := self._numbers.end()) is not None:
+                self._keep(minute)
         with suppress(OutputError):
             self._folder.close()
 

@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudash.analysis.minutes import Minutes
 from gpudash.feed.history import History
 from gpudash.feed.recording.reader import Recording
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
+from gpudash.model.report import decode_minute
 from gpudash.model.text import clean
 from tests.factories import make_host, make_process, make_snapshot
 from tests.feed.clock import Clock
@@ -41,9 +44,10 @@ class Host:
         self.written: list[datetime] = []
         self.history = self.opened()
 
-    def opened(self, **told: bool) -> History:
+    def opened(self, **told: Any) -> History:
         """A server that starts."""
         report = self.messages.append
+        told = {"numbers": Minutes(10), **told}
         return History(str(self.folder), self.keep, self.size, report, clock=self.clock, **told)
 
     def restart(self) -> None:
@@ -163,6 +167,33 @@ def test_the_oldest_goes_where_there_is_no_room(tmp_path: Path) -> None:
     assert times[-1] == host.written[-1]
     assert times[-1] - times[0] > timedelta(hours=4)
     assert host.messages == []
+
+
+def test_numbers_a_minute_are_kept_beside_samples(host: Host) -> None:
+    host.run(HOUR + 600)
+    host.restart()
+    host.run(60)
+    host.history.close()
+    numbers = host.recording.numbers
+    assert numbers is not None
+    lines = [numbers.first.line, *(each.line for each in numbers.after(numbers.first))]
+    minutes = [decode_minute(line) for line in lines]
+    assert sum(each.seconds for each in minutes) == HOUR + 600 - 10 + 50
+    assert [each.taken_at for each in minutes] == sorted(
+        {each.replace(second=0): each for each in host.written}.values()
+    )
+    found = numbers.between(START + timedelta(seconds=60), START + timedelta(seconds=240))
+    assert [each.taken_at.minute for each in found] == [1, 2, 3]
+
+
+def test_numbers_go_after_samples_where_there_is_no_room(tmp_path: Path) -> None:
+    host = Host(tmp_path / "history", size=100_000)
+    host.run(8 * HOUR, 30)
+    assert host.bytes <= 100_000
+    numbers = host.recording.numbers
+    assert numbers is not None
+    assert numbers.first.taken_at < START + timedelta(minutes=1)
+    assert host.recording.first.taken_at > START + timedelta(hours=1)
 
 
 def test_a_sample_that_is_too_large_is_reported_once(tmp_path: Path) -> None:

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from gpudash.analysis.minutes import Minutes
 from gpudash.cli.arguments import parse
+from gpudash.feed.history import History
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.report import Report, ReportRow
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
+from tests.feed.clock import Clock
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
 
@@ -135,6 +138,24 @@ def test_costs_are_those_of_the_settings(
     settings.write_text("[fleet]\nprices = { H100 = 3.0 }\n")
     assert by_user(run(capfd, f"--replay={file}"))["bob"].cost == 0.5
     assert by_user(run(capfd, f"--replay={file}", "--no-config"))["bob"].cost is None
+
+
+def test_a_history_is_reported_from_its_numbers_and_from_samples_before_these(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder, clock = tmp_path / "history", Clock()
+    for hour, numbers in ((0, None), (1, Minutes(10)), (2, Minutes(10))):
+        history = History(
+            str(folder), 1e6, 10**8, lambda _message: None, numbers=numbers, clock=clock
+        )
+        for seconds in range(0, 600, 10):
+            taken = sample(hour * 3600 + seconds, "ann", *["bob"] * (hour == 2))
+            history.take(taken, wire.encode(taken))
+            clock.now += 10
+        history.close()
+    found = run(capfd, f"--replay={folder}")
+    assert found.hosts[0].seen_seconds == 3 * 590
+    assert {row.user: row.held_seconds for row in found.rows} == {"ann": 3540, "bob": 1180}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gpudash.cli.options import check_recording, has_color, is_ascii
 from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
-from gpudash.fleet.report import recorded_minutes
+from gpudash.fleet.report import recorded_minutes, recorded_span
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.report import Grouping, Report
 from gpudash.output import report as output
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
     """Return the report of a recording, of all of it unless --since is given."""
-    known = recording.span
+    known = recorded_span(recording)
     if options.since is None:
         until = known.last if options.at is None else parse_instant(options.at, known)
         since = known.first or until

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from gpudash.analysis.minutes import Minutes
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.signals import NotedSignals
@@ -131,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--socket-group", metavar="GROUP", help="only this group may connect to it")
     text = "keep samples in this folder, for gpudash replay ($STATE_DIRECTORY/history in a unit)"
     add("--history", metavar="DIR", help=text)
-    text = "how long to keep one a minute; one in 10 s is kept for a day (30d)"
+    text = "how long to keep one a minute, and numbers; one in 10 s is kept for a day (30d)"
     add("--keep", type=span, default=_KEEP_SECONDS, metavar="T", help=text)
     text = "what they may take on the disk, the oldest are removed first (500M)"
     add("--max-size", type=size, default=_HISTORY_BYTES, metavar="SIZE", help=text)
@@ -237,8 +238,9 @@ def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]
         return
     report, has_commands = terminal.write_message, not options.history_without_commands
     keep, limit = options.keep, options.max_size
+    numbers = Minutes(options.interval or _DEFAULT_INTERVAL)
     try:
-        history = History(folder, keep, limit, report, has_commands=has_commands)
+        history = History(folder, keep, limit, report, numbers=numbers, has_commands=has_commands)
     except UsageError as error:
         if options.history is not None:
             raise

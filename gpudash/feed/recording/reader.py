@@ -9,7 +9,8 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Annotated, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -174,8 +175,13 @@ class Recording:
     """
 
     def __init__(
-        self, source: str | Segments, chunks: Callable[[str], Chunks] = open_chunks
+        self,
+        source: str | Segments,
+        chunks: Callable[[str], Chunks] = open_chunks,
+        *,
+        of_numbers: bool = False,
     ) -> None:
+        """With `of_numbers` its samples are the lines of the segments of numbers."""
         if isinstance(source, str) and os.path.isdir(source):
             source = segments.LocalSegments(source)
         self._open_chunks, self._segments = chunks, None
@@ -184,7 +190,7 @@ class Recording:
             self.path, self._files = source, [[source]]
         else:
             self.path, self._segments = source.path, source
-            self._starts, self._files = _files_of(source)
+            self._starts, self._files = _files_of(source, of_numbers)
         self._by_start = sorted(range(len(self._files)), key=lambda file: self._starts[file])
         self._open: dict[int, Chunks] = {}
         self._kept: dict[tuple[int, int], list[Sample]] = {}
@@ -222,6 +228,28 @@ class Recording:
             if found is not None:
                 return found
         return self.first
+
+    @cached_property
+    def numbers(self) -> Recording | None:
+        """The numbers a minute that are kept beside the samples, None where there are none.
+
+        Each line is a `Minute`.
+        """
+        if self._segments is None:
+            return None
+        try:
+            return Recording(self._segments, of_numbers=True)
+        except (UsageError, WireError):
+            return None
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Sample]:
+        """Yield the samples from one instant to another, both included."""
+        first = self.at(since)
+        for each in chain((first,), self.after(first)):
+            if each.taken_at > until:
+                return
+            if each.taken_at >= since:
+                yield each
 
     def after(self, sample: Sample) -> Iterator[Sample]:
         """Yield the samples behind one, in order."""
@@ -357,13 +385,14 @@ class Recording:
         return _HINT
 
 
-def _files_of(source: Segments) -> tuple[Sequence[datetime], list[list[str]]]:
+def _files_of(source: Segments, of_numbers: bool) -> tuple[Sequence[datetime], list[list[str]]]:
     """Return when segments begin, and the files of each, the best first.
 
     Raises UsageError where there are none.
     """
     try:
-        found = segments.listed(source.names())
+        listed = segments.listed(source.names())
+        found = [each for each in listed if each.has_numbers is of_numbers]
     except OSError as error:
         raise UsageError(f"{source.path}: {error.strerror}") from None
     if not found:

@@ -2,7 +2,7 @@
 
 `00000012-20261126T160000Z.10s.jsonl.zst`: its number in the order of writing, whatever the clock
 did; when it begins; the seconds between its samples. Those that differ in these alone are the
-same time in more detail or less.
+same time in more detail or less. `....60s.numbers.jsonl.zst` has numbers of that time, no samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
 
-_NAME = re.compile(r"(\d{8,12})-(\d{8}T\d{6})Z\.(\d{1,4})s\.jsonl\.zst", re.ASCII)
+_NAME = re.compile(r"(\d{8,12})-(\d{8}T\d{6})Z\.(\d{1,4})s(\.numbers)?\.jsonl\.zst", re.ASCII)
 _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
 """A segment ends early at this part of the size of all, so that the oldest is never much of it."""
@@ -36,12 +36,15 @@ class Segment(NamedTuple):
     number: int
     start: datetime
     seconds: int
+    has_numbers: bool = False
+    """Whether it has numbers, and no samples."""
 
     @property
     def name(self) -> str:
         """The name of the file."""
         start = self.start.astimezone(timezone.utc)
-        return f"{self.number:08d}-{start:{_TIME}}Z.{self.seconds}s.jsonl.zst"
+        kind = f"{self.seconds}s{'.numbers' if self.has_numbers else ''}"
+        return f"{self.number:08d}-{start:{_TIME}}Z.{kind}.jsonl.zst"
 
 
 class Segments(Protocol):
@@ -88,15 +91,16 @@ def listed(names: Iterable[str]) -> list[Segment]:
     for match in filter(None, map(_NAME.fullmatch, names)):
         with suppress(ValueError):
             start = datetime.strptime(match[2], _TIME).replace(tzinfo=timezone.utc)
-            found.append(Segment(int(match[1]), start, int(match[3])))
+            found.append(Segment(int(match[1]), start, int(match[3]), match[4] is not None))
     return sorted(found)
 
 
 class Folder:
     """Writes lines to segments, in a folder in which nobody else does.
 
-    The oldest go where all would take more than `max_bytes`. `hours` names, by the seconds between
-    samples, in how many later hours something may have been written before a segment goes.
+    The oldest go where all would take more than `max_bytes`, numbers after all samples while they
+    take less than half of it. `hours` names, by the seconds between samples, in how many later
+    hours something may have been written before a segment goes.
     """
 
     def __init__(self, path: str, max_bytes: int, hours: Mapping[int, int] | None = None) -> None:
@@ -118,13 +122,21 @@ class Folder:
         self._taken_at = datetime.min.replace(tzinfo=timezone.utc)
         self._writers: dict[Segment, Writer] = {}
 
-    def write(self, line: bytes, taken_at: datetime, seconds: Collection[int]) -> None:
+    def write(
+        self,
+        line: bytes,
+        taken_at: datetime,
+        seconds: Collection[int],
+        *,
+        has_numbers: bool = False,
+    ) -> None:
         """Add a line to the segments with so many seconds between samples, whole or not at all.
 
-        Raises OutputError; what is written next goes to new segments.
+        With `has_numbers` it is one of numbers. Raises OutputError; what is written next goes to
+        new segments.
         """
         try:
-            self._write(line, taken_at, seconds)
+            self._write(line, taken_at, seconds, has_numbers)
         except (OSError, OutputError, UsageError) as error:
             with suppress(OutputError):
                 self._end()
@@ -149,7 +161,9 @@ class Folder:
                 os.rmdir(self.path)
             os.close(self._descriptor)
 
-    def _write(self, line: bytes, taken_at: datetime, seconds: Collection[int]) -> None:
+    def _write(
+        self, line: bytes, taken_at: datetime, seconds: Collection[int], has_numbers: bool
+    ) -> None:
         is_set_back = taken_at < self._taken_at
         if self._start is not None and (is_set_back or _hour(taken_at) != _hour(self._start)):
             self._end()
@@ -158,13 +172,13 @@ class Folder:
         if self._start is None:
             self._begin(taken_at.replace(microsecond=0))
         for each in seconds:
-            self._add(line, each)
+            self._add(line, each, has_numbers)
         if any(writer.bytes > self._max_bytes // _SHARE for writer in self._writers.values()):
             self._end()
 
-    def _add(self, line: bytes, seconds: int) -> None:
+    def _add(self, line: bytes, seconds: int, has_numbers: bool) -> None:
         assert self._start is not None
-        segment = Segment(self._number, self._start, seconds)
+        segment = Segment(self._number, self._start, seconds, has_numbers)
         writer = self._writers.get(segment)
         if writer is None:
             writer = self._writers[segment] = Writer(self._path(segment))
@@ -196,7 +210,9 @@ class Folder:
         if count > self._max_bytes // 2:
             raise OutputError(f"{self.path}: a sample is too large for --max-size")
         room = self._max_bytes - count - sum(map(_on_disk, self._sizes.values()))
-        for each in sorted(self._sizes):
+        numbers = sum(size for each, size in self._sizes.items() if each.has_numbers)
+        are_last = numbers < self._max_bytes // 2
+        for each in sorted(self._sizes, key=lambda each: (each.has_numbers and are_last, each)):
             if room >= 0:
                 break
             if each in self._writers:
