@@ -77,11 +77,10 @@ class Minutes:
         if self._before is None:
             return 0.0
         before, now = self._before.host.uptime_seconds, snapshot.host.uptime_seconds
-        seconds = (snapshot.taken_at - self._before.taken_at).total_seconds()
-        if before is not None and now is not None:
-            seconds = now - before if now < before else max(seconds, now - before)
+        by_wall = (snapshot.taken_at - self._before.taken_at).total_seconds()
+        seconds = by_wall if before is None or now is None else now - before
         longest = max(_GAP_SECONDS, _GAP_INTERVALS * self.interval_seconds)
-        return seconds if 0 < seconds <= longest else 0.0
+        return seconds if seconds > 0 and max(seconds, by_wall) <= longest else 0.0
 
 
 def _minute(at: datetime) -> int:

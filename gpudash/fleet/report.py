@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
@@ -11,22 +12,70 @@ from statistics import median
 from gpudash.analysis.minutes import Minutes
 from gpudash.feed.instants import Span
 from gpudash.feed.recording.reader import Recording, Sample
+from gpudash.feed.supervisor import Output, wait
+from gpudash.fleet import ssh
 from gpudash.model.errors import UsageError, WireError
-from gpudash.model.report import Minute, decode_minute
+from gpudash.model.report import Minute, Report, decode, decode_minute
+
+_TOLERANCE = 1.0
+"""Seconds by which two clocks may differ over a minute."""
+_START = b'{"report"'
+_ANSWER_SECONDS, _WAIT_SECONDS = 120.0, 1.0
+"""For all of an answer: a month of a large host takes a minute to be added up."""
+
+
+def asked_reports(
+    hosts: Iterable[str], words: Sequence[str], *, config: str | None, gpudash: str | None
+) -> Iterator[tuple[str, Report | str]]:
+    """Run gpudash with these words on hosts, some at once; yield its reports, or why there is none.
+
+    `config` is ssh's -F, `gpudash` its path there. Raises UsageError where ssh cannot be asked.
+    """
+    waiting = deque(
+        (host, ssh.gpudash_command(host, *words, config=config, gpudash=gpudash, terminal=False))
+        for host in hosts
+    )
+    running: list[tuple[str, Output]] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < ssh.HANDSHAKES:
+                host, argv = waiting.popleft()
+                running.append((host, Output(argv, _ANSWER_SECONDS)))
+                running[-1][1].start()
+            seconds = min(each.due_in() for _, each in running)
+            wait(min(seconds, _WAIT_SECONDS), *(each.descriptor for _, each in running))
+            for host, each in running:
+                each.advance()
+                if not each.is_running:
+                    yield host, each.failure or _answered(each.lines)
+            running = [(host, each) for host, each in running if each.is_running]
+    finally:
+        for _, each in running:
+            each.close()
+
+
+def _answered(lines: Iterable[bytes]) -> Report | str:
+    """Return the report among lines, of which others may be a banner; else what there is."""
+    found = [line for line in lines if line.startswith(_START)]
+    try:
+        return decode(found[-1]) if found else "answers without a report"
+    except WireError as error:
+        return str(error)
 
 
 def recorded_span(recording: Recording) -> Span:
     """Return from when to when minutes are known: numbers may reach further back than samples."""
-    first, last = recording.span
+    found = [recording.first, recording.last]
     if recording.numbers is not None:
-        first = min(recording.first.taken_at, recording.numbers.first.taken_at)
-    return Span(first, last)
+        found += [recording.numbers.first, recording.numbers.last]
+    return Span(min(each.taken_at for each in found), max(each.taken_at for each in found))
 
 
 def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> Iterator[Minute]:
     """Yield the minutes of a recording of one host; raises UsageError for one of many.
 
-    What its numbers do not reach back to is added up from its samples.
+    What its numbers do not reach back to is added up from its samples. A minute that begins before
+    is left out.
     """
     if recording.first.is_fleet:
         raise UsageError(f"{recording.path} is a recording of many hosts: a report is of one")
@@ -40,7 +89,9 @@ def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> 
     for sample in numbers.between(since, until):
         # What can be read of a damaged recording still counts.
         with suppress(WireError):
-            yield decode_minute(sample.line)
+            minute = decode_minute(sample.line)
+            if since <= minute.taken_at - timedelta(seconds=minute.seconds - _TOLERANCE):
+                yield minute
 
 
 def _added_up(samples: Iterable[Sample]) -> Iterator[Minute]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
 from gpudash.analysis.columns.report import FINDING_COLUMNS, REPORT_COLUMNS, gpu_time
+from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.table import fit
-from gpudash.model.report import Report, ReportRow, Use
+from gpudash.model.report import Report, ReportFinding, ReportRow, Use
+from gpudash.model.text import clean
 from gpudash.model.units import counted, duration
 from gpudash.output import csv
-from gpudash.output.table import Line, body, heading, local_time, painted, paragraph
+from gpudash.output.table import Line, body, heading, local_time, painted
 
 _MIN_BAR = 5
 
@@ -16,25 +22,34 @@ def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool 
     """Return how much was seen and held, the rows, and what was wrong for how long."""
     columns = fit(REPORT_COLUMNS[report.by], report.rows, width, bar=_MIN_BAR)
     rows = [heading(columns), *body(columns, report.rows, ascii=ascii)] if report.rows else []
-    failed = [each for each in report.hosts if each.message is not None]
-    missing = [
-        line
-        for each in failed
-        for line in paragraph(f"! {each.name}: {each.message}", "yellow", width, ascii=ascii)
-    ]
-    shown = fit(FINDING_COLUMNS, report.findings, width)
-    findings = [heading(shown), *body(shown, report.findings, ascii=ascii)]
-    sections = (_head(report), missing, rows, findings if report.findings else [])
+    found = _by_host(report.findings)
+    shown = fit(FINDING_COLUMNS, found, width)
+    findings = [heading(shown), *body(shown, found, ascii=ascii)] if found else []
+    sections = (_head(report), rows, findings)
     return painted(sections, width, color=color)
+
+
+def _by_host(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
+    """Return the findings of a rule on a host as one: its devices, the longest time of them."""
+    groups: dict[tuple[str, str, str], list[ReportFinding]] = {}
+    for each in findings:
+        groups.setdefault((each.rule, each.level, each.host), []).append(each)
+    found = []
+    for group in groups.values():
+        labels = [each.gpu for each in group if each.gpu is not None]
+        whole = [int(label) for label in labels if label.isdecimal()]
+        names = [*([index_ranges(whole)] if whole else []), *sorted({*labels} - {*map(str, whole)})]
+        found.append(replace(group[0], gpu=clean(",".join(names)) if names else None))
+    return found
 
 
 def seen_text(report: Report) -> str:
     """Return how much of its span was seen: `seen 6d22h of 7d00h`, of hosts the least and most."""
-    seen = sorted(each.seen_seconds for each in report.hosts if each.message is None)
-    texts = list(dict.fromkeys(duration(each) for each in (seen[:1] + seen[-1:]) or [0.0]))
-    asked = duration((report.until - report.since).total_seconds())
+    asked = (report.until - report.since).total_seconds()
+    seen = sorted(min(each.seen_seconds, asked) for each in report.hosts if each.message is None)
+    texts = dict.fromkeys(duration(each) for each in (seen[:1] + seen[-1:]) or [0.0])
     hosts = f" on {counted(len(seen), 'host')}" if len(report.hosts) > 1 else ""
-    return f"seen {' to '.join(texts)} of {asked}{hosts}"
+    return f"seen {' to '.join(texts)} of {duration(asked)}{hosts}"
 
 
 def _head(report: Report) -> list[Line]:

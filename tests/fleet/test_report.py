@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpudash.analysis.minutes import Minutes
 from gpudash.cli.arguments import parse
 from gpudash.feed.history import History
 from gpudash.model import report, wire
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.report import Report, ReportRow
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
+from tests.e2e import far_ssh
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.feed.clock import Clock
 
@@ -169,4 +171,45 @@ def test_a_history_is_reported_from_its_numbers_and_from_samples_before_these(
 def test_mistakes_are_usage_errors(file: Path, words: list[str], message: str) -> None:
     options = parse(["report", f"--replay={file}", *words])
     with pytest.raises(UsageError, match=message):
+        options.run(options)
+
+
+def test_hosts_report_by_themselves_and_who_fails_is_named(
+    file: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = run(capfd, f"--replay={file}", "--by=gpu")
+    folder = tmp_path / "ssh"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", far_ssh.install(folder)["PATH"])
+    (folder / "answer").write_bytes(msgspec.json.encode(found))
+    script = f'#!/bin/sh\necho "$@" >> {folder}/words\necho Welcome\ncat {folder}/answer\n'
+    (folder / "far" / "gpudash").write_text(script)
+    options = parse(["report", "--json", "--by=gpu", "--host=lab[1-2],down", "--since=2d"])
+    assert options.run(options) == ExitStatus.UNAVAILABLE
+    out, error = capfd.readouterr()
+    merged = report.decode(out.encode())
+    assert [(row.host, row.gpu, row.held_seconds) for row in merged.rows] == [
+        (host, gpu, 1200) for host in ("lab1", "lab2") for gpu in ("0", "1")
+    ]
+    assert [(host.name, host.seen_seconds) for host in merged.hosts] == [
+        ("down", 0),
+        ("lab1", 1200),
+        ("lab2", 1200),
+    ]
+    assert error == "gpudash: down: ssh: connect to host down port 22: Connection refused\n"
+    words = (folder / "words").read_text().splitlines()
+    assert words == ["report --json --by gpu --since 172800s"] * 2
+    options = parse(["report", "--host=down,denied"])
+    with pytest.raises(GpudashError, match="Connection refused") as raised:
+        options.run(options)
+    assert "denied: eve@denied: Permission denied" in str(raised.value)
+
+
+def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUDASH_SOCKET", "/nowhere/socket")
+    options = parse(["report"])
+    with pytest.raises(GpudashError, match=r"no history of this host: .*gpudash serve --history"):
         options.run(options)

@@ -141,7 +141,7 @@ FINDING_COLUMNS: tuple[Column[ReportFinding], ...] = (
         header="GPU",
         text=lambda each: each.gpu or ABSENT,
         sort_key=lambda each: each.gpu or "",
-        width=6,
+        width=16,
     ),
     Column(
         key="time",

@@ -10,13 +10,17 @@ from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.fleet import prices
 from gpudash.cli.oneshot import write_json
-from gpudash.cli.options import check_recording, has_color, is_ascii
+from gpudash.cli.options import check_recording, has_color, is_ascii, settings
 from gpudash.cli.verbs import Verb
-from gpudash.feed.instants import parse_instant, parse_window
+from gpudash.feed.attached import ServiceError
+from gpudash.feed.instants import Span, parse_instant, parse_window
+from gpudash.feed.past import open_past
 from gpudash.feed.recording.reader import Recording
-from gpudash.fleet.report import recorded_minutes, recorded_span
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.fleet.report import asked_reports, recorded_minutes, recorded_span
+from gpudash.fleet.ssh_source import hosts_of
+from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.report import Grouping, Report
+from gpudash.model.text import clean
 from gpudash.output import report as output
 from gpudash.system import terminal
 
@@ -28,30 +32,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash report` takes."""
     add = parser.add_argument
     text = f"how far back, or from when: 12h, 7d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE}; of a "
-    add("--since", metavar="TIME", help=f"{text}recording all of it)")
+    add("--since", metavar="TIME", help=f"{text}recording all)")
     text = "what the rows are: user (the default), gpu, job or host"
     add("--by", choices=get_args(Grouping), default="user", metavar="WHAT", help=text)
     text = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
     add("--format", choices=_FORMATS, default=argparse.SUPPRESS, metavar="F", help=text)
     text = "until when, instead of now or the end of the recording"
     add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
+    add_shared(parser, "host", "hosts-file", "ssh-config")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print a report; raises UsageError, GpudashError where the past cannot be read."""
-    check_recording(options)
-    if options.replay is None:
-        raise UsageError("give --replay FILE, or the folder of gpudash serve --history")
-    report = _of_recording(Recording(options.replay), options)
+    if options.replay is not None:
+        check_recording(options)
+        report = _of_recording(Recording(options.replay), options)
+    elif options.host is not None or options.hosts_file is not None:
+        report = _of_hosts(options)
+    else:
+        report = _of_recording(_own_past(), options)
     _write(report, options)
-    is_whole = all(host.message is None for host in report.hosts)
-    return ExitStatus.OK if is_whole else ExitStatus.UNAVAILABLE
+    failed = [each for each in report.hosts if each.message is not None]
+    for each in failed:
+        terminal.write_message(f"gpudash: {each.name}: {each.message}\n")
+    return ExitStatus.UNAVAILABLE if failed else ExitStatus.OK
+
+
+def _own_past() -> Recording:
+    """Return the history of this host; raises GpudashError where there is none."""
+    try:
+        return open_past()
+    except ServiceError as error:
+        hint = "start gpudash serve --history DIR, or give --replay FILE or --host"
+        raise GpudashError(f"no history of this host: {error}; {hint}") from None
 
 
 def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
-    """Return the report of a recording, of all of it unless --since is given."""
-    known = recorded_span(recording)
-    if options.since is None:
+    """Return the report of a recording, of all of it unless --since is given; or of the past."""
+    known, now = recorded_span(recording), datetime.now(timezone.utc)
+    if options.replay is None:
+        since, until = _window(options, now)
+    elif options.since is None:
         until = known.last if options.at is None else parse_instant(options.at, known)
         since = known.first or until
     else:
@@ -59,7 +80,36 @@ def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
     sums = ReportSums(options.by)
     for minute in recorded_minutes(recording, since, until):
         sums.add(minute)
-    return sums.report(datetime.now(timezone.utc), since, until, prices(options))
+    return sums.report(now, since, until, prices(options))
+
+
+def _of_hosts(options: argparse.Namespace) -> Report:
+    """Return the report of hosts, each made there; raises GpudashError where none answers."""
+    now, known = datetime.now(timezone.utc), settings(options).fleet
+    since, until = _window(options, now)
+    # Clocks differ: what ends now is asked for without an end.
+    words = ["report", "--json", "--by", options.by]
+    words += ["--since", f"{(until - since).total_seconds():.0f}s"]
+    words += [] if options.at is None else ["--at", until.astimezone(timezone.utc).isoformat()]
+    hosts = hosts_of(options, known)
+    sums = ReportSums(options.by)
+    failures = []
+    for host, answer in asked_reports(
+        hosts, words, config=options.ssh_config, gpudash=known.remote
+    ):
+        if isinstance(answer, Report) and answer.by == options.by:
+            sums.merge(answer, clean(host))
+            continue
+        message = answer if isinstance(answer, str) else f"answers by {answer.by}"
+        sums.miss(clean(host), clean(message))
+        failures.append(f"{host}: {message}")
+    if len(failures) == len(hosts):
+        raise GpudashError("; ".join(failures))
+    return sums.report(now, since, until, prices(options))
+
+
+def _window(options: argparse.Namespace, now: datetime) -> tuple[datetime, datetime]:
+    return parse_window(options.since or _DEFAULT_SINCE, options.at, Span(None, now))
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
