@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from operator import attrgetter
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from gpudash.analysis.minutes import Minutes
+from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import parse
 from gpudash.feed.history import History
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
-from gpudash.model.report import Report, ReportRow
+from gpudash.model.report import Grouping, Report, ReportRow
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
 from tests.e2e import far_ssh
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.feed.clock import Clock
+from tests.fleet.used import UsedHost
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
 
@@ -213,3 +217,34 @@ def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -
     options = parse(["report"])
     with pytest.raises(GpudashError, match=r"no history of this host: .*gpudash serve --history"):
         options.run(options)
+
+
+IDENTITIES = {
+    "user": attrgetter("user"),
+    "job": attrgetter("user", "job"),
+    "gpu": attrgetter("uuid"),
+    "host": attrgetter("host"),
+}
+SUMS = ("held_seconds", "share_seconds", "idle_seconds", "unknown_seconds", "energy_mj")
+
+
+def test_a_report_is_what_a_host_was_used_for() -> None:
+    """With a gap, shared GPUs, one that is divided, and a process on eight."""
+    interval, host = 20.0, UsedHost(gpus=9, tasks=12, hours=6, gap=(3 * 3600.0, 4 * 3600.0))
+    added = Minutes(interval)
+    minutes = [added.add(each) for each in host.samples(interval)]
+    for by in get_args(Grouping):
+        sums = ReportSums(by)
+        for minute in (*minutes, added.end()):
+            if minute is not None:
+                sums.add(minute)
+        found = sums.report(START, START, START, lambda _name: None)
+        rows = {IDENTITIES[by](row): row for row in found.rows}
+        assert set(rows) == set(host.truth[by])
+        for key, truth in host.truth[by].items():
+            for name in SUMS:
+                # Tasks begin and end between samples.
+                near = 3 * interval * (1e6 if name == "energy_mj" else 1)
+                have, want = getattr(rows[key], name) or 0, truth.get(name, 0)
+                assert have == pytest.approx(want, rel=0.01, abs=near), (key, name)
+            assert rows[key].peak_memory_bytes == truth["peak_memory_bytes"]
