@@ -69,6 +69,8 @@ class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
         "Id of the job that it is allocated to, as in `jobs`.")] = None
     age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Age of its values where it is not the host's; how long it is gone, if it is lost.")] = None
+    losses: Annotated[Natural | None, _gpu(Unit.COUNT,
+        "How often it was lost in a day while its host was there, null if not known.")] = None
     # fmt: on
 
 
@@ -393,6 +395,7 @@ FINDING_WORDS: dict[str, FindingWords] = {
     "xid-critical": FindingWords("XID", "x"),
     "xid-burst": FindingWords("XID", "x"),
     "xid-warning": FindingWords("XID", "x"),
+    "gpus-flapping": FindingWords("flapping", "f"),
     "straggler": FindingWords("slow", "s"),
     "hot-outlier": FindingWords(HOT.word, HOT.letter),
     "held-idle": FindingWords(HELD.word),

@@ -28,6 +28,7 @@ OUT_OF_ORDER = {
     if state.is_problem and state is not HOT
 }
 MISSING = rule(30, "gpus-missing", "GPUs that a host had, or should have, are gone")
+FLAPPING = rule(35, "gpus-flapping", "GPUs that were lost three times in a day or more")
 XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
 XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
@@ -81,6 +82,26 @@ def lost(survey: Survey) -> Iterator[Symptom]:
             hosts=hosts,
             evidence=[number("missing_count", n, host.name) for host, n in missing[:MAX_EVIDENCE]],
         )
+
+
+@check
+def flapping(survey: Survey) -> Iterator[Symptom]:
+    """GPUs that are lost again and again, whether they are there now or not."""
+    rows = survey.flapping
+    if not rows:
+        return
+    hosts = list({row.host.name: row.host for row in rows}.values())
+    verb = "was" if len(rows) == 1 else "were"
+    most = max(row.device.losses or 0 for row in rows)
+    yield symptom(
+        FLAPPING,
+        "critical",
+        f"{counted(len(rows), 'GPU')} {verb} lost up to {most} times in a day: {where(rows)}",
+        f"{survey.drain(hosts, 'GPU lost again')}; see to its slot, power and board: "
+        f"{enter(hosts[0])}",
+        rows,
+        fields=["losses"],
+    )
 
 
 @check

@@ -22,6 +22,8 @@ _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
 _SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
+_FLAPPING = 3
+"""Losses of a GPU in a day."""
 _NEWER_SECONDS = 60.0
 """How much newer the newest is for it to be shown: `since` shows minutes."""
 _SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
@@ -50,6 +52,8 @@ class Survey:
         self.problems: dict[str, list[GpuRow]] = {}
         """Devices that are broken or too hot, by their status."""
         self.xids: dict[int, list[GpuRow]] = {}
+        self.flapping: list[GpuRow] = []
+        """GPUs that were lost so often that they will be again."""
         self.held: list[GpuRow] = []
         self.by_job: dict[SafeText, list[GpuRow]] = {}
         self.computing: dict[str | None, list[GpuRow]] = {}
@@ -67,7 +71,7 @@ class Survey:
         for device in host.devices:
             status, job = device.status, device.job
             is_gpu = device.parent_uuid is None
-            if status == _FREE and job is None and device.xid is None:
+            if status == _FREE and job is None and device.xid is None and device.losses is None:
                 continue
             row = GpuRow(host, device)
             if status == _BUSY:
@@ -81,6 +85,8 @@ class Survey:
                 self.problems.setdefault(status, []).append(row)
             if device.xid is not None and is_gpu and self.covers_gpu(row):
                 self.xids.setdefault(device.xid, []).append(row)
+            if (device.losses or 0) >= _FLAPPING and is_gpu and self.covers_gpu(row):
+                self.flapping.append(row)
             if job is not None:
                 by_job.setdefault(job, []).append(row)
         does = statuses_of(host.devices)

@@ -82,6 +82,10 @@ class KnownDevice(Struct, eq=False):
     """
     is_watched: bool = False
     """Whether its errors were read before, so that another one has come since."""
+    past_xid: int | None = None
+    """An error that needs a person and that it had in the look back, None where not known."""
+    returns: int = 0
+    """How often it came back in a day to a host that was there, as far as is known."""
     is_worn: bool = False
     """Whether it has to be replaced."""
     values: dict[str, float | None] = {}

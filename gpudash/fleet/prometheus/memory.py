@@ -45,6 +45,8 @@ class Memory:
         self._frozen: list[KnownHost] = []
         self._looked_up: set[KnownHost] = set()
         """What has been asked for as much as it can be, unlike the two above, which are asked."""
+        self._unsteady: set[KnownHost] = set()
+        """Hosts of which GPUs were lost since the start, or have an error that needs a person."""
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
 
@@ -67,7 +69,9 @@ class Memory:
         """Forget what is gone and not to be missed."""
         if gone := self._gone():
             self._follow(gone)
-            self._forget_removed(self._gone())
+            gone = self._gone()
+            self._forget_removed(gone)
+            self._unsteady |= {each for each in gone if len(gone[each]) < len(each.devices)}
 
     def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
         """Return what is missing, by its host; called at each refresh."""
@@ -204,6 +208,40 @@ class Memory:
                 device.xid_at = at if device.is_watched else None
             device.xid, device.is_watched = code, True
 
+    def unsteady(self) -> list[KnownHost]:
+        """Return some hosts whose GPUs may have been lost more than once."""
+        there = {*self._inventory.hosts.values()}
+        for device in self._inventory.devices():
+            if device.xid is not None and needs_person(device.xid):
+                self._unsteady.add(device.host)
+        self._unsteady &= there
+        return sorted(self._unsteady, key=lambda host: host.name)[:_MAX_LOOKED_UP]
+
+    def take_returns(self, rows: Iterable[Row], _at: float) -> None:
+        """Take how often devices came back."""
+        for device in self._inventory.devices():
+            device.returns = 0
+        for device, row in self._found(rows):
+            device.returns = 0 if device.instance else int(row.number or 0)
+
+    def take_past_xids(self, rows: Iterable[Row], _at: float) -> None:
+        """Take which errors devices had."""
+        for device in self._inventory.devices():
+            device.past_xid = None
+        for device, row in self._found(rows):
+            code = number_of(row.labels.get(XID_LABEL, ""))
+            if code is not None and needs_person(code):
+                device.past_xid = code
+
+    def losses(self, device: KnownDevice) -> int | None:
+        """Return how often a device was lost in a day, None for never, as far as is known."""
+        return device.returns + self.is_missing(device) or None
+
+    def _found(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, Row]]:
+        for row in rows:
+            if (found := self._inventory.find(row)) is not None:
+                yield found[0], row
+
     def undated(self) -> dict[int, list[KnownDevice]]:
         """Return some devices with errors of an unknown time, by their code."""
         found: dict[int, list[KnownDevice]] = {}
@@ -233,10 +271,14 @@ class Memory:
     def recent_xid(self, device: KnownDevice, now: float) -> tuple[int | None, float | None]:
         """Return the last error of a device and how long ago it was, if that is recent.
 
+        Of one without, an error that needs a person and went with the device for a while.
+
         One that needs a person is so, too, where it may be older than all samples, and those do
         not tell of it for long.
         """
-        if device.xid is None or device.xid_at is None:
+        if device.xid is None:
+            return device.past_xid, None
+        if device.xid_at is None:
             return _NO_XID
         if device.xid_at < 0:
             is_young = now + device.xid_at < _LONG * self.look_back_seconds

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
@@ -67,6 +68,7 @@ _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.user_label for dialect in dialects())
+_index = attrgetter("index")
 
 
 class Picture:
@@ -333,6 +335,7 @@ class Picture:
                     name=first.name,
                     state=state,
                     age_seconds=now - last.seen_at if is_known else None,
+                    losses=self.memory.losses(last) if is_lost else None,
                 )
             elif instances:
                 yield _parent(instances)
@@ -343,7 +346,7 @@ class Picture:
     def _built(self, device: KnownDevice, now: float) -> FleetDevice:
         known: dict[str, Any] = device.values
         index, uuid, parent, name = device.index, device.uuid, None, device.name
-        label = device_label(index)
+        label, losses = device_label(index), self.memory.losses(device)
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
             label = device_label(index, device.index)
@@ -363,6 +366,7 @@ class Picture:
             job=device.job,
             idle_seconds=device.idle.seconds(now),
             age_seconds=now - device.seen_at if device.seen_at < self.now else None,
+            losses=losses,
             **known,
         )
 
@@ -462,10 +466,6 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
 
 def _gpus(host: KnownHost) -> int:
     return len({device.index for device in host.devices.values()})
-
-
-def _index(device: KnownDevice) -> int:
-    return device.index
 
 
 def _instance(device: KnownDevice) -> int:

@@ -19,6 +19,7 @@ from gpudash.fleet.prometheus.dialects import (
     POWER_LIMIT,
     TEMPERATURE,
     UTILIZATION,
+    XID_LABEL,
     XIDS,
 )
 from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_by_label
@@ -184,13 +185,40 @@ def _frozen(picture: Picture) -> Iterable[Metric]:
     return catalog.of_hosts(terms, picture.memory.names_of_frozen())
 
 
+def _returns(term: Metric) -> str:
+    """Ask how often in a day each device came back to a host of which others were there."""
+    now, before = (f"max by ({term.by}) ({term.selector}{each})" for each in ("", " offset 1m"))
+    there = f"on ({term.host_by}) {term.selector} offset 1m"
+    return f"count_over_time(({now} unless {before} and {there})[1d:1m])"
+
+
+def _codes(term: Metric) -> str:
+    """Ask which XID errors each device had in a day."""
+    had = f'count_values by ({term.by}) ("{XID_LABEL}", {term.selector} > 0)'
+    return f"max_over_time(({had})[1d:1m])"
+
+
+def _last_xids(catalog: Catalog) -> Iterable[Metric]:
+    return catalog.field(XIDS)
+
+
 def _xids(picture: Picture) -> Iterable[Metric]:
     return picture.inventory.catalog.xids(picture.memory.look_back_seconds)
 
 
+def _unsteady(
+    terms: Callable[[Catalog], Iterable[Metric]],
+) -> Callable[[Picture], Iterable[Metric]]:
+    def asked(picture: Picture) -> Iterable[Metric]:
+        catalog = picture.inventory.catalog
+        return catalog.of_hosts(terms(catalog), names_by_label(picture.memory.unsteady()))
+
+    return asked
+
+
 def _undated_xids(picture: Picture) -> Iterable[Metric]:
     for code, devices in picture.memory.undated().items():
-        for term in _of_devices(picture, lambda catalog: catalog.field(XIDS), devices):
+        for term in _of_devices(picture, _last_xids, devices):
             yield term._replace(bound=str(code))
 
 
@@ -218,6 +246,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
     power = _all(lambda catalog: catalog.field(POWER))
+    returns, past_xids = _remember(Memory.take_returns), _remember(Memory.take_past_xids)
     return (
         Query("names", 600, after="", is_core=True),
         Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
@@ -227,6 +256,8 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("down", 30, _targets, _take_targets, queries.series, "past"),
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
+        Query("returns", 300, _unsteady(Catalog.main), returns, _returns, "xids"),
+        Query("past xids", 300, _unsteady(_last_xids), past_xids, _codes, "xids"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),
         _since("held", 300),

@@ -24,6 +24,8 @@ LATE = 3 * STEP
 LONG_AGO, PAST = 5 * HOUR, 9.5 * HOUR
 
 HELD = (Gpu(0, "held-idle"), Gpu(1, xid=79, xid_seconds=80 * MINUTE))
+AWAY = ((8 * HOUR, 7 * HOUR), (4 * HOUR, 3 * HOUR))
+BACK = Gpu(0, xid=79, xid_seconds=3 * HOUR, away=((2.8 * HOUR, 2.5 * HOUR),))
 
 HOSTS = (
     Host("lost80", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=80 * MINUTE))),
@@ -37,6 +39,7 @@ HOSTS = (
     Host("nb", gpus=HELD, began_seconds=20 * MINUTE, board="na"),
     Host("blind2", gpus=(Gpu(0, "lost"), Gpu(1, "lost"))),
     Host("held5", gpus=(Gpu(0, "fresh-job", fresh_seconds=LONG_AGO), Gpu(1, "held-idle"))),
+    Host("again3", gpus=(BACK, Gpu(1, "lost", lost_seconds=80 * MINUTE, away=AWAY))),
     Host("fine1"),
 )
 
@@ -89,6 +92,22 @@ def test_a_gpu_is_missed_since_its_last_sample(
     assert (lost.state, lost.index) == ("lost", index)
     assert lost.uuid == f"GPU-{name}-{index}"
     assert lost.age_seconds == pytest.approx(seconds, abs=LATE)
+
+
+def test_a_gpu_that_is_lost_for_the_third_time_in_a_day_is_found(
+    whole: Reading, judged: FleetSnapshot
+) -> None:
+    assert [each.losses for each in host_of(whole, "again3").devices] == [1, 3]
+    found = finding(judged, "gpus-flapping")
+    assert (found.level, found.uuids) == ("critical", ("GPU-again3-1",))
+    assert "again3 GPU 1" in found.sentence
+    assert "3 times" in found.sentence
+
+
+def test_an_error_that_needs_a_person_is_known_of_a_gpu_that_came_back(whole: Reading) -> None:
+    """It has none any more, and since when it had it is not known."""
+    back = host_of(whole, "again3").devices[0]
+    assert (back.xid, back.xid_seconds) == (79, None)
 
 
 def test_a_gpu_is_held_idle_since_its_job_began(whole: Reading) -> None:

@@ -36,6 +36,8 @@ class Gpu(NamedTuple):
     """How long its job runs, if that has not computed yet."""
     lost_seconds: float = DOWN_SECONDS
     """How long it is gone, if it is lost."""
+    away: tuple[tuple[float, float], ...] = ()
+    """When it was gone before, from so many seconds ago to so many; then it is without an error."""
 
 
 class Host(NamedTuple):
@@ -107,7 +109,8 @@ def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
     if host.is_frozen:
         at = min(at, now - host.down_seconds)
     for gpu in host.gpus:
-        if gpu.does != "lost" or at <= now - gpu.lost_seconds:
+        was_away = any(first >= now - at > last for first, last in gpu.away)
+        if not was_away and (gpu.does != "lost" or at <= now - gpu.lost_seconds):
             yield from _EXPORTERS[host.dialect](host, gpu, at, now)
 
 
@@ -152,7 +155,8 @@ def _values(gpu: Gpu, at: float, now: float) -> dict[str, float]:
     held = gpu.does in ("busy", "lost", "steady", "held-idle", "fresh-job") and has_job
     is_steady = gpu.does == "steady" and at > now - DOWN_SECONDS
     used = 50_000 if held else 4
-    xid = gpu.xid if at > now - gpu.xid_seconds else 0
+    was_reset = any(now - at <= last for _, last in gpu.away)
+    xid = gpu.xid if at > now - gpu.xid_seconds and not was_reset else 0
     return {
         "util": util,
         "used": used,
