@@ -32,6 +32,7 @@ from gpudash.model.fleet import (
     FleetSource,
 )
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
 
 _S = TypeVar("_S", bound=Struct)
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
@@ -122,9 +123,11 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
             key = job.kind, shown.get(job.id, job.id)
             known = jobs.get(key)
             jobs[key] = replace(job, id=key[1]) if known is None else filled(known, job)
-    for reading in readings:
+    for number, reading in enumerate(readings):
         if reading.report.kind in ANNOTATING:
             merger.annotate(reading.hosts, reading.jobs)
+            if _are_all_known(readings):
+                merger.add_unseen(number, reading.hosts)
     moments = [reading.at for reading in readings if reading.at is not None]
     return FleetSnapshot(
         taken_at=moments[0] if moments else datetime.now(timezone.utc),
@@ -133,6 +136,15 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
         jobs=tuple(jobs.values()),
         charts=tuple(chart for reading in readings for chart in reading.charts),
         events=_together([reading.events for reading in readings], shown),
+    )
+
+
+def _are_all_known(readings: Iterable[Reading]) -> bool:
+    """Whether a Prometheus has shown all of its hosts, so that one that it has not is unseen."""
+    asked = [each for each in readings if each.report.kind == "prometheus"]
+    return bool(asked) and all(
+        each.report.state == "ok" and each.report.expected_hosts is not None and each.at is None
+        for each in asked
     )
 
 
@@ -201,6 +213,17 @@ class _Merger:
                 devices = tuple([_given(each, host, given, found) for each in known.devices])
                 whole = replace(filled(known, host), devices=devices)
                 self.hosts[index] = _resized(whole, host.expected_devices)
+
+    def add_unseen(self, number: int, hosts: Iterable[FleetHost]) -> None:
+        """Add the hosts that a scheduler gives to jobs and nothing else shows."""
+        for host in hosts:
+            if host.drain_reason is None and short(host.name) not in self._by_name:
+                count = host.expected_devices
+                gpus = "GPUs" if count is None else counted(count, "GPU")
+                why = SafeText(f"Slurm has it with {gpus}")
+                self._append(
+                    replace(host, source=number, state="no-metrics", message=why, devices=())
+                )
 
     def _append(self, host: FleetHost) -> None:
         taken = self._by_name.setdefault(short(host.name), [])

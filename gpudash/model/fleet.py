@@ -41,6 +41,7 @@ HostState = Literal[
     "no-access",
     "no-gpudash",
     "no-gpus",
+    "no-metrics",
     "garbled",
 ]
 SourceState = Literal["ok", "starting", "stale", "failed"]
@@ -370,6 +371,7 @@ HOST_STATES: dict[HostState, HostWords] = {
     "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn", "P"),
     "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn", "G"),
     "no-gpus": HostWords("NO GPUS", "answers and sees no GPU", "warn", "E"),
+    "no-metrics": HostWords("NO METRICS", "is shown by no exporter", "warn", "m"),
     "garbled": HostWords("GARBLED", "answers with something else", "critical", "B"),
 }
 # fmt: on

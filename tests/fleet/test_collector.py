@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.collector import Collector, has_answer, is_settled, merge, narrowed
 from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
 from gpudash.fleet.users import Prices
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource
@@ -178,6 +179,28 @@ def test_a_scheduler_annotates_the_hosts_that_are_shown() -> None:
     merged = merge([slurm, ssh(host("gpu01", "a"))])
     assert [(each.name, each.drain_reason) for each in merged.hosts] == [("gpu01", "bad fan")]
     assert [job.user for job in merged.jobs] == ["eve"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_host_with_gpus_that_the_scheduler_alone_knows_is_one_without_metrics(
+    is_whole: bool,
+) -> None:
+    slurm = Reading(
+        report=FleetSource(kind="slurm", name=clean("slurm")),
+        hosts=(
+            host("gpu01", expected_devices=2),
+            host("gpu02", expected_devices=8),
+            host("gpu03", expected_devices=8, drain_reason=clean("off")),
+        ),
+    )
+    seen = prometheus(host("gpu01.lan", "a", "b"))
+    seen = replace(seen, report=replace(PROMETHEUS, expected_hosts=1 if is_whole else None))
+    merged = merge([seen, slurm])
+    assert [each.name for each in merged.hosts] == ["gpu01.lan", "gpu02"][: 1 + is_whole]
+    found = [each for each in Reducer().reduce(merged).findings if each.rule == "host-no-metrics"]
+    assert [each.hosts for each in found] == [("gpu02",)][:is_whole]
+    assert all("Slurm has it with 8 GPUs" in each.sentence for each in found)
+    assert len(merge([ssh(host("gpu01", "a", "b")), slurm]).hosts) == 1
 
 
 def test_the_instant_that_was_asked_for_is_that_of_the_whole() -> None:

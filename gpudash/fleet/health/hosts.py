@@ -163,6 +163,7 @@ _ADVICE: Mapping[HostState, str] = {
     "no-access": "Only users with a job get in; what runs there: squeue -w NODE",
     "no-gpudash": "Install gpudash there, or set its path as [fleet] remote in the settings.",
     "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
+    "no-metrics": "See whether its exporter runs and is a target of the Prometheus: SSH",
     "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
 }
 _SHARED = "So many at once share a cause, such as a switch, power, or the way to them."
