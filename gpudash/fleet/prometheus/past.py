@@ -38,9 +38,10 @@ from gpudash.fleet.prometheus.inventory import (
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
 from gpudash.model.device import device_label
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource, HostState
 from gpudash.model.state import HOT, UNKNOWN
 from gpudash.model.text import NAME_BYTES, SafeText, clean
+from gpudash.model.units import counted
 
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 NAMES_PATH = "/api/v1/label/__name__/values"
@@ -59,6 +60,8 @@ _COUNTED_SECONDS = 600
 _MAX_WINDOW = 600
 _MAX_STEPS = 10_000
 """Of one query: a Prometheus refuses more than 11,000."""
+_MAX_SILENT = 200
+"""Hosts of which it is asked whether their exporters answered, when their GPUs were gone."""
 _LOOKS = 60
 """How often a span is looked at for the first data in it."""
 _THERMAL = 0x20 | 0x40
@@ -113,6 +116,8 @@ class Past:
         self._last: dict[SafeText | None, KnownHost] = {}
         """The hosts of all devices of the end of the span, by UUID."""
         self._gpus: dict[tuple[KnownHost, int], _Gpu] = {}
+        self._answered: dict[KnownHost, set[float]] = {}
+        """The steps at which exporters answered of hosts that have lost all of their GPUs."""
 
     def snapshots(self, since: float, until: float) -> Iterator[FleetSnapshot]:
         """Yield a snapshot of the start, and one for each instant at which something changed."""
@@ -248,6 +253,16 @@ class Past:
                 if device is not None and (not is_mask or int(value) & _THERMAL):
                     self._of(device).hot.append(at)
 
+    def _ask_answers(self, hosts: Iterable[KnownHost], spacing: _Spacing) -> None:
+        """Ask when the exporters of some hosts answered."""
+        instances = sorted({each.target[2] for each in hosts} - {""})[:_MAX_SILENT]
+        for term in self._inventory.catalog.targets(instances) if instances else ():
+            if term.condition == " == 1":
+                for row, at, _ in self._range(series(term), spacing, len(instances)):
+                    host = self._inventory.host_of(row.metric)
+                    if host is not None:
+                        self._answered.setdefault(host, set()).add(at)
+
     def _gaps(self, spacing: _Spacing, devices: int) -> list[_Span]:
         """Ask when the server knew of no exporter at all, not even that it is down.
 
@@ -313,6 +328,8 @@ class Past:
             hosts.setdefault(host, []).append(history)
             for at in history.instants:
                 changes.setdefault(at, set()).add(host)
+        silent = [host for host, gpus in hosts.items() if _was_silent(gpus, spacing.end)]
+        self._ask_answers(silent, spacing)
         shown: dict[KnownHost, FleetHost] = {}
         there = [each.there[0][0] for some in hosts.values() for each in some if each.there]
         first = min(there, default=0)
@@ -326,7 +343,8 @@ class Past:
         last = gaps[-1][0] - spacing.window if is_over else inf
         for at in sorted(at for at in changes if first <= at < last):
             for host in changes[at]:
-                now = _host_at(host, hosts[host], at)
+                answers = at + spacing.window in self._answered.get(host, ())
+                now = _host_at(host, hosts[host], at, answers=answers)
                 if now is not None:
                     shown[host] = now
             yield FleetSnapshot(
@@ -419,18 +437,31 @@ def _has(spans: Iterable[_Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 
-def _host_at(host: KnownHost, gpus: Iterable[_History], at: float) -> FleetHost | None:
-    """Return a host as it was at an instant, None before it was there."""
+def _was_silent(gpus: Sequence[_History], end: float) -> bool:
+    """Whether a host was without any of its GPUs at a time until an end."""
+    ends = (span[1] for each in gpus for span in each.there if span[1] <= end)
+    return any(not any(_has(each.there, at) for each in gpus) for at in ends)
+
+
+def _host_at(
+    host: KnownHost, gpus: Iterable[_History], at: float, *, answers: bool
+) -> FleetHost | None:
+    """Return a host as it was at an instant, None before it was there.
+
+    `answers` says whether its exporter does, with or without GPUs.
+    """
     found = [now for each in gpus if (now := each.at(at)) is not None]
     if not found:
         return None
     is_up = any(each.state == "ok" for each in found)
+    state: HostState = "ok" if is_up else "no-gpus" if answers else "down"
+    why = f"it had {counted(len(found), 'GPU')}" if answers else "its series have ended"
     return FleetHost(
         name=host.name,
         cluster=host.cluster,
         group=host.group,
-        state="ok" if is_up else "down",
-        message=None if is_up else SafeText("its series have ended"),
+        state=state,
+        message=None if is_up else SafeText(why),
         devices=tuple(sorted(found, key=attrgetter("index"))),
     )
 

@@ -148,14 +148,17 @@ def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> N
 
 
 def _with_a_gap(start: float, gap: range, down: range) -> Iterator[str]:
-    """Yield an hour and a half of three hosts, of which one is not there after the gap."""
+    """Yield an hour and a half of three hosts, of which one is not there after the gap.
+
+    The first answers while it is down, without its GPU.
+    """
     for number in range(3):
         labels = f'instance="node{number}:9400",job="dcgm-exporter"'
         gpu = f'gpu="0",UUID="GPU-{number}",Hostname="node{number}",hpc_job="7",{labels}'
         for at in range(number, 5400, 15):
             if at in gap or (number == 2 and at >= gap.stop):
                 continue
-            yield f"up{{{labels}}} {int(at not in down)} {start + at}\n"
+            yield f"up{{{labels}}} {int(at not in down or not number)} {start + at}\n"
             if at not in down:
                 yield f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 90 {start + at}\n"
                 yield f"DCGM_FI_DEV_XID_ERRORS{{{gpu}}} 31 {start + at}\n"
@@ -168,7 +171,11 @@ def test_a_server_that_was_away_itself_had_no_host_down(
     start = float(int(time.time()) - 5400) // 60 * 60
     gap, down = range(1200, 2400), range(3600, 4200)
     with importing(tmp_path, _with_a_gap(start, gap, down)) as url:
-        told = [(each["kind"], each["host"]) for each in found(url, capfd)]
+        known = found(url, capfd)
+    told = [(each["kind"], each["host"]) for each in known]
+    why = {each["host"]: each["what"] for each in known if each["kind"] == "host-down"}
+    assert why["node0"] == "answers and sees no GPU: it had 1 GPU"
+    assert why["node1"] == "cannot be reached: its series have ended"
     assert sorted(told) == [
         ("host-down", "node0"),
         ("host-down", "node1"),
