@@ -26,6 +26,8 @@ _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
 _MAX_RESTED = 200
 """The same of GPUs that are held idle, of which fewer instants are looked at."""
+PARTIAL_SECONDS = 300.0
+"""How long a device stays that partial answers leave out."""
 _MIN_SIBLINGS = 3
 _LONG = 0.95
 """Of the look back: what had an error at all of its instants has had it for longer."""
@@ -39,6 +41,8 @@ class Memory:
         self.look_back_seconds = look_back_seconds
         self.complete_at = 0.0
         """The instant of the last answer that was not partial."""
+        self.answered_at = 0.0
+        """That of the last answer."""
         self._inventory = inventory
         self._began_at = 0.0
         self._lost: list[KnownHost] = []
@@ -51,8 +55,17 @@ class Memory:
         self._rested: list[KnownDevice] = []
 
     def is_missing(self, device: KnownDevice) -> bool:
-        """Whether a whole answer left a device out: of a partial one that says nothing."""
-        return device.seen_at < self.complete_at
+        """Whether a whole answer left a device out.
+
+        That a partial one does says nothing, unless those before it, as partial, had the device,
+        and this one has others of its host: what never answers would not come and go.
+        """
+        if device.seen_at < self.complete_at:
+            return True
+        at = self.answered_at
+        return self.complete_at < device.seen_at < at - PARTIAL_SECONDS and any(
+            each.seen_at >= at for each in device.host.devices.values()
+        )
 
     def forget(self, now: float) -> None:
         """Drop what has been missing for long."""
@@ -75,9 +88,9 @@ class Memory:
 
     def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
         """Return what is missing, by its host; called at each refresh."""
-        gone, at = {}, self.complete_at
+        gone, at, is_missing = {}, self.answered_at, self.is_missing
         for host in self._inventory.hosts.values():
-            devices = [each for each in host.devices.values() if each.seen_at < at]
+            devices = [e for e in host.devices.values() if e.seen_at < at and is_missing(e)]
             if devices:
                 gone[host] = devices
         return gone
@@ -142,7 +155,7 @@ class Memory:
         found: dict[int, list[KnownDevice]] = {}
         for device in (each for host in self._lost for each in host.devices.values()):
             if device.is_rough:
-                age = self.complete_at - device.seen_at
+                age = self.answered_at - device.seen_at
                 glance = glance_of(age, self.look_back_seconds)
                 found.setdefault(glance, []).append(device)
         return found

@@ -37,7 +37,7 @@ from gpudash.fleet.prometheus.inventory import (
     cluster_of,
     number_of,
 )
-from gpudash.fleet.prometheus.memory import Memory
+from gpudash.fleet.prometheus.memory import PARTIAL_SECONDS, Memory
 from gpudash.fleet.prometheus.queries import SCRAPED_SECONDS
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
@@ -53,8 +53,6 @@ _MIN_SCRAPES = 2
 
 LONG_SECONDS = 3600.0
 """How far all devices are looked back at, to see which of them have been held idle."""
-_PARTIAL_SECONDS = 300.0
-"""How long a device stays that partial answers leave out."""
 _FIELD_SECONDS = 600.0
 """Age at which a value is not shown any more: most are asked for more rarely than the main one."""
 _FROZEN_SECONDS = 300.0
@@ -100,6 +98,7 @@ class Picture:
             device.values[UTILIZATION] = used
             self.wrong_values += value is None
             device.idle.use(used, at)
+        self.memory.answered_at = at
         if not is_partial:
             self.memory.complete_at = at
         self._forget()
@@ -254,7 +253,7 @@ class Picture:
 
     def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
         """Return devices that the last answers had, but for partial ones."""
-        oldest = max(self.memory.complete_at, self.now - _PARTIAL_SECONDS)
+        oldest = max(self.memory.complete_at, self.now - PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
     def _there(self, host: KnownHost) -> list[KnownDevice]:

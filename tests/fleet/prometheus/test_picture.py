@@ -217,6 +217,16 @@ def test_what_partial_answers_leave_out_ages_and_is_unknown_in_the_end() -> None
     assert states(seen, "b")[0] == "down"
 
 
+def test_of_a_server_that_is_partial_for_ever_a_gpu_is_lost_beside_others_of_its_host() -> None:
+    seen, both = picture({"a": [1, 1], "b": [1]}), {"a": [1, 1], "b": [1]}
+    seen.take_main(rows(UTIL, both), T + 60, is_partial=True)
+    for at in (T + 120, T + 420):
+        seen.take_main(rows(UTIL, {"a": [1]}), at, is_partial=True)
+    assert states(seen) == ["ok", "ok", "lost"]
+    assert states(seen, "b")[0] == "stale"
+    assert host(seen).devices[1].age_seconds == 360
+
+
 def test_what_partial_answers_never_had_is_unknown_and_has_no_age() -> None:
     seen = Picture()
     seen.inventory.set_names([UTIL])
