@@ -8,12 +8,12 @@ is a gap, of which nothing is counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from gpudash.analysis.activity import load_percent
-from gpudash.analysis.health.findings import statuses
+from gpudash.analysis.health.findings import examined, statuses
 from gpudash.analysis.history.metrics import device_metrics, device_row
 from gpudash.analysis.history.tracks import Row
 from gpudash.analysis.labels import owner
@@ -32,7 +32,7 @@ _LARGE = 1000
 _TAKEN = frozenset({BUSY, HELD, IN_USE})
 """What a device is that is held, even if it is not known by whom."""
 
-_Does = Literal["idle", "unknown", "works"]
+Does = Literal["idle", "unknown", "works"]
 _Who = tuple[SafeText | None, SafeText | None]
 """A user, and a job of theirs."""
 _Key = tuple[str, SafeText | None, SafeText | None]
@@ -107,7 +107,7 @@ class _Part(NamedTuple):
     device: Device
     user: SafeText | None
     job: SafeText | None
-    does: _Does
+    does: Does
     share: float
     """Of the GPU; all parts of it add up to 1."""
     memory_bytes: int | None
@@ -129,11 +129,10 @@ class _Spent:
         """Add the time in which a user or a job had these parts of a GPU, or it had them."""
         self.held += seconds
         self.share += seconds * sum(part.share for part in parts)
-        # A computing neighbour does not hide an instance that is held idle.
-        does = {part.does for part in parts}
-        if "idle" in does:
+        does = _together(parts)
+        if does == "idle":
             self.idle += seconds
-        elif "unknown" in does:
+        elif does == "unknown":
             self.unknown += seconds
 
     def add_memory(self, amount: int | None) -> None:
@@ -290,6 +289,27 @@ def _uses(sums: Mapping[_Key, _Spent], positions: Mapping[str, int]) -> tuple[Mi
     )
 
 
+def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, Counter[Does]]:
+    """Return of each user how many of the GPUs that they hold do what, as minutes count them."""
+    found: dict[SafeText | None, Counter[Does]] = {}
+    for parts in _parts(examined(snapshot)).values():
+        by_user: dict[SafeText | None, list[_Part]] = {}
+        for part in parts:
+            by_user.setdefault(part.user, []).append(part)
+        for user, own in by_user.items():
+            found.setdefault(user, Counter())[_together(own)] += 1
+    return found
+
+
+def _together(parts: Iterable[_Part]) -> Does:
+    """Return what a GPU does for whoever has these parts of it.
+
+    A computing neighbour does not hide an instance that is held idle.
+    """
+    does = {part.does for part in parts}
+    return "idle" if "idle" in does else "unknown" if "unknown" in does else "works"
+
+
 def _parts(snapshot: Snapshot) -> dict[str, list[_Part]]:
     """Return by GPU that is held who holds it and its instances, each by the job of a user."""
     devices = {device.key: device for device in snapshot.devices}
@@ -337,7 +357,7 @@ def _sm_percent(shares: Sequence[ProcessDevice]) -> int | None:
     return None if None in known else sum_known(known)
 
 
-def _does(device: Device, state: State) -> _Does:
+def _does(device: Device, state: State) -> Does:
     """Return whether a device that is held computes, by the word of its status."""
     if state is HELD:
         return "idle"

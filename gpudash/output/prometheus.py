@@ -7,11 +7,13 @@ are there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.labels import short_name
+from gpudash.analysis.minutes import Does, gpus_of_users
 from gpudash.analysis.usage import users
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import Device, DeviceState, device_fields
@@ -135,6 +137,17 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     for name, (text, attribute) in totals.items():
         values = [(labels, getattr(user, attribute)) for labels, user in found]
         yield _Metric(name, text, [each for each in values if each[1] is not None])
+    counts = gpus_of_users(snapshot)
+    activities: dict[str, tuple[str, Does]] = {
+        "gpudash_user_idle_gpus": ("GPUs that this user holds idle.", "idle"),
+        "gpudash_user_unknown_gpus": (
+            "GPUs that this user holds of which it is not known whether they compute.",
+            "unknown",
+        ),
+    }
+    for name, (text, does) in activities.items():
+        samples = [(labels, counts.get(user.name, Counter())[does]) for labels, user in found]
+        yield _Metric(name, text, samples)
 
 
 def _dcgm(snapshot: Snapshot, dialect: Generation) -> Iterator[_Metric]:

@@ -3,14 +3,22 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis.strategies import sampled_from
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpudash.analysis.usage import users
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
 from gpudash.output.prometheus import DcgmNames, render
-from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.factories import (
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
 from tests.strategies import snapshots
 
 
@@ -147,3 +155,18 @@ def test_users_have_totals_and_no_processes() -> None:
     for user in users(snapshot):
         assert held[user.name or ""] == user.memory_used_bytes
     assert not {"pid", "command"} & {key for s in found.values() for each, _ in s for key in each}
+
+
+def test_of_the_gpus_of_a_user_it_is_counted_how_many_are_held_idle_or_not_known() -> None:
+    devices = (
+        make_device(status="held-idle"),
+        make_device(index=1, status="in-use", gpu_utilization_percent=None),
+        make_device(index=2, status="busy"),
+    )
+    everywhere = tuple(make_process_device(index=index) for index in range(3))
+    ann, ben = make_process(devices=everywhere), make_process(pid=5, devices=everywhere[2:])
+    processes = replace(ann, username=clean("ann")), replace(ben, username=clean("ben"))
+    found = read(make_snapshot(devices=devices, processes=processes, findings=()))
+    for name, of_ann in (("gpus", 3), ("idle_gpus", 1), ("unknown_gpus", 1)):
+        values = {labels["user"]: value for labels, value in found[f"gpudash_user_{name}"]}
+        assert values == {"ann": of_ann, "ben": name == "gpus"}
