@@ -121,7 +121,7 @@ def collect(
             terminal.give_up_after(STALL_SECONDS)
     noted = NotedSignals(ends=False)
     reader = collector.ControlReader(interval, None if controller is None else 0)
-    service = _Service(options, is_allowed=observe is None)
+    service = _Service(options, is_allowed=observe is None, is_controlled=controller is not None)
     service.forward(reader, noted)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
     samples = _Samples(options, observe)
@@ -152,7 +152,10 @@ def _wait_for_resume(noted: NotedSignals) -> None:
 class _Service:
     """The lines of `gpudash serve`, as long as there is one on this machine that may be used."""
 
-    def __init__(self, options: argparse.Namespace, *, is_allowed: bool) -> None:
+    def __init__(
+        self, options: argparse.Namespace, *, is_allowed: bool, is_controlled: bool
+    ) -> None:
+        self._is_controlled = is_controlled
         self._is_allowed = is_allowed and not any(getattr(options, name) for name in _OWN)
         self._due = 0.0
         self._gpus = options.gpu and gpu_selectors(options)
@@ -200,8 +203,15 @@ class _Service:
     ) -> None:
         gc.freeze()
         gc.enable()
+        was_released = False
         while not noted.is_released:
             for line in lines:
+                if line == collector.RELEASED and not self._is_controlled:
+                    if not was_released:
+                        terminal.write_message(f"gpudash: {collector.RELEASED_TEXT}\n")
+                    was_released = True
+                    continue
+                was_released = False
                 try:
                     adapted = self._adapted(line)
                 except WireError:
@@ -217,6 +227,8 @@ class _Service:
 
     def _adapted(self, line: bytes) -> bytes:
         """Return the line, decoded only where something in it is to be another."""
+        if line == collector.RELEASED:
+            return line
         is_marked = _HAS_FINDINGS in line and may_acknowledge(self._options)
         is_partial = _IS_PARTIAL in line
         if not (is_marked or is_partial or self._gpus or self._is_compact):

@@ -15,7 +15,7 @@ from gpudash import __version__
 from gpudash.collect.leases import lease_fault, no_leases
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.feed.attached import Service, ServiceError
-from gpudash.feed.collector import service_socket
+from gpudash.feed.collector import RELEASED, service_socket
 from gpudash.model.device import Device
 from gpudash.model.text import clean
 from gpudash.model.units import counted, duration
@@ -110,10 +110,13 @@ def service_checks() -> list[Check]:
             since = duration(max(time.time() - service.started_at, 0.0))
             finding = f"gpudash {clean(service.version)} of {clean(service.user)}, for {since}"
             service.ask(max(service.floor, _SERVICE_SECONDS))
-            service.first_line()
+            is_released = service.first_line() == [RELEASED]
     except ServiceError as error:
         advice = "each gpudash reads the driver itself meanwhile: systemctl status gpudash"
         return [warned(topic, f"not used: {clean(str(error))}", advice)]
+    if is_released:
+        remedy = f"after a reset: sudo kill -USR1 {service.pid}"
+        return [warned(topic, f"{finding}, detached from the driver", remedy)]
     holds = f"it holds the GPUs: before and after a reset, sudo kill -USR1 {service.pid}"
     return [passed(topic, f"{finding}, last sample {service.age:.1f} s ago; {holds}")]
 

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gpudash import __version__
-from gpudash.feed.collector import LINE_LIMIT
+from gpudash.feed.collector import LINE_LIMIT, RELEASED
 from gpudash.model import SCHEMA
 from gpudash.model.errors import GpudashError
 from gpudash.system.files import read_link, read_start
@@ -234,10 +234,14 @@ class Service:
         self._rest += data
 
     def _lines(self) -> list[bytes]:
-        """Return the whole lines that are fresh; one that is no snapshot ends it."""
+        """Return whole lines that are fresh; one that is no snapshot nor RELEASED ends it."""
         *whole, self._rest = self._rest.split(b"\n")
         fresh = []
         for line in whole:
+            if line == RELEASED:
+                self._heard_at = time.monotonic()
+                fresh.append(line)
+                continue
             age = _age(line)
             if age is None:
                 self.has_ended = True

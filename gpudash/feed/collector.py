@@ -35,6 +35,9 @@ SOCKET = "/run/gpudash/gpudash.sock"
 """Where that serves its lines, so that others need no collector."""
 SOCKET_VARIABLE = "GPUDASH_SOCKET"
 """Names another socket; empty for none."""
+RELEASED = b'{"released":true}'
+"""A line in the place of a snapshot, from the service on: it has released the GPUs."""
+RELEASED_TEXT = "gpudash serve is detached from the driver until kill -USR1; --fresh reads it"
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""

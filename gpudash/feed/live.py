@@ -79,6 +79,8 @@ class LiveFeed(Supervisor[D]):
         """What the collector is doing, as far as its silence shows."""
         if self.is_released:
             return FeedState.RELEASED
+        if self.is_service_released:
+            return FeedState.SERVICE_RELEASED
         if self.is_restarting or not self.is_running:
             return FeedState.RESTARTING
         if self.age > self.stale_after:

@@ -23,6 +23,7 @@ class FeedState(Enum):
     STALE = "stale"
     RESTARTING = "restarting"
     RELEASED = "released"
+    SERVICE_RELEASED = "service released"
 
 
 D = TypeVar("D", bound=Document)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpudash.feed.collector import RELEASED_TEXT
 from gpudash.feed.protocol import D
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.errors import ExitStatus, GpudashError
@@ -156,6 +157,8 @@ class LineStream(Supervisor[D]):
         """Why there are no samples at the moment, empty while there are."""
         if self.is_released:
             return "detached from the driver: kill -USR1 reattaches"
+        if self.is_service_released:
+            return RELEASED_TEXT
         if not self.is_running:
             return str(self.failure)
         silence = min(self.age, self._clock() - self._resumed_at)

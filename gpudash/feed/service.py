@@ -125,7 +125,7 @@ class LineServer:
         self._epoll.register(listener, select.EPOLLIN)
 
     def send(self, line: bytes) -> None:
-        """Send a new snapshot to all for whom one is due."""
+        """Send a new snapshot, or RELEASED, to all for whom one is due."""
         self._latest = line + b"\n"
         now, early = time.monotonic(), self.interval / 2
         for client in list(self._clients.values()):
@@ -134,10 +134,6 @@ class LineServer:
                 is_late = now - client.due > interval
                 client.due = (now if is_late else client.due) + interval
                 self._send(client, self._latest)
-
-    def forget(self) -> None:
-        """Send no client the last snapshot: there is no collector."""
-        self._latest = b""
 
     def advance(self) -> None:
         """Accept, read and answer what there is; drop who has not asked in time."""

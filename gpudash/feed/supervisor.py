@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from msgspec import Struct
 
-from gpudash.feed.collector import Child, interval_message, reap, spawn
+from gpudash.feed.collector import (
+    RELEASED,
+    RELEASED_TEXT,
+    Child,
+    interval_message,
+    reap,
+    spawn,
+)
 from gpudash.feed.protocol import D
 from gpudash.model.errors import (
     NVML_REFUSED,
@@ -92,6 +99,8 @@ class LineSupervisor:
         self.started_at = clock()
         self.received_at: float | None = None
         """When the last document arrived."""
+        self._released_at = -inf
+        """When it last reported that the service has released the GPUs."""
         self._limits, self._clock = limits, clock
         self._process: Child | None = None
         self._ended_at: float | None = None
@@ -120,8 +129,7 @@ class LineSupervisor:
     @property
     def silence(self) -> float:
         """Seconds since the last document of this child, or since its start."""
-        since = self.started_at
-        return self._clock() - (since if self.received_at is None else max(self.received_at, since))
+        return self._clock() - max(self.started_at, self.received_at or -inf, self._released_at)
 
     @property
     def stale_after(self) -> float:
@@ -298,6 +306,8 @@ class Supervisor(LineSupervisor, Generic[D]):
         """Status of a collector that ended since the last sample, negative for a signal."""
         self.is_released = False
         """Whether there is none until `resume`."""
+        self.is_service_released = False
+        """Whether it reads those of a service that has released the GPUs."""
         self.is_restarting = False
         """Whether another one was started and has given no sample yet."""
         self._argv, self._environ, self._forked = list(argv), dict(environ or {}), forked
@@ -321,6 +331,7 @@ class Supervisor(LineSupervisor, Generic[D]):
         """Start a collector, replacing a running one; if that fails, set `failure`, retry later."""
         if isinstance(self.latest, Snapshot):
             self._handover = encode_handover(self.latest, self._handover)
+        self.is_service_released = False
         error = self._start(self._spawn)
         if error is not None:
             self.failure, self.exit_status = _not_started(error), None
@@ -381,6 +392,10 @@ class Supervisor(LineSupervisor, Generic[D]):
         return process
 
     def _decoded(self, line: bytes) -> Received[D] | None:
+        if line == RELEASED:
+            self._released_at, self.is_service_released = self._clock(), True
+            self.failure = GpudashError(RELEASED_TEXT)
+            return None
         try:
             snapshot = self._decode(line)
         except WireError as error:
@@ -397,7 +412,7 @@ class Supervisor(LineSupervisor, Generic[D]):
             return None
         self.latest, self.latest_line = snapshot, line
         self.failure = self.exit_status = None
-        self.is_restarting = False
+        self.is_restarting = self.is_service_released = False
         self._hung_factor, self._attempts = 1.0, 0
         return Received(snapshot, line)
 

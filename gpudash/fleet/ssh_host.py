@@ -8,7 +8,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from gpudash.feed.collector import Child, spawn
+from gpudash.feed.collector import RELEASED, RELEASED_TEXT, Child, spawn
 from gpudash.feed.supervisor import End, Limits, LineSupervisor
 from gpudash.fleet import ssh
 from gpudash.fleet.from_snapshot import SnapshotReader
@@ -153,6 +153,10 @@ class SshHost(LineSupervisor):
             size += len(line) + 1
             if snapshot is not None:
                 continue
+            if line == RELEASED:
+                self.state, self._message = "stale", RELEASED_TEXT
+                self._released_at = self._clock()
+                break
             try:
                 snapshot = ssh.decode_line(line)
             except WireError as error:

@@ -20,6 +20,7 @@ _MARKS = {
     FeedState.STALE: "STALE",
     FeedState.RESTARTING: "NO COLLECTOR",
     FeedState.RELEASED: "DETACHED",
+    FeedState.SERVICE_RELEASED: "DETACHED",
 }
 """The states in which what is shown is old."""
 

@@ -379,6 +379,34 @@ def test_thirty_viewers_go_on_when_it_is_killed(fakenvml: Path, path: Path) -> N
             assert own.taken_at.timestamp() > killed_at
 
 
+def test_one_that_has_released_the_gpus_keeps_its_viewers_off_the_driver(
+    fakenvml: Path, path: Path, tmp_path: Path
+) -> None:
+    told = {"DEVICES": 2, "COUNT": f"{tmp_path}/%p"}
+    screen = [*GPUDASH, "--no-config"]
+    env = {**environment(fakenvml, **told), "GPUDASH_SOCKET": str(path)}
+    with (
+        serving(fakenvml, path, **told) as server,
+        attached(fakenvml, path, **told) as viewer,
+        Terminal(screen, env=env, columns=120) as terminal,
+    ):
+        terminal.wait_for(f"by {psutil.Process().username()}"[:15])
+        viewer.next()
+        before = callers(tmp_path)
+        server.send_signal(signal.SIGUSR1)
+        # Longer than a service may be silent.
+        terminal.wait_for("DETACHED 6s")
+        assert "gpudash serve is detached" in terminal.text
+        assert callers(tmp_path) == before
+        with attached(fakenvml, path, "--fresh", **told) as fresh:
+            assert not is_shared(fresh.next())
+        server.send_signal(signal.SIGUSR1)
+        terminal.wait_until(lambda: "DETACHED" not in terminal.text)
+        assert is_shared(viewer.until(is_shared))
+        viewer.process.kill()
+        assert viewer.process.stderr.read().count(b"gpudash serve is detached") == 1
+
+
 def test_viewers_come_back_to_a_server_that_was_started_again(fakenvml: Path, path: Path) -> None:
     with attached(fakenvml, path) as viewer:
         assert not is_shared(viewer.next())

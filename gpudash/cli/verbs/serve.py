@@ -28,7 +28,7 @@ from gpudash.cli.options import collector_command, refuse
 from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds, size, span
 from gpudash.cli.verbs import Verb
-from gpudash.feed.collector import OF_SERVICE, SOCKET
+from gpudash.feed.collector import OF_SERVICE, RELEASED, SOCKET
 from gpudash.feed.history import History
 from gpudash.feed.service import LineServer
 from gpudash.feed.supervisor import Supervisor
@@ -196,7 +196,7 @@ def _serve(
                 history.take(sample.snapshot, sample.line)
         if collector.is_released:
             exporter.forget("detached from the driver: kill -USR1 reattaches")
-            viewers.forget()
+            viewers.send(RELEASED)
         elif collector.failure is not None:
             exporter.problem = str(collector.failure)
     return noted.status
