@@ -1,4 +1,4 @@
-"""What a host did, on disk: its samples every ten seconds for a day, every minute for longer.
+"""What a host did, on disk: each sample for an hour, one in ten seconds for a day, one a minute.
 
 All are written at once, to segments of an hour, and numbers a minute beside them, which charts and
 reports are made of: what has become too old is a file to remove, and nothing is ever written
@@ -22,10 +22,11 @@ from gpudash.model.errors import OutputError
 from gpudash.model.report import Minute, encode_minute
 from gpudash.model.snapshot import Snapshot
 
-_FINE_SECONDS, _COARSE_SECONDS = 10, 60
+_HOURS = {1: 1, 10: 24}
+"""How long samples so many seconds apart are kept, apart from those of a minute."""
+_COARSE_SECONDS = 60
 _EARLY_SECONDS = 2.5
 """Half of the interval of a server that nobody watches: samples come a little early or late."""
-_FINE_HOURS = 24
 
 
 class Numbers(Protocol):
@@ -64,7 +65,8 @@ class History:
         """
         self.path = path
         hours = ceil(keep_seconds / 3600)
-        kept = {_FINE_SECONDS: min(_FINE_HOURS, hours), _COARSE_SECONDS: hours}
+        kept = {seconds: min(count, hours) for seconds, count in _HOURS.items()}
+        kept[_COARSE_SECONDS] = hours
         self._folder, self._report = Folder(path, max_bytes, kept), report
         self._numbers, self._has_commands, self._clock = numbers, has_commands, clock
         self._due = dict.fromkeys(kept, -inf)
@@ -74,7 +76,11 @@ class History:
         """Keep a sample, of which `line` is the document, if one is due; its numbers always."""
         minute = self._numbers.add(snapshot) if self._numbers is not None else None
         now = self._clock()
-        due = [seconds for seconds, at in self._due.items() if now >= at - _EARLY_SECONDS]
+        due = [
+            seconds
+            for seconds, at in self._due.items()
+            if now >= at - min(_EARLY_SECONDS, seconds / 2)
+        ]
         if snapshot.brief or not (due or minute):
             return
         for seconds in due:

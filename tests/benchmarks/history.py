@@ -31,13 +31,16 @@ from tests.benchmarks.compare import stand_in
 
 _START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
 _SECONDS = 5
+_WATCHED_HOURS = 2
+"""How long a screen is attached in the end, which asks for a sample a second."""
 _JUMPS = 50
 
 
 def day(first: Snapshot, hours: float) -> Iterator[Snapshot]:
-    """A busy host at the interval of a server that nobody watches."""
+    """A busy host at the interval of a server that nobody watches, and then of one that is."""
     draw = random.Random(1)
-    for passed in range(0, int(hours * 3600), _SECONDS):
+    watched, end = int((hours - _WATCHED_HOURS) * 3600), int(hours * 3600)
+    for passed in (*range(0, watched, _SECONDS), *range(watched, end)):
         yield replace(
             first,
             taken_at=_START + timedelta(seconds=passed, microseconds=draw.randrange(50_000)),
@@ -80,7 +83,7 @@ def measure(name: str, first: Snapshot, hours: float) -> None:
         history = History(where, 30 * 86400, 500 * 10**6, sys.stderr.write, clock=lambda: clock[0])
         spent = []
         for snapshot in day(first, hours):
-            clock[0] += _SECONDS
+            clock[0] = (snapshot.taken_at - _START).total_seconds()
             line = wire.encode(snapshot)
             before, cpu = time.perf_counter(), time.process_time()
             history.take(snapshot, line)
@@ -89,11 +92,11 @@ def measure(name: str, first: Snapshot, hours: float) -> None:
         written = sorted(spent)[len(spent) // 2 :]
         sizes = {
             period: sum(each.stat().st_size for each in Path(where).glob(f"*.{period}s.*"))
-            for period in (10, 60)
+            for period in (1, 10, 60)
         }
+        taken = ", ".join(f"{size / 1e6:.1f} MB at {period} s" for period, size in sizes.items())
         print(
-            f"{name}: line {len(line)} bytes; {sizes[10] / 1e6:.1f} MB at 10 s and "
-            f"{sizes[60] / 1e6:.1f} MB at 60 s for {hours:g} h; a sample that is kept: CPU "
+            f"{name}: line {len(line)} bytes; {taken} for {hours:g} h; a sample that is kept: CPU "
             f"{sum(cpu for _, cpu in written) / len(written) * 1e3:.2f} ms, wall "
             f"{sum(wall for wall, _ in written) / len(written) * 1e3:.2f} ms, "
             f"longest {written[-1][0] * 1e3:.1f} ms"
@@ -107,8 +110,9 @@ def _jump(folder: str, hours: float) -> None:
     recording = Recording(folder)
     opened = time.perf_counter() - before
     found, past = [], []
-    for _ in range(_JUMPS):
-        moment = _START + timedelta(hours=draw.random() * hours)
+    for number in range(_JUMPS):
+        back = draw.random() * (hours if number % 2 else 1)
+        moment = _START + timedelta(hours=hours - back)
         before = time.perf_counter()
         sample = recording.at(moment)
         found.append(time.perf_counter() - before)

@@ -167,10 +167,10 @@ def test_answers_that_are_not_read_are_one_each(served: Served, path: Path, host
 def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(
     served: Served, path: Path, tmp_path: Path
 ) -> None:
-    host = Host(tmp_path / "small", size=60_000)
+    host = Host(tmp_path / "small", size=150_000)
     host.run(HOUR, 60)
     oldest = min(host.folder.iterdir())
     with oldest.open("rb") as kept:
-        host.run(9 * HOUR, 60)
+        host.run(12 * HOUR, 60)
         assert not oldest.exists()
         assert os.fstat(kept.fileno()).st_size == 0

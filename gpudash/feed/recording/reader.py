@@ -54,6 +54,10 @@ class Chunks(Protocol):
         """Return the lines of a chunk."""
         ...
 
+    def first_line(self, number: int) -> bytes:
+        """Return the first of them, which may cost less; empty if it is not to be had alone."""
+        return b""
+
 
 class PlainChunks(Chunks):
     """A file of lines in pieces of a megabyte; its descriptor is closed with it."""
@@ -265,19 +269,24 @@ class Recording:
 
     def _found(self, file: int, moment: datetime) -> Sample | None:
         """Return the last sample of a file not after an instant, None for none."""
-        found = None
+        chunk: int | None = None
         low, high = 0, self._chunks(file).count - 1
         while low <= high:
             middle = (low + high) // 2
-            sample = next(self._forward_in(file, middle), None)
-            if sample is None or sample.taken_at > moment:
+            stamp = _stamp(self._chunks(file).first_line(middle))
+            sample = None if stamp else next(self._forward_in(file, middle), None)
+            first = stamp or sample
+            if first is None or first.taken_at > moment:
                 high = middle - 1
             else:
-                found, low = sample, max(middle, sample.chunk) + 1
-        for sample in self._read(file, found.chunk) if found else ():
+                chunk = max(middle, sample.chunk if sample else 0)
+                low = chunk + 1
+        for sample in () if chunk is None else self._backward(file, chunk):
+            if sample.file != file:
+                break
             if sample.taken_at <= moment:
-                found = sample
-        return found
+                return sample
+        return None
 
     def _forward(self, file: int, chunk: int = 0) -> Iterator[Sample]:
         yield from self._forward_in(file, chunk)

@@ -24,6 +24,8 @@ _FRAME_BYTES = 4 << 20
 _MAX_BYTES = _FRAME_BYTES + FLEET_LINE_LIMIT
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 256
+_FIRST_BYTES = 4096
+"""Some of a frame, in which its first line is expected."""
 
 
 class Compressor:
@@ -61,6 +63,20 @@ class ZstdChunks:
         weakref.finalize(self, os.close, descriptor)
         self._ends = _frame_ends(descriptor, os.fstat(descriptor).st_size)
         self.count = len(self._ends)
+
+    def first_line(self, number: int) -> bytes:
+        """Return the first line of a frame, empty where it is damaged or not whole."""
+        start, end = self._ends[number - 1] if number else 0, self._ends[number]
+        decompressor = zstd.ZstdDecompressor()
+        line = b""
+        with suppress(zstd.ZstdError):
+            while start < end and b"\n" not in line and not decompressor.eof:
+                packed = os.pread(self._descriptor, min(_FIRST_BYTES, end - start), start)
+                start += len(packed) or _FIRST_BYTES
+                line += decompressor.decompress(packed, _FRAME_BYTES)
+                if len(line) > _MAX_BYTES:
+                    break
+        return line.partition(b"\n")[0]
 
     def read(self, number: int) -> bytes:
         """Return the lines of a frame, up to where it is cut off, as a crash leaves it, or damaged.
