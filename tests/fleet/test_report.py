@@ -10,6 +10,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpudash.analysis.minutes import Minutes
 from gpudash.analysis.report import ReportSums
@@ -23,6 +24,7 @@ from gpudash.model.text import SafeText
 from tests.e2e import far_ssh
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.feed.clock import Clock
+from tests.feed.test_past import Served
 from tests.fleet.used import UsedHost
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
@@ -210,6 +212,25 @@ def test_hosts_report_by_themselves_and_who_fails_is_named(
     with pytest.raises(GpudashError, match="Connection refused") as raised:
         options.run(options)
     assert "denied: eve@denied: Permission denied" in str(raised.value)
+
+
+def test_without_a_source_it_is_the_history_of_the_service(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, path, now = tmp_path / "history", tmp_path / "socket", datetime.now(timezone.utc)
+    history = History(str(folder), 1e6, 10**8, lambda _message: None, numbers=Minutes(60))
+    for minutes in range(60, -1, -1):
+        taken = replace(sample(-60.0 * minutes, "ann"), taken_at=now - timedelta(minutes=minutes))
+        history.take(taken, wire.encode(taken))
+    history.close()
+    monkeypatch.setenv("GPUDASH_SOCKET", str(path))
+    served = Served(path, folder)
+    try:
+        found = run(capfd, "--since=30m", "--by=host")
+    finally:
+        served.close()
+    assert found.until - found.since == timedelta(minutes=30)
+    assert found.hosts[0].seen_seconds in (1740, 1800)
 
 
 def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
