@@ -60,7 +60,8 @@ class _Row:
         self.share += use.share_seconds
         self.idle += use.idle_seconds
         self.unknown += use.unknown_seconds
-        self.energy = sum_known((self.energy, use.energy_mj))
+        if use.energy_mj is not None:
+            self.energy = (self.energy or 0.0) + use.energy_mj
 
     def add_peak(self, amount: int | None) -> None:
         """Take memory that was in use at once."""
@@ -73,7 +74,8 @@ class _Row:
 
     def add_seen(self, seconds: float | None) -> None:
         """Add for how long devices were seen."""
-        self.seen = sum_known((self.seen, seconds))
+        if seconds is not None:
+            self.seen = (self.seen or 0.0) + seconds
 
     def row(self, identity: _Identity, price: Price) -> ReportRow:
         """Return the sums."""
@@ -113,7 +115,8 @@ class ReportSums:
             row = self._row(identity)
             row.add(use)
             row.add_model(name, use.share_seconds)
-            row.add_seen(use.seen_seconds if isinstance(use, MinuteDevice) else None)
+            if isinstance(use, MinuteDevice):
+                row.add_seen(use.seen_seconds)
             peaks.setdefault(identity, []).append(use.peak_memory_bytes)
         for identity, amounts in peaks.items():
             self._rows[identity].add_peak(sum_known(amounts))

@@ -226,12 +226,10 @@ def _reports() -> json.Decoder[Report]:
 def _require_devices(minute: Minute) -> None:
     """Raise ValidationError for a position of no device, or values that are not one a device."""
     count = len(minute.devices)
-    positions = [
-        *(each.parent for each in minute.devices),
-        *(each.device for each in (*minute.users, *minute.jobs)),
-        *(each.device for each in minute.findings),
-    ]
-    if any(position is not None and position >= count for position in positions):
+    positions = [each.device for each in (*minute.users, *minute.jobs)]
+    positions += [each.device for each in minute.findings if each.device is not None]
+    positions += [each.parent for each in minute.devices if each.parent is not None]
+    if max(positions, default=-1) >= count:
         raise ValidationError("Expected the position of a device - at `$`")
     if any(len(each) != count for each in (*minute.means.values(), *minute.maxima.values())):
         raise ValidationError(f"Expected {count} values, one a device - at `$`")
