@@ -1,0 +1,105 @@
+"""How true a report of a simulated day is, and what it takes: of numbers, and of samples alone.
+
+    python -m tests.benchmarks.reports
+
+Of each column the row that is farthest from the schedule, of users, jobs, devices and the host.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
+
+from gpudash.analysis.minutes import Minutes
+from gpudash.analysis.report import ReportSums
+from gpudash.feed.history import History
+from gpudash.feed.recording.reader import Recording
+from gpudash.fleet.report import recorded_minutes, recorded_span
+from gpudash.model import wire
+from gpudash.model.report import Grouping, ReportRow
+from tests.fleet.used import UsedHost
+
+_HOUR = 3600.0
+_PRICE = 2.0
+_KEYS = {
+    "user": attrgetter("user"),
+    "job": attrgetter("user", "job"),
+    "gpu": attrgetter("uuid"),
+    "host": attrgetter("host"),
+}
+_HELD = "held_seconds"
+
+
+def measure(name: str, host: UsedHost, interval: float) -> None:
+    """Print how far reports are from the truth, and how long they take."""
+    with TemporaryDirectory() as folder:
+        where, now = Path(folder) / "history", [0.0]
+        history = History(
+            str(where),
+            30 * 24 * _HOUR,
+            1 << 40,
+            sys.stderr.write,
+            numbers=Minutes(interval),
+            clock=lambda: now[0],
+        )
+        for sample in host.samples(interval):
+            now[0] = sample.taken_at.timestamp()
+            history.take(sample, wire.encode(sample))
+        history.close()
+        _compare(f"{name} from numbers", host, where)
+        for each in where.glob("*.numbers.*"):
+            each.unlink()
+        _compare(f"{name} from samples", host, where)
+
+
+def _compare(name: str, host: UsedHost, folder: Path) -> None:
+    worst: dict[str, tuple[float, object]] = {}
+    seconds = []
+    for by in get_args(Grouping):
+        began = time.process_time()
+        recording, sums = Recording(str(folder)), ReportSums(by)
+        span = recorded_span(recording)
+        for minute in recorded_minutes(recording, *span):
+            sums.add(minute)
+        found = sums.report(span.last, *span, lambda _name: _PRICE)
+        seconds.append(time.process_time() - began)
+        rows = {_KEYS[by](row): row for row in found.rows}
+        assert set(rows) == set(host.truth[by])
+        for key, truth in host.truth[by].items():
+            for column, error in _errors(rows[key], truth):
+                worst[column] = max(worst.get(column, (0.0, None)), (error, (by, key)), key=_first)
+    print(f"{name}: {max(seconds):.2f} s of CPU")
+    for column, (error, row) in worst.items():
+        print(f"  {column}: {100 * error:.2f} % {row}")
+
+
+def _first(pair: tuple[float, object]) -> float:
+    return pair[0]
+
+
+def _errors(row: ReportRow, truth: dict[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield how far each column is from the truth, as a part of it; of minutes nothing."""
+    share = truth.get("share_seconds", truth.get(_HELD, 0.0))
+    for column in (*(each for each in truth if each != "share_seconds"), "share_seconds", "cost"):
+        want = {"cost": _PRICE * share / _HOUR, "share_seconds": share}.get(
+            column, truth.get(column)
+        )
+        have = getattr(row, column) or 0.0
+        if want and not (column.endswith("_seconds") and want < _HOUR / 6):
+            yield column, abs(have - want) / want
+
+
+def main() -> None:
+    """Measure both hosts: a day each, with a gap of two hours."""
+    gap = 10 * _HOUR, 12 * _HOUR
+    measure("9/32", UsedHost(gpus=9, tasks=32, hours=24, gap=gap), 5)
+    measure("64/500", UsedHost(gpus=64, tasks=500, hours=24, gap=gap), 10)
+
+
+if __name__ == "__main__":
+    main()
