@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpudash.analysis.table import Column, number
 from gpudash.model.report import Grouping, ReportFinding, ReportRow
 from gpudash.model.state import Level
@@ -78,7 +80,8 @@ def _held_share(row: ReportRow) -> float | None:
 _USER = _word("user", "USER", lambda row: row.user, 24)
 _HOST = _word("host", "HOST", lambda row: row.host, 40)
 _SEEN = _amount("seen", "SEEN", lambda row: row.seen_seconds, gpu_time, priority=3)
-_HELD = _amount("held", "HELD", lambda row: row.held_seconds, gpu_time, share=_held_share)
+_HELD = _amount("held", "HELD", lambda row: row.held_seconds, gpu_time)
+_HELD_OF_SEEN = replace(_HELD, share=_held_share)
 _SHARE = _amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, priority=2)
 _AMOUNTS = (
     _amount("idle", "HELD IDLE", lambda row: row.idle_seconds, gpu_time, level=_idle_level),
@@ -107,9 +110,9 @@ REPORT_COLUMNS: Mapping[Grouping, tuple[Column[ReportRow], ...]] = {
     "gpu": (
         _HOST,
         _word("gpu", "GPU", lambda row: row.gpu, 6),
-        *(_SEEN, _HELD, *_AMOUNTS, _ENERGY, _COST, _MODEL),
+        *(_SEEN, _HELD_OF_SEEN, *_AMOUNTS, _ENERGY, _COST, _MODEL),
     ),
-    "host": (_HOST, _SEEN, _HELD, *_AMOUNTS, _ENERGY, _COST, _MODEL),
+    "host": (_HOST, _SEEN, _HELD_OF_SEEN, *_AMOUNTS, _ENERGY, _COST, _MODEL),
 }
 """Those of each kind of row."""
 
