@@ -33,11 +33,11 @@ def _word(
     key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
 ) -> Column[Row]:
     """Return a column of words."""
+    more.setdefault("sort_key", lambda row: value(row) or "")
     return Column(
         key=key,
         header=header,
         text=lambda row: value(row) or ABSENT,
-        sort_key=lambda row: value(row) or "",
         width=width,
         **more,
     )
@@ -479,14 +479,15 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
 
 
 EVENT_COLUMNS: tuple[Column[Event], ...] = (
-    Column(
-        key="time",
-        header="TIME",
-        text=when,
-        sort_key=lambda event: event.at.timestamp(),
-        width=17,
+    _word("time", "TIME", when, 17, sort_key=lambda event: event.at.timestamp()),
+    _word(
+        "event",
+        "EVENT",
+        lambda event: event.kind,
+        12,
+        sort_key=lambda event: (event.level == "ok", event.kind),
+        level=lambda event: event.level,
     ),
-    _word("event", "EVENT", lambda event: event.kind, 12, level=lambda event: event.level),
     _word("host", "HOST", lambda event: event.host, 40),
     _word("cluster", "CLUSTER", lambda event: event.cluster, 16, priority=3),
     _word("gpu", "GPU", lambda event: event.gpu, 5),

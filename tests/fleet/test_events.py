@@ -41,6 +41,17 @@ def test_the_first_snapshot_is_no_news_whatever_it_shows() -> None:
     assert told(at(0, host(1, devices=(lost(0),)), host(2, state="down"))) == []
 
 
+def test_events_sorted_by_what_they_are_begin_with_what_broke() -> None:
+    kinds = ("throttled", "xid", "job-began", "host-up", "gpu-lost", "gpu-returned", "host-down")
+    (column,) = (each for each in EVENT_COLUMNS if each.key == "event")
+    found = [Event(at=INSTANT, kind=kind, what=SafeText("x")) for kind in kinds]
+    assert [e.kind for e in sorted(found, key=column.sort_key)][:3] == [
+        "gpu-lost",
+        "host-down",
+        "xid",
+    ]
+
+
 def test_of_too_many_events_those_of_jobs_are_left_out() -> None:
     lost = Event(at=INSTANT, kind="gpu-lost", what=SafeText("x"))
     later = [

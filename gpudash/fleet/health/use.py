@@ -62,7 +62,8 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'user')}",
         f"The longest is on {first.host.name}: see what holds it: {enter(first.host)}"
-        + ("" if end is None else f", or end its job: {end}"),
+        + ("" if end is None else f", or end its job: {end}")
+        + _unpriced(survey, rows),
         rows,
         evidence=[
             number("idle_gpu_hours", round(_hours(held), 1), user)
@@ -107,6 +108,13 @@ def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
         if (price := survey.price(row.device.name)) is not None
     ]
     return f", {sum(costs):,.0f} at the configured prices" if costs else ""
+
+
+def _unpriced(survey: Survey, rows: Sequence[GpuRow]) -> str:
+    """Return how what has no price gets one, empty where all have."""
+    names = (row.device.name for row in rows if survey.price(row.device.name) is None)
+    name = next(filter(None, names), None)
+    return "" if name is None else f". {name} has no price: set prices under [fleet]"
 
 
 @check

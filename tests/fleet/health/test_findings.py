@@ -116,6 +116,9 @@ def test_money_only_by_configured_prices() -> None:
     without = [f.sentence for f in findings_of(source) if f.rule == "held-idle"]
     priced = findings_of(source, Reducer({"NVIDIA": 2.0}))
     assert "price" not in without[0]
+    advice = {f.rule: f.advice for f in findings_of(source)}
+    assert "has no price: set prices under [fleet]" in advice["held-idle"]
+    assert "has no price" not in {f.rule: f.advice for f in priced}["held-idle"]
     assert any("at the configured prices" in f.sentence for f in priced if f.rule == "held-idle")
 
 
