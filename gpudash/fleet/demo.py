@@ -33,6 +33,7 @@ from gpudash.model.fleet import (
     FleetHost,
     FleetJob,
     FleetLine,
+    FleetProcess,
     FleetRequest,
     FleetSnapshot,
     FleetSource,
@@ -293,7 +294,15 @@ class DemoSource(Source):
             memory_total_bytes=1024 * _GIB,
             drain_reason=MESSAGES["draining"] if "draining" in kinds else None,
             devices=tuple(self._devices(host, seen, present, is_brief=is_brief)),
+            processes=self._foreign(host, kinds.get("foreign")),
         )
+
+    def _foreign(self, host: int, fault: Fault | None) -> tuple[FleetProcess, ...] | None:
+        """Return what runs beside the job of a GPU, None where no processes are known."""
+        if fault is None:
+            return None
+        uuids = tuple([self._uuids[host * self._gpus + gpu] for gpu in fault.gpus])
+        return (FleetProcess(pid=41_377, username=SafeText(fault.user), uuids=uuids),)
 
     def _devices(
         self, host: int, now: float, present: Sequence[Fault], *, is_brief: bool

@@ -52,6 +52,7 @@ def faults(hosts: int, gpus: int) -> tuple[Fault, ...]:
     found = [
         Fault("job", block, -5 * HOUR, whole, "train", "dave"),
         Fault("straggler", block[5:6], -5 * HOUR, (min(3, last),)),
+        Fault("foreign", block[:1], -HOUR, (min(1, last),), user="frank"),
         Fault("xid", some(0.36, 4, RACK), -25 * 60, (min(2, last),)),
         Fault("lost", some(0.31), -7 * HOUR, (last,)),
         Fault("lost", some(0.33), 120, (0,)),

@@ -9,7 +9,9 @@ import pytest
 
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.events import events
+from gpudash.fleet.jobs import job_gpus
 from gpudash.fleet.prometheus.dialects import FIELDS
+from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
 
 NOW = 1_800_000_000.0
@@ -167,3 +169,16 @@ def test_a_chart_ends_at_the_time_that_was_asked_for() -> None:
     end = datetime.fromtimestamp(NOW - 3600, timezone.utc)
     source.ask(FleetRequest(charts=(ChartRequest(metric="power_usage_mw", end=end),)))
     assert [chart.end for chart in source.read().charts] == [end]
+
+
+def test_a_process_of_another_user_is_beside_a_job() -> None:
+    reading = demo().read()
+    owners = {job.id: job for job in reading.jobs}
+    others = [
+        (row.gpu.label, row.others)
+        for host in reading.hosts
+        for device in host.devices
+        for row in job_gpus([GpuRow(host, device)], owners.get(device.job or ""))
+        if row.others
+    ]
+    assert others == [("1", ("frank PID 41377",))]
