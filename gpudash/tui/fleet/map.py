@@ -13,7 +13,7 @@ from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings, shown_key
-from gpudash.tui.draw.findings import worst
+from gpudash.tui.draw.findings import calm, worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
@@ -107,6 +107,9 @@ class MapPage(FleetPage):
         self._map_top = len(top) + plan.above + 1
         title, unexplained = self._title(theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
+        end: Line = [Segment(f" {calm(model.findings)} ", theme.dim)]
+        if cells_of(host) + cells_of(end) <= cells:
+            host = spread(host, end, cells, theme.base)
         rest = plan.rest
         others = max(0, len(model.findings) - _MAX_FINDINGS)
         height = max(_MIN_CHART, rest - 2 - others)

@@ -726,6 +726,19 @@ async def test_lines_to_spare_show_more_findings(count: int, size: tuple[int, in
     assert lines[2:].count("") <= 3
 
 
+async def test_the_map_says_how_long_nothing_has_gone_wrong() -> None:
+    wrong: dict[str, Any] = {"rule": "host-down", "level": "critical", "sentence": SafeText("x")}
+    found = (
+        Finding(**wrong, held_seconds=9 * 3600.0, newest_seconds=25 * 60.0),
+        Finding(**wrong, held_seconds=60.0, acknowledged="known"),
+        Finding(**{**wrong, "level": "info"}, held_seconds=60.0),
+    )
+    async with on_screen(fleet(some_hosts(40), findings=found)) as on:
+        assert "nothing new for 25 min" in on.text
+    async with on_screen(fleet(some_hosts(40), findings=())) as on:
+        assert "nothing new" not in on.text
+
+
 async def test_who_wastes_most_gpu_hours_comes_first() -> None:
     users = (
         FleetUser(name=SafeText("walter"), devices=8, held_idle=8, idle_gpu_hours=64.0),
