@@ -14,6 +14,7 @@ from gpudash.model.fleet import EMPTY
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
@@ -151,7 +152,9 @@ def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
         entries.append([Segment(f"{place} ", theme.base), Segment(f"{words}  ", style)])
     for kind, count in jobs.items():
         entries.append([Segment(f"{counted(count, 'job')} {_JOB_WORDS[kind]}  ", theme.dim)])
-    return [_listed(heading, entries, cells, theme)] if entries else []
+    key = shown_key(model.keys, "fleet.events")
+    more = f"{theme.glyphs.ellipsis} {key} lists all"
+    return [_listed(heading, entries, cells, theme, more)] if entries else []
 
 
 _SINCE_WORDS = {
@@ -218,10 +221,12 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     return _listed(heading, [[Segment(f"{row.title} ", theme.ok)] for row in whole], cells, theme)
 
 
-def _listed(heading: Line, entries: Sequence[Line], cells: int, theme: Theme) -> Line:
-    """Return a heading and as many entries as fit whole, an ellipsis for the others."""
-    more = Segment(f"{theme.glyphs.ellipsis} ", theme.dim)
-    return [*heading, *fit_parts(entries, cells - cells_of(heading), more)]
+def _listed(
+    heading: Line, entries: Sequence[Line], cells: int, theme: Theme, more: str = ""
+) -> Line:
+    """Return a heading and as many entries as fit whole; for the others `more`, or an ellipsis."""
+    end = Segment(f"{more or theme.glyphs.ellipsis} ", theme.dim)
+    return [*heading, *fit_parts(entries, cells - cells_of(heading), end)]
 
 
 def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Line:

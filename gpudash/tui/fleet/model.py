@@ -180,6 +180,8 @@ class FleetModel:
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._events_since = _days_ago(self.event_days)
+        self._events_until: datetime | None = None
+        """The instant in the past that was last shown among the events."""
         self._happened: tuple[Event, ...] = ()
         self._played = Log()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
@@ -261,7 +263,10 @@ class FleetModel:
             self._played.watch(snapshot)
             self._happened = self._played.watched
         elif snapshot.events is not None:
-            self._happened, self.has_events = snapshot.events, True
+            # A sample of before has those that were known then.
+            known = snapshot.events, self._happened
+            self._happened = max(known, key=lambda some: [each.at for each in some[-1:]])
+            self.has_events = True
         self._rows = ordered(host_rows(snapshot))
         self.everything = totals(self._rows)
         self._narrow()
@@ -391,15 +396,23 @@ class FleetModel:
         return [job for job in jobs if job.id in shown]
 
     def ranked_events(self) -> Ranking[Event]:
-        """Return what happened until the instant that is shown, where the filter lets it pass."""
+        """Return what happened, where the filter lets it pass; of a recording, what was played.
+
+        At an instant in the past the cursor is on the last of what was before it.
+        """
         if self._is_due("events"):
-            until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
+            until, lists_jobs, events = self.snapshot.taken_at, self.lists_jobs, self.events
             shown = [
                 each
                 for each in self._happened
-                if each.at <= until and (lists_jobs or not each.is_of_job)
+                if (not self.time.is_recorded or each.at <= until)
+                and (lists_jobs or not each.is_of_job)
             ]
-            self.events.fill(self._passing(shown))
+            events.fill(self._passing(shown))
+            if self.time.is_past and events.rows and self._events_until != until:
+                self._events_until = until
+                if events.sort_key == "time" and events.descending:
+                    events.move_to(sum(each.at > until for each in events.rows))
         return self.events
 
     @property

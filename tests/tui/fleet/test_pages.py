@@ -1108,6 +1108,21 @@ async def test_the_past_shows_what_differs_now() -> None:
         assert "since then" not in on.text
 
 
+async def test_what_differs_from_the_past_and_has_no_room_is_among_the_events() -> None:
+    hosts = some_hosts(12)
+    then = event(-60, "xid", host="gpu0001")
+    later = tuple(event(10, "host-down", host=each.name) for each in hosts)
+    async with on_screen(fleet(hosts, events=(then,)), "e", size=(100, 30)) as on:
+        broken = tuple(replace(each, state="down", message=None) for each in hosts)
+        await on.give(fleet(broken, seconds=10, events=(then, *later)))
+        await on.press("1", "left_square_bracket")
+        assert "… e lists all" in on.text
+        await on.press("e")
+        events = on.model.ranked_events()
+        assert len(events.rows) == 13
+        assert events.selected == then
+
+
 async def test_samples_taken_while_hosts_are_asked_are_no_past() -> None:
     hosts = some_hosts(3)
     asking = replace(hosts[2], state="connecting", devices=())
