@@ -454,7 +454,7 @@ def test_that_of_a_living_one_and_other_files_are_not(fakenvml: Path, path: Path
         b'{"interval": 1e400}\n',
         b"[" * 200 + b"\n",
         b"x" * 100_000,
-        b'{"interval": 5}\n' * 10_000,
+        b'{"interval": 5}\n' * 100_000,
     ],
 )
 def test_a_bad_request_gets_a_line_and_the_connection_is_closed(
