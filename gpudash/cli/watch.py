@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from gpudash.cli import exit_with, stream
-from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, overrides
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, gpu_selectors, overrides
 from gpudash.cli.preframe import (
     first_frame,
     quiet_terminal,
@@ -29,6 +29,7 @@ from gpudash.system.terminal import allows_color
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Feed, SnapshotFeed
+    from gpudash.model.snapshot import Snapshot
     from gpudash.system.fork import ForkedProcess
     from gpudash.tui.cells import ScreenBuffer
     from gpudash.tui.page import Page
@@ -60,6 +61,12 @@ def run(options: argparse.Namespace) -> int:
             **for_this_run,
         )
     argv, parent = collector_command(options, shared=True), os.getpid()
+    gpus = gpu_selectors(options)
+
+    def selected(snapshot: Snapshot) -> Snapshot:
+        from gpudash.analysis.selection import select
+
+        return select(snapshot, gpus)
 
     def collect() -> NoReturn:
         # The feed knows the interval of the settings, which are read meanwhile.
@@ -74,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             from gpudash.feed.live import LiveFeed
             from gpudash.model import wire
 
-            return LiveFeed(argv, interval, wire.decode, forked=forked)
+            return LiveFeed(argv, interval, wire.decode, forked=forked, adapt_past=selected)
 
         return open_feed
 

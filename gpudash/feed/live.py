@@ -42,7 +42,9 @@ class LiveFeed(Supervisor[D]):
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        adapt_past: Callable[[D], D] | None = None,
     ) -> None:
+        """`adapt_past` is for samples of before that the service of this host has, if it has."""
         super().__init__(
             argv,
             interval,
@@ -53,7 +55,7 @@ class LiveFeed(Supervisor[D]):
             limits=limits,
             clock=clock,
         )
-        self.remote = remote
+        self.remote, self._adapt_past = remote, adapt_past
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._watched: tuple[int | None, int] | None = None
@@ -89,7 +91,11 @@ class LiveFeed(Supervisor[D]):
 
     def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
         """Return the time of the present and what is kept of the past."""
-        return Timeline(self, kept, show)
+        if self._adapt_past is None:
+            return Timeline(self, kept, show)
+        from gpudash.feed.visits import Visits
+
+        return Visits(self, kept, show, self._adapt_past, self._changed)
 
     def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
@@ -126,6 +132,9 @@ class LiveFeed(Supervisor[D]):
         self._on_snapshots, self._on_change = _ignore, _nothing
         self.close(_DEATH_SECONDS)
         self._update()
+
+    def _changed(self) -> None:
+        self._on_change()
 
     def _advance(self) -> None:
         for sample in self.advance():

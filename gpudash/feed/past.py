@@ -53,7 +53,7 @@ class ServiceSegments:
 def _connected() -> Service:
     path = service_socket()
     if not path:
-        raise ServiceError("there is no history of this host: no gpudash serve is to be asked")
+        raise ServiceError("no gpudash serve that may be asked runs here")
     service = Service(path)
     if not service.has_past:
         service.close()

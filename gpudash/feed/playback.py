@@ -5,16 +5,14 @@ The file is read in a thread of its own, as a network file system may be slow, o
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import copy_context
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gpudash.feed.background import Background
 from gpudash.feed.instants import Span
 from gpudash.feed.protocol import D, FeedState, OnSnapshots
 from gpudash.feed.recording.reader import Recording, Sample
@@ -27,7 +25,7 @@ from gpudash.feed.recording.samples import (
     with_past,
 )
 from gpudash.feed.timeline import Kept, Timeline
-from gpudash.model.errors import GpudashError, WireError
+from gpudash.model.errors import WireError
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 
@@ -73,10 +71,9 @@ class Playback:
         self._first: list[DecodedSample] = []
         self._between = deque([_FIRST_INTERVAL], maxlen=_COUNTED)
         self._gap = 0.0
-        self._turn = 0
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._reader = Background()
         self._on_snapshots: OnSnapshots[Any] | None = None
         self._on_change: Callable[[], None] = _nothing
 
@@ -107,7 +104,7 @@ class Playback:
     ) -> None:
         """Deliver samples on this loop, and report a gap, the end or an error by `on_change`."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
-        threading.Thread(target=self._work, name="playback", daemon=True).start()
+        self._reader.start(loop)
         self._deliver(self._first, after_jump=True)
         self._play_next()
 
@@ -115,7 +112,7 @@ class Playback:
         """Deliver nothing more."""
         self._interrupt()
         self._loop = None
-        self._jobs.put(None)
+        self._reader.stop()
 
     def timeline(self, kept: Kept[Any], show: Callable[[Any], object]) -> Timeline[Any]:
         """Return the time of the recording."""
@@ -256,7 +253,7 @@ class Playback:
 
     def _interrupt(self) -> None:
         """Discard what was requested and has not arrived yet."""
-        self._turn += 1
+        self._reader.interrupt()
         self.ended, self._gap = False, 0.0
         if self._timer is not None:
             self._timer.cancel()
@@ -264,36 +261,11 @@ class Playback:
 
     def _submit(self, read: Read, on_read: OnRead) -> None:
         """Read samples in the thread, and take them unless they are outdated."""
-        # A thread has none of the context in which an app draws.
-        loop, turn, context = self._loop, self._turn, copy_context()
-        if loop is None:
-            return
+        self._reader.submit(read, on_read, self._fail)
 
-        def take(samples: list[DecodedSample], error: str | None) -> None:
-            if turn != self._turn:
-                return
-            if error is None:
-                on_read(samples)
-            else:
-                self.error = error
-                self._on_change()
-
-        def job() -> None:
-            found: list[DecodedSample] = []
-            error = None
-            try:
-                found = read()
-            except (GpudashError, OSError) as failure:
-                error = f"recording: {failure}"
-            # The loop may have ended meanwhile.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(take, found, error, context=context)
-
-        self._jobs.put(job)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
+    def _fail(self, error: str) -> None:
+        self.error = f"recording: {error}"
+        self._on_change()
 
 
 class Replay(Timeline[D]):

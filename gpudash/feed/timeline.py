@@ -61,6 +61,9 @@ class Kept(Protocol[D]):
     def freeze_last_row(self) -> None:
         """Keep what is charted up to now as it is."""
 
+    def visit(self, samples: Sequence[tuple[float, D]]) -> None:
+        """Chart other samples, with their instants, than those that were pushed; none for these."""
+
     def clear(self) -> None:
         """Drop all."""
 

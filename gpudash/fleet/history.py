@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudash.fleet.sources import WITH_PAST
@@ -74,6 +75,9 @@ class FleetHistory:
 
     def freeze_last_row(self) -> None:
         """Do nothing: no numbers are kept beside the samples."""
+
+    def visit(self, samples: Sequence[tuple[float, FleetSnapshot]]) -> None:
+        """Do nothing for the same reason."""
 
     def clear(self) -> None:
         """Drop all samples."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from gpudash.analysis.history import History
 from gpudash.feed.attached import ServiceError
+from gpudash.feed.live import LiveFeed
 from gpudash.feed.past import open_past
 from gpudash.feed.recording.reader import Recording
 from gpudash.feed.service import LineServer
+from gpudash.model import wire
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
+from gpudash.model.wire import Received
 from gpudash.system.terminal import wait
-from tests.feed.test_history import HOUR, Host
+from tests.factories import make_host, make_snapshot, received
+from tests.feed.test_history import HOUR, START, Host
 from tests.waiting import LIMIT_SECONDS
 
 
@@ -98,7 +107,7 @@ def test_it_is_read_on_from_a_service_that_was_started_again(
 ) -> None:
     recording = open_past()
     served.close()
-    with pytest.raises(ServiceError, match="no gpudash serve is to be asked"):
+    with pytest.raises(ServiceError, match="no gpudash serve that may be asked"):
         lines(recording)
     again = Served(path, host.folder)
     try:
@@ -174,3 +183,63 @@ def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(
         host.run(12 * HOUR, 60)
         assert not oldest.exists()
         assert os.fstat(kept.fileno()).st_size == 0
+
+
+async def test_steps_of_a_screen_go_on_in_it(served: Served, host: Host) -> None:
+    feed = LiveFeed(["true"], 1.0, wire.decode, adapt_past=lambda each: each)
+    kept, shown = History(), list[Snapshot]()
+    timeline = feed.timeline(kept, shown.append)
+    live = host.wall + timedelta(minutes=10)
+    uptime = 2 * 10.0**6
+
+    def give(second: int) -> None:
+        snapshot = make_snapshot(
+            1,
+            taken_at=live + timedelta(seconds=second),
+            host=make_host(uptime_seconds=uptime + second),
+            collected_by=clean("root"),
+        )
+        timeline.receive([Received(*received(snapshot))], after_jump=False)
+
+    async def shows(moment: datetime) -> None:
+        while shown[-1].taken_at != moment or "ASKING" in timeline.mark:
+            assert not timeline.message
+            await asyncio.sleep(0.001)
+
+    for second in range(3):
+        give(second)
+    timeline.step(-3)
+    give(3)
+    await asyncio.wait_for(shows(host.written[-1]), LIMIT_SECONDS)
+    timeline.step(-2)
+    timeline.step(-2)
+    await asyncio.wait_for(shows(host.written[-5]), LIMIT_SECONDS)
+    timeline.step(1)
+    await asyncio.wait_for(shows(host.written[-4]), LIMIT_SECONDS)
+    timeline.go_to(START + timedelta(minutes=62, seconds=30))
+    assert timeline.mark == "ASKING FOR 2h07m AGO"
+    await asyncio.wait_for(shows(host.written[62]), LIMIT_SECONDS)
+    key = shown[-1].devices[0].key
+    chart: list[float | None] = []
+    while sum(each is not None for each in chart) < 9:
+        await asyncio.sleep(0.001)
+        chart = kept.series(key, "power_usage_mw", 600, 10, timeline.moment)
+    give(4)
+    timeline.step(600)
+    await asyncio.wait_for(shows(live), LIMIT_SECONDS)
+    timeline.go_live()
+    assert shown[-1].taken_at == live + timedelta(seconds=4)
+    assert kept.series(key, "power_usage_mw", 600, 2)[0] is None
+
+
+async def test_a_screen_of_a_service_without_one_says_so(path: Path) -> None:
+    feed = LiveFeed(["true"], 1.0, wire.decode, adapt_past=lambda each: each)
+    shown = list[Snapshot]()
+    timeline = feed.timeline(History(), shown.append)
+    snapshot = make_snapshot(1, collected_by=clean("root"))
+    timeline.receive([Received(*received(snapshot))], after_jump=False)
+    timeline.step(-1)
+    while not timeline.message:
+        await asyncio.sleep(0.001)
+    assert "no gpudash serve" in timeline.message
+    assert shown[-1] == snapshot

@@ -6,6 +6,8 @@ timed by the instants at which its snapshots were taken.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpudash.analysis.history.metrics import MetricStore
 from gpudash.analysis.history.snapshots import Snapshots
 from gpudash.analysis.history.tracks import Extent
@@ -27,8 +29,8 @@ class History:
         """The snapshot pushed last."""
         self.now = 0.0
         """The instant of the latest snapshot."""
-        self.began = 0.0
-        """The instant of the first, whether or not its numbers are still kept."""
+        self._began = 0.0
+        self._visited: tuple[float, MetricStore] | None = None
         self._clock = UptimeClock()
         self._snapshots = Snapshots()
         self._metrics = MetricStore()
@@ -42,7 +44,7 @@ class History:
         if now < self.now:
             self.clear()
         if self.latest is EMPTY:
-            self.began = now
+            self._began = now
         self.now, self.latest = now, snapshot
         self._snapshots.push(now, snapshot, line)
         self._metrics.push(now, snapshot)
@@ -54,6 +56,24 @@ class History:
     def freeze_last_row(self) -> None:
         """Keep the last second of numbers as it is; later samples within it would change it."""
         self._metrics.freeze_last_row()
+
+    @property
+    def began(self) -> float:
+        """The instant of the first of what is charted, whether or not that is still kept."""
+        return self._began if self._visited is None else self._visited[0]
+
+    def visit(self, samples: Sequence[tuple[float, Snapshot]]) -> None:
+        """Chart samples of another time, with their instants, until there are none."""
+        self._visited = None
+        if samples:
+            store = MetricStore()
+            for moment, snapshot in samples:
+                store.push(moment, snapshot)
+            self._visited = samples[0][0], store
+
+    @property
+    def _charted(self) -> MetricStore:
+        return self._metrics if self._visited is None else self._visited[1]
 
     def clear(self) -> None:
         """Drop everything."""
@@ -79,17 +99,17 @@ class History:
         on the time axis from call to call, so that only the last one changes. `until` is the
         instant of the last point, else now.
         """
-        return self._metrics.series(key, field, self._window(seconds, points, until))
+        return self._charted.series(key, field, self._window(seconds, points, until))
 
     def extents(
         self, key: Key, field: str, seconds: float, points: int, until: float | None = None
     ) -> list[Extent | None]:
         """Return like `series` the lowest, mean and highest value in the time of each point."""
-        return self._metrics.extents(key, field, self._window(seconds, points, until))
+        return self._charted.extents(key, field, self._window(seconds, points, until))
 
     def seen_since(self, process: Process) -> float | None:
         """Return the instant at which a process was seen first, None if it was not."""
-        return self._metrics.seen_since(process.key)
+        return self._charted.seen_since(process.key)
 
     def _window(self, seconds: float, points: int, until: float | None) -> tuple[float, float, int]:
         if seconds <= 0 or points <= 0:

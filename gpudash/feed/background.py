@@ -1,0 +1,81 @@
+"""A thread that reads for a loop: files may be slow, or on a file system that never answers."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, TypeVar
+
+from gpudash.model.errors import GpudashError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+R = TypeVar("R")
+_Jobs = queue.SimpleQueue["Callable[[], None] | None"]
+
+
+class Background:
+    """Reads in a thread; what was interrupted meanwhile does not arrive."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._loop: AbstractEventLoop | None = None
+        self._jobs: _Jobs = queue.SimpleQueue()
+        weakref.finalize(self, self._jobs.put, None)
+
+    def start(self, loop: AbstractEventLoop) -> None:
+        """Begin, unless it has begun."""
+        if self._loop is None:
+            self._loop = loop
+            threading.Thread(target=_work, args=(self._jobs,), name="reader", daemon=True).start()
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+        self.interrupt()
+        self._loop = None
+        self._jobs.put(None)
+
+    def interrupt(self) -> None:
+        """Discard what was submitted and has not arrived yet."""
+        self._turn += 1
+
+    def submit(
+        self,
+        read: Callable[[], R],
+        on_read: Callable[[R], object],
+        on_error: Callable[[str], object],
+    ) -> None:
+        """Read in the thread, and call one of the others on the loop unless it is outdated."""
+        # A thread has none of the context in which an app draws.
+        loop, turn, context = self._loop, self._turn, copy_context()
+        if loop is None:
+            return
+
+        def arrive(call: Callable[[], object]) -> None:
+            if turn == self._turn:
+                call()
+
+        def job() -> None:
+            if turn != self._turn:
+                return
+            try:
+                found = read()
+                call: Callable[[], object] = lambda: on_read(found)  # noqa: E731
+            except (GpudashError, OSError) as failure:
+                error = str(failure)
+                call = lambda: on_error(error)  # noqa: E731
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(arrive, call, context=context)
+
+        self._jobs.put(job)
+
+
+def _work(jobs: _Jobs) -> None:
+    while (job := jobs.get()) is not None:
+        job()

@@ -1,0 +1,176 @@
+"""The time of a screen whose collector is a service: behind what is kept, the service's history.
+
+That is read in a thread and without the collector, whose samples are kept meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpudash.feed.background import Background
+from gpudash.feed.protocol import D
+from gpudash.feed.timeline import Kept, Timeline
+
+if TYPE_CHECKING:
+    from gpudash.feed.protocol import Feed
+    from gpudash.feed.recording.reader import Recording, Sample
+    from gpudash.feed.recording.samples import DecodedSample
+
+_JUST_BEFORE = timedelta(microseconds=1)
+_FRESH_SECONDS = 60.0
+"""How long a history is read as it was found: it grows."""
+
+
+class _Asked(NamedTuple):
+    """A sample of the history: so many behind that of an instant, or before it if negative."""
+
+    moment: datetime
+    steps: int = 0
+
+
+class Visits(Timeline[D]):
+    """The time of a collector, which goes on in the history of its service."""
+
+    def __init__(
+        self,
+        feed: Feed[D],
+        kept: Kept[D],
+        show: Callable[[D], object],
+        adapt: Callable[[D], D],
+        changed: Callable[[], object],
+    ) -> None:
+        """What is read is passed to `adapt` first; `changed` is called once it is shown."""
+        super().__init__(feed, kept, show)
+        self._adapt, self._changed = adapt, changed
+        self._background = Background()
+        self._recording: tuple[float, Recording] | None = None
+        """The history, and when it was found."""
+        self._visited: _Asked | None = None
+        """What is shown or waited for of the history, None while that is a kept sample."""
+        self._shown: datetime | None = None
+        """When the sample of the history was taken that is shown; None while it is none of it."""
+        self._problem = ""
+
+    @property
+    def reaches_back(self) -> bool:
+        """Whether the newest is of a service, which may have a history."""
+        return getattr(self._kept.latest, "collected_by", None) is not None
+
+    @property
+    def message(self) -> str:
+        """Why what was asked for is not shown; empty if it is."""
+        return self._problem
+
+    def step(self, samples: int) -> None:
+        """Show an earlier or a later sample, of the history while one of that is shown."""
+        if self._visited is None:
+            super().step(samples)
+        else:
+            self._visit(self._visited._replace(steps=self._visited.steps + samples))
+
+    def go_to(self, moment: datetime) -> None:
+        """Show the sample of an instant, of the history if it is older than those kept."""
+        moments = self._kept.moments
+        if moments and self.reaches_back and moment < self._date(moments[0]):
+            self._visit(_Asked(moment))
+        else:
+            super().go_to(moment)
+
+    def _go_before(self, samples: int) -> None:
+        first = self._kept.moments[0]
+        if self.reaches_back:
+            self._visit(_Asked(self._date(first) - _JUST_BEFORE, samples + 1))
+        else:
+            self._show_kept(first)
+
+    def _visit(self, asked: _Asked) -> None:
+        """Wait for a sample of the history."""
+        from asyncio import get_running_loop
+
+        self._background.start(get_running_loop())
+        self._background.interrupt()
+        if self.moment is None:
+            self._kept.freeze_last_row()
+        self.moment, self._visited = self._instant(asked.moment), asked
+        self._is_waiting, self._is_paused, self._problem = True, False, ""
+
+        def read() -> DecodedSample | None:
+            from gpudash.feed.recording.samples import DecodedSample
+
+            sample = _found(self._opened(), asked)
+            if sample is None:
+                return None
+            snapshot: Any = sample.snapshot()
+            return DecodedSample(sample, self._adapt(snapshot))
+
+        self._background.submit(read, self._arrive, self._fail)
+
+    def _opened(self) -> Recording:
+        """Return the history as it is now, or was a moment ago."""
+        from gpudash.feed.past import open_past
+
+        now = time.monotonic()
+        if self._recording is None or now - self._recording[0] > _FRESH_SECONDS:
+            self._recording = now, open_past()
+        return self._recording[1]
+
+    def _arrive(self, found: DecodedSample | None) -> None:
+        """Show a sample, or the first that is kept if there is none before that."""
+        first = self._kept.moments[0]
+        if found is None or found.sample.taken_at >= self._date(first):
+            self._show_kept(first)
+            self._changed()
+            return
+        taken_at = found.sample.taken_at
+        self._visited, self._shown, self._is_waiting = _Asked(taken_at), taken_at, False
+        self.moment = self._instant(taken_at)
+        self._kept.visit([(self.moment, found.snapshot)])
+        self._show(found.snapshot)
+        self._changed()
+
+        def read() -> list[tuple[datetime, Any]]:
+            from gpudash.feed.recording.samples import with_past
+
+            past = with_past(self._opened(), found.sample)
+            return [(each.sample.taken_at, self._adapt(each.snapshot)) for each in past]
+
+        self._background.submit(read, self._take_past, self._fail)
+
+    def _take_past(self, past: list[tuple[datetime, Any]]) -> None:
+        """Chart what was before the sample that is shown."""
+        self._kept.visit([(self._instant(at), snapshot) for at, snapshot in past])
+        self._show(past[-1][1])
+        self._changed()
+
+    def _fail(self, error: str) -> None:
+        """Show again what was shown, and why there is nothing else."""
+        if self._shown is None:
+            self._show_kept(self._kept.moments[0])
+        else:
+            self._visited, self._is_waiting = _Asked(self._shown), False
+            self.moment = self._instant(self._shown)
+        self._problem = f"history: {error}"
+        self._changed()
+
+    def _stand(
+        self, moment: float | None, *, asked: datetime | None = None, is_paused: bool = False
+    ) -> None:
+        """Leave the history."""
+        self._background.interrupt()
+        self._visited = self._shown = None
+        self._problem = ""
+        self._kept.visit(())
+        super()._stand(moment, asked=asked, is_paused=is_paused)
+
+
+def _found(recording: Recording, asked: _Asked) -> Sample | None:
+    """Return a sample, the first if there are fewer before it; None behind the last."""
+    found = recording.at(asked.moment)
+    if asked.steps > 0:
+        return next(islice(recording.after(found), asked.steps - 1, None), None)
+    earlier = list(islice(recording.before(found), -asked.steps))
+    return earlier[-1] if earlier else found
