@@ -49,11 +49,18 @@ def run(options: argparse.Namespace) -> int:
         if options.until or options.reason or options.take_back:
             raise UsageError("a host is missing: gpudash ack HOST[:GPU]")
         return _list(known, as_json=options.json)
-    added = _taken_back(known, places) if options.take_back else _added(options, places)
-    write(file, added)
+    unknown = [each for each in places if options.take_back and each not in known.found]
+    places = [each for each in places if each not in unknown]
+    added = _taken_back(places) if options.take_back else _added(options, places)
+    if added:
+        write(file, added)
     for each in added:
         text = "is new again" if each.taken_back else f"acknowledged: {each.text}"
         terminal.write(f"{each.title} {text}\n".encode("utf-8", "backslashreplace"))
+    if unknown:
+        names = ", ".join(Acknowledgement(host=host, gpu=gpu).title for host, gpu in unknown)
+        verb = "is" if len(unknown) == 1 else "are"
+        raise UsageError(f"{names} {verb} not acknowledged: gpudash ack lists what is")
     return ExitStatus.OK
 
 
@@ -62,11 +69,7 @@ def _added(options: argparse.Namespace, places: list[Place]) -> list[Acknowledge
     return [acknowledgement(each, until=until, reason=options.reason or "") for each in places]
 
 
-def _taken_back(known: InForce, places: list[Place]) -> list[Acknowledgement]:
-    for place in places:
-        if place not in known.found:
-            title = Acknowledgement(host=place[0], gpu=place[1]).title
-            raise UsageError(f"{title} is not acknowledged: gpudash ack lists what is")
+def _taken_back(places: list[Place]) -> list[Acknowledgement]:
     return [acknowledgement(place, taken_back=True) for place in places]
 
 

@@ -22,7 +22,9 @@ def test_what_is_acknowledged_is_listed_and_taken_back(capfd: pytest.CaptureFixt
     _, out, _ = run(capfd, "ack", "--json")
     places = [(each["host"], each["gpu"]) for each in json.loads(out)]
     assert sorted(places) == sorted([("gpu20", 5), (socket.gethostname(), 3)])
-    run(capfd, "ack", "gpu20:5", ":3", "--take-back")
+    with pytest.raises(UsageError, match="gpu9:1 is not acknowledged"):
+        run(capfd, "ack", "gpu20:5", "gpu9:1", ":3", "--take-back")
+    assert "gpu20:5 is new again" in capfd.readouterr().out
     assert run(capfd, "ack")[1] == "nothing is acknowledged\n"
 
 
