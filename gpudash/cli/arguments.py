@@ -103,9 +103,9 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
         parser.add_argument(f"--{name}", **declared)
 
 
-def add_sources(parser: argparse.ArgumentParser) -> None:
+def add_sources(parser: argparse.ArgumentParser, demo: str = OPTIONS["demo"]["help"]) -> None:
     """Add the options of all sources of many hosts to a command, as `add_shared` does."""
-    add_shared(parser, *OPTIONS, demo=OPTIONS["demo"]["help"])
+    add_shared(parser, *OPTIONS, demo=demo)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -127,7 +127,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     mode = modes.find(options)
     for action in given(parser, options):
         if action.dest not in mode.takes:
-            option, hint = action.option_strings[0], modes.hint(action)
+            option, hint = action.option_strings[0], modes.hint(action, mode)
             raise UsageError(f"{option} does not go with {mode.name}{hint}")
     options.run = mode.run
     return options

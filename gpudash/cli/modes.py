@@ -50,8 +50,10 @@ def find(options: Namespace) -> Mode:
     return next(mode for mode in MODES if mode.is_selected(options))
 
 
-def hint(option: Action) -> str:
+def hint(option: Action, mode: Mode) -> str:
     """Return where an option has an effect, for the error of one that has none; may be empty."""
+    if option.dest == "filter" and mode in _OF_FLEET:
+        return ": --where 'state:lost' is that of many hosts"
     takers = [mode.name for mode in MODES if option.dest in mode.takes]
     if takers == [mode.name for mode in _OF_FLEET]:
         return ", only with many hosts: --host a,b or another source of them"

@@ -161,11 +161,12 @@ def is_terminal() -> bool:
 
 
 def width(default: int = _DEFAULT_COLUMNS) -> int:
-    """Return the columns of the terminal, or `default` when it is no terminal."""
+    """Return the columns of the terminal; when it is none, those of COLUMNS, or `default`."""
     try:
         return os.get_terminal_size(_FD).columns or default
     except OSError:
-        return default
+        asked = os.environ.get("COLUMNS", "")
+        return int(asked) if re.fullmatch("[1-9][0-9]{1,3}", asked) else default
 
 
 def is_plain(environ: Mapping[str, str]) -> bool:

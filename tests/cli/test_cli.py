@@ -202,6 +202,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["record", "x", "--host", "a,b", "--pcie-throughput"], "--pcie-throughput does not go"),
         (["record", "x", "--demo=fleet", "--on-finding", "true"], "--on-finding does not go with"),
         (["--no-config", "config", "path"], "takes no --no-config"),
+        (["--demo=fleet", "--once", "--filter", "x"], "many hosts: --where"),
         (["--demo=fleet", "--gpu", "0"], "--gpu does not go with --once of many hosts"),
         (["--demo=fleet", "--once", "--user", "a"], "--user does not go with --once of many hosts"),
         (["--where", "held"], "--where does not go with a pipe or a file, only with many hosts"),

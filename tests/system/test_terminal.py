@@ -44,7 +44,16 @@ def test_a_reader_that_left_is_reported_by_write_and_by_wait() -> None:
 
 def test_a_file_is_no_terminal_and_has_the_default_width() -> None:
     code = "from gpudash.system import terminal\nprint(terminal.is_terminal(), terminal.width(77))"
-    assert run(code, stdout=subprocess.PIPE).stdout == b"False 77\n"
+    environ = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    assert run(code, stdout=subprocess.PIPE, env=environ).stdout == b"False 77\n"
+
+
+def test_where_there_is_no_terminal_the_width_can_be_chosen(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text, columns in (("200", 200), ("wide", 80), ("0", 80), ("99999", 80)):
+        monkeypatch.setenv("COLUMNS", text)
+        assert terminal.width() == columns
 
 
 @contextmanager

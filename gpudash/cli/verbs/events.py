@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--filter", metavar="WORDS", default="", help=text)
     text = "until when, instead of now or the end of the recording"
     add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
-    add_sources(parser)
+    add_sources(parser, demo="simulate many hosts: fleet, fleet-64x8")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -42,6 +42,7 @@ ENVIRONMENT = {
     "URL.",
     "GPUDASH_SCRAPE": "URLs for --scrape without one.",
     "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
+    "COLUMNS": "How wide a table is where it is not written to a terminal, instead of 80.",
     "NO_COLOR": "If set, no colours are used.",
     "TERM": "A VT100 to VT525 (vt220), or a name in -m or -mono: ASCII without colours is used.",
 }
