@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from gpudash.fleet.columns import EVENT_COLUMNS
+from gpudash.fleet.summary import part_of
 from gpudash.model.fleet import Event
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
@@ -47,6 +48,11 @@ class EventsPage(TablePage[Event]):
         elif since is not None:
             span += f", of jobs since {since.astimezone():%m-%d %H:%M}"
         return f"Events{span}"
+
+    @property
+    def leaves(self) -> Sequence[str]:
+        """How many events pass the filter."""
+        return (f"   {part_of(len(self.ranking.rows), self.model.event_count, 'event')}",)
 
     @property
     def _refused(self) -> frozenset[str]:

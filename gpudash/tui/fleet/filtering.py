@@ -61,6 +61,7 @@ class FilteredGpus:
 
     def apply(self, text: str) -> FilterError | None:
         """Show the GPUs that fit."""
+        self._model.before_narrow = None
         return apply(self._model, text)
 
     def take_back(self) -> None:

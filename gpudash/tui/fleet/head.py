@@ -119,16 +119,13 @@ def _count_style(level: Level, theme: Theme) -> Style:
     return theme.strong if level in ("ok", "unknown") else theme.level(level)
 
 
-def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+def filter_line(model: FleetModel, theme: Theme, cells: int, leaves: Sequence[str]) -> list[Line]:
     """Return the filter in force, cut if it must be, with what it leaves; no line without one."""
     if not model.is_filtered:
         return []
-    sums, text = model.totals, model.filter.text
+    text = model.filter.text
     sign = Segment(" / ", theme.title)
-    counts = [
-        Segment(f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),
-        Segment(f" on {part_of(sums.hosts, model.everything.hosts, 'host')}", theme.base),
-    ]
+    counts = [Segment(each, theme.base) for each in leaves]
     while counts and cells - cells_of([sign, *counts]) < min(width(text), _MIN_FILTER):
         counts.pop()
     room = max(0, cells - cells_of([sign, *counts]))

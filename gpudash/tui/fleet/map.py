@@ -165,6 +165,7 @@ class MapPage(FleetPage):
         if not model.time.is_live:
             model.time.go_live()
         elif model.is_filtered:
+            model.before_narrow = None
             model.filter_by(Filter(""))
 
     def action_aside(self, cells: int) -> None:

@@ -128,6 +128,8 @@ class FleetModel:
     grouping = next(iter(GROUPINGS))
     """What hosts are grouped by."""
     filter: Filter[GpuOfHost] = Filter("")
+    before_narrow: Filter[GpuOfHost] | None = None
+    """The filter before what was under a cursor set one, None where none did."""
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
     _wants_jobs = False
@@ -414,6 +416,11 @@ class FleetModel:
                 if events.sort_key == "time" and events.descending:
                     events.move_to(sum(each.at > until for each in events.rows))
         return self.events
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are, whatever the filter."""
+        return len(self._happened)
 
     @property
     def lists_jobs(self) -> bool:

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.feed.protocol import FeedState
-from gpudash.fleet.summary import Totals, names_of
+from gpudash.fleet.summary import Totals, names_of, part_of
 from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
@@ -150,7 +150,8 @@ class FleetPage(Wheel, Page):
             return []
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
         theme = faded(model.theme) if is_old and model.time.is_live else model.theme
-        filtered = [*filter_line(model, theme, cells), *since_line(model, theme, cells)]
+        filtered = filter_line(model, theme, cells, self.leaves)
+        filtered += since_line(model, theme, cells)
         below = source_lines(model, theme, cells)
         self._above = 1 + len(filtered)
         room = max(0, height - self._above - len(below))
@@ -159,6 +160,15 @@ class FleetPage(Wheel, Page):
         title, place = self.heading, self.position
         sums = fleet_line(self.totals, theme, cells, title=title, position=place)
         return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
+
+    @property
+    def leaves(self) -> Sequence[str]:
+        """What the filter leaves of what there is, the last the least important."""
+        sums, everything = self.model.totals, self.model.everything
+        return (
+            f"   {part_of(sums.gpus, everything.gpus, 'GPU')}",
+            f" on {part_of(sums.hosts, everything.hosts, 'host')}",
+        )
 
     def _ask(self) -> None:
         """Send the collector what the screen needs, if that has changed."""
@@ -238,7 +248,10 @@ class FleetPage(Wheel, Page):
             app.show_above_root(path)
 
     def action_back(self) -> None:
-        """Go back to the page below."""
+        """Go back to the page below, with the filter that there was."""
+        before, self.model.before_narrow = self.model.before_narrow, None
+        if before is not None:
+            self.model.filter_by(before)
         self.dismiss(None)
 
     @property
@@ -316,7 +329,8 @@ class FleetPage(Wheel, Page):
             self.enter(found[0])
 
     def narrow(self, term: str, value: str, page: str = "tables.GpusPage") -> None:
-        """Show only the GPUs on which a term of the filter has exactly this value."""
+        """Show only the GPUs on which a term of the filter has exactly this value, until back."""
+        self.model.before_narrow = self.model.before_narrow or self.model.filter
         apply(self.model, f"{term}={quoted(value)}")
         self.action_open_page(page)
 

@@ -1069,7 +1069,7 @@ async def test_events_are_filtered_by_host_and_by_their_words() -> None:
             filter_by(on.model, words)
             assert [each.kind for each in on.model.ranked_events().rows] == kinds
         await on.press("slash", *"kind:lost", "enter")
-        assert "kind:lost   24 GPUs on 3 hosts" in on.text
+        assert "kind:lost   1 of 2 events" in on.text
         assert on.lines[4].split()[2:4] == ["gpu-lost", "gpu0001"]
         await on.press("1")
         assert len(on.model.rows) == 3
@@ -1106,6 +1106,18 @@ async def test_the_past_shows_what_differs_now() -> None:
         assert "since then  gpu0001 down" in on.text
         await on.press("p")
         assert "since then" not in on.text
+
+
+async def test_what_enter_on_a_finding_filters_by_is_gone_on_the_way_back() -> None:
+    names = tuple(SafeText(f"gpu{n:04}") for n in (1, 2))
+    found = Finding(rule="xid-critical", level="critical", sentence=SafeText("x"), hosts=names)
+    async with on_screen(fleet(some_hosts(40), findings=(found,))) as on:
+        for before in ("", "util>1"):
+            filter_by(on.model, before)
+            await on.press("w", "enter")
+            assert len(on.model.rows) == 2
+            await on.press("escape")
+            assert on.model.filter.text == before
 
 
 async def test_what_differs_from_the_past_and_has_no_room_is_among_the_events() -> None:
