@@ -289,16 +289,37 @@ def _uses(sums: Mapping[_Key, _Spent], positions: Mapping[str, int]) -> tuple[Mi
     )
 
 
-def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, Counter[Does]]:
-    """Return of each user how many of the GPUs that they hold do what, as minutes count them."""
-    found: dict[SafeText | None, Counter[Does]] = {}
+class UserGpus(NamedTuple):
+    """The GPUs that a user holds, as minutes count them."""
+
+    idle: int = 0
+    unknown: int = 0
+    """Of which it is not known whether they compute."""
+    shares: float = 0.0
+    """The parts of GPUs that are theirs."""
+
+
+def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, UserGpus]:
+    """Return what users hold, those who hold something."""
+    found: dict[SafeText | None, UserGpus] = {}
     for parts in _parts(examined(snapshot)).values():
         by_user: dict[SafeText | None, list[_Part]] = {}
         for part in parts:
             by_user.setdefault(part.user, []).append(part)
         for user, own in by_user.items():
-            found.setdefault(user, Counter())[_together(own)] += 1
+            idle, unknown, shares = found.get(user, UserGpus())
+            does = _together(own)
+            found[user] = UserGpus(
+                idle + (does == "idle"),
+                unknown + (does == "unknown"),
+                shares + sum(part.share for part in own),
+            )
     return found
+
+
+def held_gpus(snapshot: Snapshot) -> dict[str, Does]:
+    """Return the keys of the GPUs that are held, and what each does for all of its holders."""
+    return {gpu: _together(parts) for gpu, parts in _parts(examined(snapshot)).items()}
 
 
 def _together(parts: Iterable[_Part]) -> Does:

@@ -7,14 +7,13 @@ are there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.labels import short_name
-from gpudash.analysis.minutes import Does, gpus_of_users
-from gpudash.analysis.usage import users
+from gpudash.analysis.minutes import Does, UserGpus, gpus_of_users, held_gpus
+from gpudash.analysis.usage import is_unlisted, users
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
@@ -71,6 +70,7 @@ def render(snapshot: Snapshot, names: DcgmNames = "legacy") -> str:
         ),
         _states(snapshot, labels),
         *(_native(field, snapshot, labels) for field in device_fields().values()),
+        _held(snapshot, labels),
         _findings(snapshot),
         *_users(snapshot),
     ]
@@ -99,6 +99,22 @@ def _states(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
         for state in get_args(DeviceState)
     ]
     return _Metric("gpudash_gpu_state", "Whether the device is in this state.", samples)
+
+
+def _held(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
+    """Return a sample per activity of each GPU of which it is known whether it is held.
+
+    A report of many hosts is made of these.
+    """
+    held = held_gpus(snapshot)
+    samples = [
+        (f'{labels[gpu.key]},activity="{does}"', float(held.get(gpu.key) == does))
+        for gpu in whole_gpus(snapshot)
+        if not is_unlisted(gpu, snapshot)
+        for does in get_args(Does)
+    ]
+    text = "Whether the GPU is held and is idle, works, or which of both is unknown."
+    return _Metric("gpudash_gpu_held", text, samples)
 
 
 def _native(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
@@ -137,17 +153,21 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     for name, (text, attribute) in totals.items():
         values = [(labels, getattr(user, attribute)) for labels, user in found]
         yield _Metric(name, text, [each for each in values if each[1] is not None])
-    counts = gpus_of_users(snapshot)
-    activities: dict[str, tuple[str, Does]] = {
+    holds = gpus_of_users(snapshot)
+    held = [(labels, holds.get(user.name, UserGpus())) for labels, user in found]
+    parts = {
         "gpudash_user_idle_gpus": ("GPUs that this user holds idle.", "idle"),
         "gpudash_user_unknown_gpus": (
             "GPUs that this user holds of which it is not known whether they compute.",
             "unknown",
         ),
+        "gpudash_user_gpu_shares": (
+            "GPUs that this user holds, each divided among all who hold it.",
+            "shares",
+        ),
     }
-    for name, (text, does) in activities.items():
-        samples = [(labels, counts.get(user.name, Counter())[does]) for labels, user in found]
-        yield _Metric(name, text, samples)
+    for name, (text, attribute) in parts.items():
+        yield _Metric(name, text, [(labels, getattr(each, attribute)) for labels, each in held])
 
 
 def _dcgm(snapshot: Snapshot, dialect: Generation) -> Iterator[_Metric]:

@@ -167,6 +167,14 @@ def test_of_the_gpus_of_a_user_it_is_counted_how_many_are_held_idle_or_not_known
     ann, ben = make_process(devices=everywhere), make_process(pid=5, devices=everywhere[2:])
     processes = replace(ann, username=clean("ann")), replace(ben, username=clean("ben"))
     found = read(make_snapshot(devices=devices, processes=processes, findings=()))
-    for name, of_ann in (("gpus", 3), ("idle_gpus", 1), ("unknown_gpus", 1)):
+    for name, of_ann, of_ben in (
+        ("gpus", 3, 1),
+        ("idle_gpus", 1, 0),
+        ("unknown_gpus", 1, 0),
+        ("gpu_shares", 2.5, 0.5),
+    ):
         values = {labels["user"]: value for labels, value in found[f"gpudash_user_{name}"]}
-        assert values == {"ann": of_ann, "ben": name == "gpus"}
+        assert values == {"ann": of_ann, "ben": of_ben}
+    held = found["gpudash_gpu_held"]
+    does = {labels["gpu"]: labels["activity"] for labels, is_true in held if is_true}
+    assert does == {"0": "idle", "1": "unknown", "2": "works"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from datetime import datetime, timezone
 from typing import get_args
 
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=_FORMATS, default=argparse.SUPPRESS, metavar="F", help=text)
     text = "until when, instead of now or the end of the recording"
     add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
-    add_shared(parser, "host", "hosts-file", "ssh-config")
+    add_shared(parser, "host", "hosts-file", "ssh-config", "prometheus")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
         report = _of_recording(Recording(options.replay), options)
     elif options.host is not None or options.hosts_file is not None:
         report = _of_hosts(options)
+    elif options.prometheus is not None:
+        report = _of_prometheus(options)
     else:
         report = _of_recording(_own_past(), options)
     _write(report, options)
@@ -108,6 +111,28 @@ def _of_hosts(options: argparse.Namespace) -> Report:
     return sums.report(now, since, until, prices(options))
 
 
+def _of_prometheus(options: argparse.Namespace) -> Report:
+    """Return the report of hosts that servers know; raises GpudashError where none answers."""
+    from gpudash.fleet.prometheus.source import opened
+
+    now = datetime.now(timezone.utc)
+    since, until = _window(options, now)
+    sums, failures = ReportSums(options.by), []
+    sources = list(opened(options, settings(options)))
+    for source in sources:
+        with closing(source):
+            try:
+                for minute in source.minutes(since, until, by_host=options.by == "host"):
+                    sums.add(minute)
+            except GpudashError as error:
+                name = source.read().report.name
+                sums.miss(name, clean(str(error)))
+                failures.append(f"{name}: {error}")
+    if len(failures) == len(sources):
+        raise GpudashError("; ".join(failures))
+    return sums.report(now, since, until, prices(options))
+
+
 def _window(options: argparse.Namespace, now: datetime) -> tuple[datetime, datetime]:
     return parse_window(options.since or _DEFAULT_SINCE, options.at, Span(None, now))
 
@@ -138,5 +163,9 @@ VERB = Verb(
     "that of a GPU by its counter, divided by SM utilization where it is known of all who hold it, "
     "else by their shares. The cost is that of the shares at the prices of the settings. The time "
     "from sample to sample counts, but for gaps of more than three intervals and 15 seconds: what "
-    "was not seen is in no sum.",
+    "was not seen is in no sum. The past of a Prometheus is looked at in steps of a minute, longer "
+    "for many GPUs: what gpudash serve exports of users and GPUs counts as above; of other "
+    "exporters a GPU is held that has a job by its labels, 1 GiB in use or a utilization of 5 %, "
+    "and idle once it has had less than 1 % for five minutes. Jobs are those of the labels, MIG "
+    "instances are in the rows of their GPUs, users of gpudash serve have no energy.",
 )

@@ -61,6 +61,13 @@ _POD_LABELS = (
     _TARGET_POD_LABELS,
 )
 
+PERSON_LABELS = (
+    "hpc_job",
+    *dict.fromkeys(label for pair in _POD_LABELS for label in pair),
+    *("job", "service"),
+)
+"""All labels by which it is found who has a GPU."""
+
 Labels = Mapping[str, str]
 
 

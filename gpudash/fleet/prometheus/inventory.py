@@ -260,7 +260,8 @@ class Inventory:
         if host is None:
             return None
         for dialect in dialects():
-            index = _index(labels, dialect, host) if dialect.name in self.catalog.choices else None
+            is_there = dialect.name in self.catalog.choices
+            index = index_of(labels, dialect, host) if is_there else None
             if index is not None:
                 return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
         return None
@@ -356,7 +357,7 @@ class Inventory:
             choice = self.catalog.choices[dialect.name]
             for labels, _ in by_dialect[dialect.name]:
                 cluster = cluster_of(labels)
-                host, board = choice.host(labels), _uuid(labels, dialect)
+                host, board = choice.host(labels), uuid_of(labels, dialect)
                 if host is not None and board is not None:
                     named.setdefault((cluster, board), {})[dialect.name] = cluster, host[1]
         for (_, uuid), keys in named.items():
@@ -406,7 +407,7 @@ class Inventory:
         own = number_of(labels.get(dialect.index_label or "", ""))
         if own is not None:
             host.by_uuid[labels.get(dialect.device_label, "")] = own
-        index = _index(labels, dialect, host)
+        index = index_of(labels, dialect, host)
         if index is None:
             return None
         target = _target(labels)
@@ -437,7 +438,7 @@ class Inventory:
 def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
     """Take what the labels of a series say of its device, and of the driver of its host."""
     host = device.host
-    uuid, model = _uuid(labels, dialect), labels.get(dialect.model_label)
+    uuid, model = uuid_of(labels, dialect), labels.get(dialect.model_label)
     old, device.uuid = device.uuid, uuid or device.uuid
     if old != device.uuid:
         host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
@@ -447,15 +448,14 @@ def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
     host.driver = clean(driver, NAME_BYTES) if driver else host.driver
 
 
-def _uuid(labels: Labels, dialect: Dialect) -> SafeText | None:
-    uuid = labels.get(dialect.uuid_label)
-    if not uuid:
-        return None
+def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:
+    """Return the UUID as the driver writes it, None for none."""
+    uuid = labels.get(dialect.uuid_label) or ""
     prefix = "" if uuid.startswith(dialect.uuid_prefix) else dialect.uuid_prefix
-    return clean(prefix + uuid, NAME_BYTES)
+    return clean(prefix + uuid, NAME_BYTES) if uuid else None
 
 
-def _index(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
+def index_of(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
     """Return NVML's index; where the label is a UUID, as the series of identity had it."""
     text = labels.get(dialect.device_label, "")
     return host.by_uuid.get(text) if dialect.index_label else number_of(text)

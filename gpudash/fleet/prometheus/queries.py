@@ -347,6 +347,13 @@ class Catalog(NamedTuple):
             if there:
                 yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
 
+    def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
+        """Yield what shows of devices that they compute, and with its factor that they are held."""
+        for dialect in self._chosen():
+            memory = self._present(dialect, MEMORY)
+            terms = [self._term(dialect, each.name)._replace(factor=each.factor) for each in memory]
+            yield dialect, self._main(dialect), terms
+
     def xids(self, seconds: float) -> Iterator[Metric]:
         """Yield last XID errors that are not 0, and the times of those of a span."""
         for term in self.field(XIDS):

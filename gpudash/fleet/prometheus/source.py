@@ -51,6 +51,7 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
 )
+from gpudash.model.report import Minute
 from gpudash.model.text import SafeText, clean, did_you_mean
 from gpudash.model.units import counted
 
@@ -240,6 +241,18 @@ class PrometheusSource(Source):
             known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
             found = Past(partial(_answer, client), known, public_url(self._endpoint.url))
             yield from found.snapshots(since.timestamp(), until.timestamp())
+        finally:
+            client.close()
+
+    def minutes(self, since: datetime, until: datetime, *, by_host: bool) -> Iterator[Minute]:
+        """Yield what its hosts were used for as `PastUse.minutes`; raises PrometheusError."""
+        from gpudash.fleet.prometheus.use import PastUse
+
+        client = Client(self._endpoint)
+        try:
+            known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
+            used = PastUse(partial(_answer, client), known, public_url(self._endpoint.url))
+            yield from used.minutes(since.timestamp(), until.timestamp(), by_host=by_host)
         finally:
             client.close()
 

@@ -1,0 +1,380 @@
+"""For how long GPUs were held, by the past of a Prometheus: the minutes of a report, and longer.
+
+Asked for is at how many steps something held of each GPU, and of each who has it by its labels: a
+step without a sample is in no sum. A GPU that has a job by its labels is held, whatever it does;
+any other one is by its memory or utilization, where its exporter is not gpudash, which says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from itertools import groupby
+from math import ceil
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES, PAUSE_SECONDS
+from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
+from gpudash.fleet.prometheus.inventory import KnownHost, Row, index_of, uuid_of
+from gpudash.fleet.prometheus.past import QUERY, Past
+from gpudash.fleet.prometheus.queries import Metric, promql, series
+from gpudash.fleet.prometheus.workers import VECTOR
+from gpudash.model.dcgm import dcgm_metric
+from gpudash.model.device import device_fields, device_label
+from gpudash.model.report import Minute, MinuteDevice, MinuteUse
+from gpudash.model.text import NAME_BYTES, SafeText, clean
+
+_PAUSE = f"{PAUSE_SECONDS:.0f}s"
+_CHUNK_POINTS = 250_000
+"""Devices times steps that the server looks at for one query."""
+_DCGM = [dcgm_metric(device_fields()["total_energy_mj"], each) for each in ("legacy", "4.9")]
+_ENERGY: Mapping[str, Sequence[tuple[str, float]]] = {
+    "gpudash": (("gpudash_total_energy_mj", 1.0),),
+    "dcgm-exporter": [(each.name, 1 / each.factor) for each in _DCGM if each is not None],
+    "nvidia_gpu_exporter": (("nvidia_smi_energy_joules_total", 1e3),),
+}
+"""The counters of dialects, with the factor to mJ."""
+
+_OWN, _HELD = "gpudash", "gpudash_gpu_held"
+"""Our own exporter, and what it says of its GPUs."""
+
+_Who = tuple[SafeText | None, SafeText | None]
+"""A user, and a job of theirs."""
+_NOBODY: _Who = None, None
+
+
+class _Amounts:
+    """What is summed up of a GPU, or of who has it: steps, energy and the most memory."""
+
+    __slots__ = ("energy", "held", "idle", "peak", "share", "unknown")
+
+    def __init__(self) -> None:
+        self.held = self.idle = self.unknown = 0.0
+        self.share: float | None = None
+        """The part of the steps held that is theirs; None where it is not known."""
+        self.energy: float | None = None
+        self.peak: float | None = None
+
+    def values(
+        self, step: int, share: float
+    ) -> tuple[float, float, float, float, int | None, int | None]:
+        """Return them in the order of `Use`; `share` is the part of the steps that is theirs."""
+        return (
+            self.held * step,
+            share * step,
+            min(self.idle, self.held) * step,
+            min(self.unknown, self.held) * step,
+            None if self.peak is None else int(self.peak),
+            None if self.energy is None else round(self.energy),
+        )
+
+
+class _Gpu:
+    """A GPU in a part of the span, as one exporter shows it."""
+
+    def __init__(self, index: int, seen: float) -> None:
+        self.index, self.seen = index, seen
+        self.uuid: SafeText | None = None
+        self.name: SafeText | None = None
+        self.people: dict[_Who, _Amounts] = {}
+
+    def of(self, who: _Who) -> _Amounts:
+        """Return the sums of who has it."""
+        return self.people.setdefault(who, _Amounts())
+
+    def total(self) -> _Amounts:
+        """Return the sums of the GPU: whoever has it at one time, it is held once."""
+        total = _Amounts()
+        for each in self.people.values():
+            total.held = min(total.held + each.held, self.seen)
+            total.idle = min(total.idle + each.idle, self.seen)
+            total.unknown = min(total.unknown + each.unknown, self.seen)
+            if each.energy is not None:
+                total.energy = (total.energy or 0.0) + each.energy
+            if each.peak is not None:
+                total.peak = max(total.peak or 0.0, each.peak)
+        return total
+
+
+class _Terms(NamedTuple):
+    """What is asked of a GPU, in PromQL, empty for nothing: a value where it holds."""
+
+    there: str
+    held: str
+    rests: str
+    """It has not computed for as long as a job pauses."""
+    held_idle: str
+    """The same, and it was held meanwhile."""
+    unknown: str
+    energy: str
+    memory: str
+
+
+class PastUse(Past):
+    """Asks a Prometheus what GPUs were used for in a span of its past."""
+
+    def minutes(self, since: float, until: float, *, by_host: bool) -> Iterator[Minute]:
+        """Yield what each host did in each part of the span; raises PrometheusError.
+
+        With `by_host` the most memory is that of all GPUs of a host at once, on one of them.
+        """
+        self._by_host = by_host
+        for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
+            until = min(until, row.number or until)
+        self._learn(since, until)
+        count = self._inventory.size
+        if not count:
+            return
+        spacing = self._spacing(since, until, count)
+        step = spacing.step
+        # What has no sample for longer is gone, whether the server noticed that or not.
+        self._fresh = ceil(1.1 * (spacing.within - step))
+        identity = promql(self._inventory.catalog.identity(), series) or ""
+        at, last = since - since % step, until - until % step
+        while at < last:
+            length = min(max(1, _CHUNK_POINTS // count) * step, int(last - at))
+            at += length
+            # What was there only for some time is known by the part that it was there in.
+            self._learn_gone(self._instant(identity, at))
+            # Its first instant is the last one of the part before.
+            yield from self._part(at, f"[{length - 1}s:{step}s]", step)
+
+    def _part(self, end: float, span: str, step: int) -> Iterator[Minute]:
+        gpus: dict[tuple[KnownHost, int], _Gpu] = {}
+        for dialect, compute, memory in self._inventory.catalog.uses():
+            # Of several exporters the one counts that saw most, else the last.
+            for key, gpu in self._gpus_of(dialect, compute, memory, end, span, step).items():
+                if key not in gpus or gpu.seen >= gpus[key].seen:
+                    gpus[key] = gpu
+        users, peaks = self._users(end, span), self._peaks(end, span) if self._by_host else None
+        found = sorted(
+            gpus.items(), key=lambda each: (each[0][0].key[1], id(each[0][0]), each[0][1])
+        )
+        for host, some in groupby(found, key=lambda each: each[0][0]):
+            minute = _minute(host, [gpu for _, gpu in some], users.get(host, {}), end, step)
+            if peaks is not None:
+                first, *others = (replace(each, peak_memory_bytes=None) for each in minute.devices)
+                first = replace(first, peak_memory_bytes=peaks.get(host))
+                minute = replace(minute, devices=(first, *others))
+            yield minute
+
+    def _gpus_of(
+        self,
+        dialect: Dialect,
+        compute: list[Metric],
+        memory: list[Metric],
+        end: float,
+        span: str,
+        step: int,
+    ) -> dict[tuple[KnownHost, int], _Gpu]:
+        """Return the GPUs that one exporter shows."""
+        labels = _labels(compute, memory)
+        by = ", ".join((*labels, *PERSON_LABELS))
+        named = ", ".join((*labels, INSTANCE_LABEL, dialect.uuid_label, dialect.model_label))
+        terms = _terms(dialect, compute, memory, f"{by}, {INSTANCE_LABEL}", self._fresh, step)
+        if dialect.name == _OWN:
+            asked = f"count(count_over_time({_HELD}{span.partition(':')[0]}]))"
+            terms = _own_terms(terms, by, self._fresh) if self._instant(asked, end) else terms
+
+        def rows(text: str, by: str = by, function: str = "count") -> list[Row]:
+            over = f"{function}_over_time((max by ({by}) ({text})){span})"
+            return self._instant(over, end) if text else []
+
+        found: dict[tuple[KnownHost, int], _Gpu] = {}
+        for row in rows(terms.there, ", ".join(labels)):
+            key = self._key(row.labels, dialect)
+            if key is not None:
+                found[key] = _Gpu(key[1], row.number or 0.0)
+        if not found:
+            return found
+        there = _terms(dialect, compute, memory, named, self._fresh, step).there
+        self._name(found, dialect, rows(there, named))
+        for name, text, function, of_allocated in (
+            ("held", terms.there, "count", True),
+            ("held", terms.held, "count", False),
+            ("idle", terms.rests, "count", True),
+            ("idle", terms.held_idle, "count", False),
+            ("unknown", terms.unknown, "count", None),
+            ("energy", terms.energy, "sum", None),
+            ("peak", terms.memory, "max", None),
+        ):
+            for row in rows(text, function=function):
+                key, who = self._key(row.labels, dialect), self._who(row.labels, dialect)
+                gpu = None if key is None else found.get(key)
+                if gpu is None or row.number is None:
+                    continue
+                if of_allocated in (None, who != _NOBODY):
+                    setattr(gpu.of(who), name, row.number)
+        return found
+
+    def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:
+        """Return what users had of hosts that run gpudash, in the steps of GPUs."""
+        found: dict[KnownHost, dict[_Who, _Amounts]] = {}
+        for metric, name, function in (
+            ("gpudash_user_gpus", "held", "sum"),
+            ("gpudash_user_gpu_shares", "share", "sum"),
+            ("gpudash_user_idle_gpus", "idle", "sum"),
+            ("gpudash_user_unknown_gpus", "unknown", "sum"),
+            ("gpudash_user_memory_bytes", "peak", "max"),
+        ):
+            now = f"last_over_time({metric}[{self._fresh}s])"
+            for row in self._instant(f"{function}_over_time(({now}){span})", end):
+                host = self._inventory.host_of(row.labels)
+                if host is not None and row.number is not None:
+                    user = clean(row.labels.get("user", ""), NAME_BYTES) or None
+                    each = found.setdefault(host, {}).setdefault((user, None), _Amounts())
+                    setattr(each, name, row.number)
+        return found
+
+    def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
+        """Return the most memory that was in use on hosts at once."""
+        found: dict[KnownHost, int] = {}
+        for _, compute, memory in self._inventory.catalog.uses():
+            by_gpu = ", ".join(_labels(compute, memory))
+            for term in memory:
+                now = f"max by ({by_gpu}) (last_over_time({term.selector}[{self._fresh}s]))"
+                text = f"max_over_time((sum by ({term.host_by}) ({now})){span}) * {term.factor:g}"
+                for row in self._instant(text, end):
+                    host = self._inventory.host_of(row.labels)
+                    if host is not None and row.number is not None:
+                        found[host] = max(int(row.number), found.get(host, 0))
+        return found
+
+    def _key(self, labels: Labels, dialect: Dialect) -> tuple[KnownHost, int] | None:
+        host = self._inventory.host_of(labels)
+        index = None if host is None else index_of(labels, dialect, host)
+        return None if host is None or index is None else (host, index)
+
+    def _name(
+        self, gpus: Mapping[tuple[KnownHost, int], _Gpu], dialect: Dialect, rows: Iterable[Row]
+    ) -> None:
+        """Take UUIDs and names of GPUs from series with these labels."""
+        # An instance may have those of its own: they count where there are no others.
+        for labels in sorted(
+            (row.labels for row in rows), key=lambda each: each.get(INSTANCE_LABEL, "")
+        ):
+            key = self._key(labels, dialect)
+            gpu = None if key is None else gpus.get(key)
+            if gpu is not None and gpu.uuid is None:
+                name = labels.get(dialect.model_label)
+                gpu.uuid, gpu.name = (
+                    uuid_of(labels, dialect),
+                    clean(name, NAME_BYTES) if name else None,
+                )
+
+    def _who(self, labels: Labels, dialect: Dialect) -> _Who:
+        person = self._inventory.catalog.choices[dialect.name].person(labels)
+        if person is None:
+            return _NOBODY
+        user = None if person.user is None else clean(person.user, NAME_BYTES)
+        return user, clean(person.job, NAME_BYTES)
+
+
+def _labels(*terms: Sequence[Metric]) -> list[str]:
+    """Return the labels that distinguish GPUs, whatever their instances."""
+    known = next((some[0].by for some in terms if some), "")
+    return [each for each in known.split(", ") if each != INSTANCE_LABEL]
+
+
+def _terms(
+    dialect: Dialect, compute: list[Metric], memory: list[Metric], by: str, fresh: int, step: int
+) -> _Terms:
+    """Return what is asked of the GPUs of a dialect, each value by these labels."""
+
+    def last(selector: str, before: int = 0) -> str:
+        offset = f" offset {before}s" if before else ""
+        return f"max by ({by}) (last_over_time({selector}[{fresh}s]{offset}))"
+
+    def long(selector: str, function: str, condition: str) -> str:
+        over = f"max by ({by}) ({function}_over_time({selector}[{_PAUSE}])) {condition}"
+        # A time that is shorter, or is over, proves nothing.
+        return f"({over} and {last(selector, round(PAUSE_SECONDS))} and {last(selector)})"
+
+    # Without a bound they only show that it exists.
+    used = [each for each in compute if each.bound]
+    busy = (
+        f"{last(each.selector)} >= {float(each.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}"
+        for each in used
+    )
+    bounds = [(each.selector, f">= {NOTABLE_BYTES / each.factor:g}") for each in memory]
+    held = [f"{last(selector)} {bound}" for selector, bound in bounds]
+    computes = " or ".join(last(each.selector) for each in used)
+    rests = " or ".join(long(each.selector, "max", each.bound) for each in used)
+    kept = " or ".join(long(selector, "min", bound) for selector, bound in bounds)
+    notable = " or ".join(f"({each})" for each in held)
+    energy = (
+        f"(({last(name)} - {last(name, step)}) >= 0) * {factor:g}"
+        for name, factor in _ENERGY.get(dialect.name, ())
+    )
+    return _Terms(
+        there=" or ".join(last(each.selector) for each in (*compute, *memory)),
+        held=" or ".join(f"({each})" for each in (*held, *busy)),
+        rests=rests,
+        held_idle=f"({rests}) and ({kept})" if rests and kept else "",
+        unknown=f"({notable}) unless ({computes})" if computes and notable else notable,
+        energy=" or ".join(energy),
+        memory=" or ".join(f"{last(each.selector)} * {each.factor:g}" for each in memory),
+    )
+
+
+def _own_terms(terms: _Terms, by: str, fresh: int) -> _Terms:
+    """Return terms in which our own exporter says what is held and idle."""
+
+    def held(does: str) -> str:
+        return f"max by ({by}) (last_over_time({_HELD}{does}[{fresh}s])) > 0"
+
+    idle, unknown = (held(f'{{activity="{does}"}}') for does in ("idle", "unknown"))
+    return terms._replace(held=held(""), rests="", held_idle=idle, unknown=unknown)
+
+
+def _minute(
+    host: KnownHost, gpus: list[_Gpu], users: Mapping[_Who, _Amounts], end: float, step: int
+) -> Minute:
+    """Return what a host did in a part of the span."""
+    totals = [gpu.total() for gpu in gpus]
+    devices = tuple(
+        MinuteDevice(
+            *total.values(step, total.held),
+            gpu.seen * step,
+            gpu.uuid or SafeText(f"#{gpu.index}"),
+            device_label(gpu.index),
+            gpu.name,
+        )
+        for gpu, total in zip(gpus, totals, strict=True)
+    )
+    jobs = [
+        MinuteUse(*each.values(step, each.held * total.held / sum_held), position, *who)
+        for position, (gpu, total) in enumerate(zip(gpus, totals, strict=True))
+        if (sum_held := sum(each.held for each in gpu.people.values()))
+        for who, each in gpu.people.items()
+        if each.held
+    ]
+    named = [*_of_users(users, totals, step)] or _by_user(jobs)
+    return Minute(
+        taken_at=datetime.fromtimestamp(end, timezone.utc),
+        host=host.name if host.cluster is None else SafeText(f"{host.cluster}/{host.name}"),
+        seconds=max((gpu.seen * step for gpu in gpus), default=0.0),
+        devices=devices,
+        users=tuple(named),
+        jobs=tuple(jobs if any(each.job for each in jobs) or not named else named),
+    )
+
+
+def _of_users(
+    users: Mapping[_Who, _Amounts], totals: Sequence[_Amounts], step: int
+) -> Iterator[MinuteUse]:
+    """Yield what users had of the GPUs of a host; shares that are not known are in proportion."""
+    held = sum(each.held for each in totals)
+    claimed = sum(each.held for each in users.values())
+    share = min(1.0, held / claimed) if claimed else 0.0
+    for who, each in users.items():
+        if each.held:
+            values = each.values(step, each.held * share if each.share is None else each.share)
+            yield MinuteUse(*values, 0, *who)
+
+
+def _by_user(jobs: Iterable[MinuteUse]) -> list[MinuteUse]:
+    """Return the uses of jobs as those of their users."""
+    return [replace(each, job=None) for each in jobs]

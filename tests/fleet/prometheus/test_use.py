@@ -1,0 +1,133 @@
+"""Reports of hosts from a real Prometheus: what GPUs were used for, beside the truth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gpudash.cli.arguments import parse
+from gpudash.model import report
+from gpudash.model.errors import ExitStatus
+from gpudash.model.report import Report
+from gpudash.model.snapshot import Snapshot
+from gpudash.output.prometheus import render
+from tests.factories import GIB, make_device, make_snapshot
+from tests.fleet.rig.prometheus import importing
+from tests.fleet.used import HOUR, START, UsedHost
+
+Reported = Callable[..., Report]
+
+_LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
+_READ = re.compile(
+    "DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)|gpudash_(gpu_|user_|sm_active|memory_used|total_energy)"
+)
+_STEP, _LOOK = 30.0, 60.0
+"""Seconds between two scrapes, and between two steps at which the past is looked at."""
+
+
+def scraped(sample: Snapshot, names: re.Pattern[str] = _READ, **more: str) -> Iterator[str]:
+    """What a scrape of our exporter gives, as Prometheus keeps it."""
+    at = sample.taken_at.timestamp()
+    labels = {"instance": "box:9836", "job": "gpudash", **more}
+    target = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    for found in filter(None, map(_LINE.fullmatch, render(sample).splitlines())):
+        name, own, value = found.groups()
+        if names.match(name):
+            yield f"{name}{{{own + ',' if own else ''}{target}}} {value} {at:.3f}\n"
+
+
+def with_instances(sample: Snapshot) -> Snapshot:
+    """The same with the numbers that instances have."""
+    numbered = (
+        replace(each, gpu_instance_id=each.index + 1) if each.is_mig else each
+        for each in sample.devices
+    )
+    return replace(sample, devices=tuple(numbered))
+
+
+@pytest.fixture
+def reported(capfd: pytest.CaptureFixture[str]) -> Reported:
+    """What a command reports of a server."""
+
+    def run(url: str, by: str, hours: float) -> Report:
+        until = (START + timedelta(hours=hours)).isoformat()
+        words = ("--by", by, "--since", f"{hours:g}h", "--at", until, "--no-config")
+        options = parse(["report", "--json", f"--prometheus={url}", *words])
+        assert options.run(options) == ExitStatus.OK
+        return report.decode(capfd.readouterr().out.encode())
+
+    return run
+
+
+def test_what_our_exporter_has_told_is_reported_as_it_was(
+    tmp_path: Path, reported: Reported
+) -> None:
+    """With a gap, shared GPUs, a process on several, and one divided into instances."""
+    host = UsedHost(4, 12, 6, (2.5 * HOUR, 3.5 * HOUR))
+
+    def lines() -> Iterator[str]:
+        for sample in host.samples(_STEP):
+            yield from scraped(with_instances(sample))
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        for by, key in (("user", "user"), ("gpu", "uuid"), ("host", "host")):
+            found = reported(url, by, 6)
+            (seen,) = found.hosts
+            assert seen.seen_seconds == pytest.approx(5 * HOUR, abs=2 * _STEP)
+            rows = {getattr(row, key): row for row in found.rows}
+            truth = host.truth[by]
+            # Instances are in the row of their GPU.
+            assert rows.keys() == {name for name in truth if not str(name).startswith("MIG")}
+            for name, row in rows.items():
+                for column in ("held", "share", "idle", "unknown"):
+                    value, told = truth[name].get(f"{column}_seconds", 0.0), f"{column}_seconds"
+                    assert getattr(row, told) == pytest.approx(value, rel=0.03, abs=4 * _LOOK)
+                peak = truth[name]["peak_memory_bytes"]
+                assert row.peak_memory_bytes == pytest.approx(peak, rel=0.001)
+                if by != "user":
+                    assert row.energy_mj == pytest.approx(truth[name]["energy_mj"], rel=0.01)
+
+
+def held(at: float, **values: object) -> Snapshot:
+    """A host of one GPU, so many seconds after the start."""
+    device = make_device(memory_used_bytes=0, total_energy_mj=int(1e6 + 100e3 * at), **values)
+    taken_at = START + timedelta(seconds=at)
+    return make_snapshot(taken_at=taken_at, devices=(device,), processes=())
+
+
+def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported) -> None:
+    """Slurm's job computes half of its hour; nobody had the GPU after it."""
+
+    def lines() -> Iterator[str]:
+        for at in range(0, int(2 * HOUR) + 1, 30):
+            does = at <= HOUR / 2
+            memory = 4 * GIB if does else 0
+            percent = 80 if does else 0
+            sample = held(at, gpu_utilization_percent=percent)
+            device = replace(sample.devices[0], memory_used_bytes=memory)
+            job: dict[str, str] = {"hpc_job": "42"} if at <= HOUR else {}
+            dcgm = re.compile("DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)")
+            yield from scraped(replace(sample, devices=(device,)), dcgm, **job)
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        (row,) = reported(url, "job", 2).rows
+        assert (row.user, row.job) == (None, "42")
+        assert row.held_seconds == pytest.approx(HOUR, abs=90)
+        assert row.idle_seconds == pytest.approx(HOUR / 2 - 300, abs=90)
+        assert row.energy_mj == pytest.approx(100e3 * HOUR, rel=0.02)
+        (gpu,) = reported(url, "gpu", 2).rows
+        assert gpu.energy_mj == pytest.approx(100e3 * 2 * HOUR, rel=0.02)
+        assert gpu.seen_seconds == pytest.approx(2 * HOUR, abs=90)
+
+
+def test_a_server_without_gpus_has_no_rows(tmp_path: Path, reported: Reported) -> None:
+    other = f'up{{job="x"}} 1 {START.timestamp():.3f}\n# EOF\n'
+    with importing(tmp_path, [other]) as url:
+        assert reported(url, "user", 1).rows == ()
