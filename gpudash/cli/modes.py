@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from gpudash.cli.options import QUERIES, query_name
+from gpudash.cli.options import QUERIES, is_recorded, query_name
 from gpudash.fleet.sources import OPTIONS, SOURCES, dest
 from gpudash.system import terminal
 from gpudash.system.imports import import_msgspec
@@ -152,7 +152,7 @@ MODES = (
     ),
     Mode(
         "--json --replay",
-        lambda options: options.json is not None and options.replay is not None,
+        lambda options: options.json is not None and is_recorded(options),
         frozenset({"json", "replay", "at", "gpu", "filename"}),
         _calling("verbs.replay", "print_lines"),
     ),

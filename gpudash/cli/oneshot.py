@@ -16,7 +16,9 @@ from gpudash.cli.options import (
     gpu_selectors,
     has_color,
     is_ascii,
+    is_recorded,
     judgement,
+    open_recording,
     refuse,
 )
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
@@ -110,14 +112,14 @@ def with_source(
         return command(_source(options, alive, wanted, whole), options)
 
     try:
-        if options.host or options.demo is not None or options.replay is not None:
+        if options.host or options.demo is not None or is_recorded(options):
             return run(lambda: None)
         from gpudash.system import fork
 
         return fork.run_isolated(run, options.timeout or DEFAULT_TIMEOUT)
     except GpudashError as error:
         # A wrong option or a recording says nothing about a host.
-        is_down = options.replay is None and error.exit_status != ExitStatus.USAGE
+        is_down = not is_recorded(options) and error.exit_status != ExitStatus.USAGE
         if is_down and options.format == "prometheus" and not terminal.has_written():
             from gpudash.output import prometheus
 
@@ -131,10 +133,10 @@ def _source(
     wanted: Callable[[], Set[str]] | None,
     whole: bool,
 ) -> Source:
-    if options.replay is not None:
+    if is_recorded(options):
         from gpudash.feed.recording.samples import open_recorded
 
-        source = open_recorded(options.replay, options.at)
+        source = open_recorded(open_recording(options.replay), options.at)
         if source.note:
             os.write(2, f"gpudash: {source.note}\n".encode())
         return source
@@ -203,7 +205,7 @@ def _choice(options: argparse.Namespace) -> ProcessChoice | None:
         sort=options.sort,
         users=options.user,
         pids=options.pid,
-        has_past=options.loop is not None or options.replay is not None,
+        has_past=options.loop is not None or is_recorded(options),
     )
 
 

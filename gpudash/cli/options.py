@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpudash.fleet.sources import SOURCES, dest
-from gpudash.model.errors import ExitStatus, SettingsError, UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.system import terminal
 from gpudash.system.files import ACKNOWLEDGED, read_start, settings_file, state_folder
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpudash.analysis.health.acknowledged import InForce
     from gpudash.config import Settings
+    from gpudash.feed.recording.reader import Recording
     from gpudash.model.snapshot import Finding, FindingLevel
 
 DEFAULT_INTERVAL = 1.0
@@ -55,12 +56,36 @@ _LIVE_ONLY = (
 
 
 def check_recording(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that have no effect with, or without, a recording."""
-    if options.replay is None:
-        if options.at is not None:
-            raise UsageError("--at goes with --prometheus, --replay FILE, or gpudash replay FILE")
-        return
-    refuse(options, _LIVE_ONLY, "--replay")
+    """Raise UsageError for options that have no effect on a recording, if one is asked for."""
+    if options.replay is not None:
+        refuse(options, _LIVE_ONLY, "--replay")
+    elif options.at is not None:
+        if any(kind.is_asked(options) for kind in SOURCES.values()):
+            raise UsageError("--at goes with --prometheus, --replay FILE, or this host alone")
+        refuse(options, _LIVE_ONLY, "--at")
+
+
+def is_recorded(options: argparse.Namespace) -> bool:
+    """Whether a command about one host is about a recording, or the history of this host."""
+    return options.replay is not None or options.at is not None
+
+
+def open_recording(file: str | None, seconds: int = 0) -> Recording:
+    """Return the recording of a file, or the history of this host if None; raises GpudashError.
+
+    Samples of the history are at least `seconds` apart.
+    """
+    from gpudash.feed.attached import ServiceError
+    from gpudash.feed.past import open_past
+    from gpudash.feed.recording.reader import Recording
+
+    if file is not None:
+        return Recording(file)
+    try:
+        return open_past(seconds)
+    except ServiceError as error:
+        hint = "start gpudash serve --history DIR, or give --replay FILE or --host"
+        raise GpudashError(f"no history of this host: {error}; {hint}") from None
 
 
 def settings(options: argparse.Namespace) -> Settings:

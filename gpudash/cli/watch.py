@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
         import shlex
 
         at = "" if options.at is None else f" --at {shlex.quote(options.at)}"
-        file = "FILE" if options.replay is None else shlex.quote(options.replay)
-        raise UsageError(f"the screen of a recording is gpudash replay {file}{at}")
+        file = "" if options.replay is None else f" {shlex.quote(options.replay)}"
+        raise UsageError(f"the screen of a recording is gpudash replay{file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
     if options.host:
         from gpudash.cli import remote

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpudash.feed.attached import PAST_NAMES, Service, ServiceError
 from gpudash.feed.collector import service_socket
+from gpudash.feed.recording import segments
 from gpudash.feed.recording.reader import Recording
 
 _NAME = "gpudash serve"
@@ -21,7 +22,9 @@ class ServiceSegments:
 
     path = _NAME
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: int) -> None:
+        """Leave out those of which samples are closer than `seconds`."""
+        self._seconds = seconds
         self._service: Service | None = None
 
     def names(self) -> Sequence[str]:
@@ -29,7 +32,8 @@ class ServiceSegments:
         names, _ = self._ask(PAST_NAMES)
         if not isinstance(names, list) or not names:
             raise ServiceError(f"{_NAME} has no history of this host yet")
-        return [name for name in names if isinstance(name, str)]
+        found = segments.listed(name for name in names if isinstance(name, str))
+        return [each.name for each in found if each.seconds >= self._seconds]
 
     def open(self, name: str) -> int:
         """Return a descriptor; raises FileNotFoundError if it has gone, ServiceError."""
@@ -61,9 +65,9 @@ def _connected() -> Service:
     return service
 
 
-def open_past() -> Recording:
-    """Return the past of this machine as a recording.
+def open_past(seconds: int = 0) -> Recording:
+    """Return the past of this machine as a recording, of samples `seconds` apart at least.
 
     Raises ServiceError where there is none, WireError where it cannot be read.
     """
-    return Recording(ServiceSegments())
+    return Recording(ServiceSegments(seconds))

@@ -159,7 +159,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["replay", "/dev/null"], "not a regular file: expected one that gpudash record wrote"),
         (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
         (["--replay", "a b", "--at", "-1s"], "is gpudash replay 'a b' --at -1s"),
-        (["--at", "-1s"], "--at goes with --prometheus, --replay FILE"),
+        (["--at", "-1s", "--once", "--fresh"], "--fresh does not go with --at"),
         (["completion", "tcsh"], "unknown shell 'tcsh': choose from bash, zsh, fish"),
         (["config", "validat"], "unknown action 'validat': did you mean validate? choose from"),
         (["pick", "--format", "xml"], "--format 'xml': choose from uuid, index"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.analysis.history import History
+from gpudash.cli.arguments import parse
 from gpudash.feed.attached import ServiceError
 from gpudash.feed.live import LiveFeed
 from gpudash.feed.past import open_past
@@ -73,6 +74,27 @@ def served(path: Path, host: Host) -> Iterator[Served]:
 
 def lines(recording: Recording) -> list[bytes]:
     return [each.line for each in (recording.first, *recording.after(recording.first))]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--once", "--json", "--at", "-0s"), -1),
+        (("--json", "--at", "-0s"), -1),
+        (("--format", "json", "--at", "+1h"), 60),
+    ],
+)
+def test_a_time_without_a_file_is_of_it(
+    words: tuple[str, ...],
+    expected: int,
+    served: Served,
+    host: Host,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    options = parse(words)
+    assert options.run(options) == 0
+    snapshot = wire.decode(capfd.readouterr().out.encode().strip())
+    assert snapshot.taken_at == host.written[expected]
 
 
 class Asking:

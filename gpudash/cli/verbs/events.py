@@ -13,8 +13,9 @@ from gpudash.analysis.health.acknowledged import spellings
 from gpudash.cli.arguments import add_shared, add_sources
 from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
-from gpudash.cli.options import check_recording, has_color, is_ascii
+from gpudash.cli.options import check_recording, has_color, is_ascii, open_recording, settings
 from gpudash.cli.verbs import Verb
+from gpudash.feed.collector import service_socket
 from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.events import Changes, events
@@ -29,6 +30,8 @@ from gpudash.system import terminal
 
 _Hosts = dict[HostKey, FleetHost]
 _DEFAULT_SINCE = "12h"
+_STEP_SECONDS = 60
+"""Of the history of this host."""
 _MAX_SAMPLES = 4000
 """Of a recording; of a longer one they are further apart."""
 
@@ -49,11 +52,12 @@ def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
     wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
     problems: list[str] = []
-    if options.replay is None:
-        span, found = _of_sources(options, hosts, problems)
-    else:
+    if options.replay is not None or _is_of_this_host(options):
         check_recording(options)
-        span, found = _of_recording(Recording(options.replay), options, hosts)
+        recording = open_recording(options.replay, _STEP_SECONDS)
+        span, found = _of_recording(recording, options, hosts)
+    else:
+        span, found = _of_sources(options, hosts, problems)
     start, end = span
     shown = [each for each in found if start <= each.at <= end]
     shown = sorted(passing(shown, hosts.values(), wanted), key=lambda each: each.at)
@@ -73,6 +77,13 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         terminal.write_message(f"gpudash: {problem}\n")
     return ExitStatus.UNAVAILABLE if problems else ExitStatus.OK
+
+
+def _is_of_this_host(options: argparse.Namespace) -> bool:
+    """Whether nothing is asked about others, and this host has a history."""
+    is_asked = any(kind.is_asked(options) for kind in SOURCES.values())
+    has_default = os.environ.get("GPUDASH_PROMETHEUS") or settings(options).fleet.prometheus
+    return not is_asked and not has_default and service_socket() != ""
 
 
 def _of_sources(
@@ -119,13 +130,13 @@ def _noted(past: Iterable[FleetSnapshot], hosts: _Hosts) -> Iterator[FleetSnapsh
 def _of_recording(
     recording: Recording, options: argparse.Namespace, hosts: _Hosts
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
-    """Return what happened in a recording, all of it unless --since is given."""
+    """Return what happened in a recording, all of a file unless --since is given."""
     known = recording.span
-    if options.since is None:
+    if options.since is None and options.replay is not None:
         end = known.last if options.at is None else parse_instant(options.at, known)
         span = known.first or end, end
     else:
-        span = parse_window(options.since, options.at, known)
+        span = parse_window(options.since or _DEFAULT_SINCE, options.at, known)
     return span, list(_recorded(recording, *span, hosts))
 
 
@@ -182,6 +193,7 @@ VERB = Verb(
     run,
     "The past of a Prometheus is looked at in steps of a minute or more, longer for more GPUs: "
     "what is away for less is left out. Two times are those between which it happened, in JSON "
-    "`at` and `within_seconds` before. Without a source it is the Prometheus of the settings. "
+    "`at` and `within_seconds` before. Without a source it is the Prometheus of the settings, else "
+    "what gpudash serve remembers of this host, in steps of a minute. "
     "Signals are those that gpudash sent on this host.",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import check_recording, gpu_selectors, overrides
+from gpudash.cli.options import check_recording, gpu_selectors, open_recording, overrides
 from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "file",
         metavar="FILE",
-        help="a file written by gpudash record, or the folder of gpudash serve --history",
+        nargs="?",
+        help="a file written by gpudash record, or the folder of gpudash serve --history; without "
+        "it what gpudash serve remembers of this host",
     )
     add("--speed", type=speed, default=1.0, metavar="X", help="speed factor (1)")
     add("--loop", dest="repeat", action="store_true", help="start again at the end")
@@ -37,19 +39,19 @@ def run(options: argparse.Namespace) -> int:
 
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
-    path = options.file
-    recording = Recording(path)
+    recording = open_recording(options.file)
     if recording.first.is_fleet:
         from gpudash.cli import fleet_screen
 
         return fleet_screen.play(options, recording, _start(recording, options.at))
+    of_file = "--at -0s" if options.file is None else f"--replay {options.file}"
     start = _start(recording, options.at)
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
     playback.start()
     return show(
         lambda: lambda _interval: playback,
         config=not options.no_config,
-        instead=f"gpudash --once --replay {path}",
+        instead=f"gpudash --once {of_file}",
         **overrides(options),
     )
 
@@ -62,7 +64,7 @@ def print_lines(options: argparse.Namespace) -> int:
     check_recording(options)
     gpus = gpu_selectors(options)
     is_encoded_again = bool(gpus) or terminal.is_terminal()
-    recording = Recording(options.replay)
+    recording = open_recording(options.replay)
     start = _start(recording, options.at)
     for sample in chain((start,), recording.after(start)):
         line = _encoded_again(sample, gpus) if is_encoded_again else sample.line

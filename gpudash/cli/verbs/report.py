@@ -11,11 +11,15 @@ from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.fleet import prices
 from gpudash.cli.oneshot import write_json
-from gpudash.cli.options import check_recording, has_color, is_ascii, settings
+from gpudash.cli.options import (
+    check_recording,
+    has_color,
+    is_ascii,
+    open_recording,
+    settings,
+)
 from gpudash.cli.verbs import Verb
-from gpudash.feed.attached import ServiceError
 from gpudash.feed.instants import Span, parse_instant, parse_window
-from gpudash.feed.past import open_past
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.report import asked_reports, recorded_minutes, recorded_span
 from gpudash.fleet.ssh_source import hosts_of
@@ -47,27 +51,18 @@ def run(options: argparse.Namespace) -> int:
     """Print a report; raises UsageError, GpudashError where the past cannot be read."""
     if options.replay is not None:
         check_recording(options)
-        report = _of_recording(Recording(options.replay), options)
+        report = _of_recording(open_recording(options.replay), options)
     elif options.host is not None or options.hosts_file is not None:
         report = _of_hosts(options)
     elif options.prometheus is not None:
         report = _of_prometheus(options)
     else:
-        report = _of_recording(_own_past(), options)
+        report = _of_recording(open_recording(None), options)
     _write(report, options)
     failed = [each for each in report.hosts if each.message is not None]
     for each in failed:
         terminal.write_message(f"gpudash: {each.name}: {each.message}\n")
     return ExitStatus.UNAVAILABLE if failed else ExitStatus.OK
-
-
-def _own_past() -> Recording:
-    """Return the history of this host; raises GpudashError where there is none."""
-    try:
-        return open_past()
-    except ServiceError as error:
-        hint = "start gpudash serve --history DIR, or give --replay FILE or --host"
-        raise GpudashError(f"no history of this host: {error}; {hint}") from None
 
 
 def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:

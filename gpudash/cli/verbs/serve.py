@@ -130,9 +130,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--socket", metavar="PATH", help=text)
     add("--socket-group", metavar="GROUP", help="only this group may connect to it")
-    text = "keep samples in this folder, for gpudash replay ($STATE_DIRECTORY/history in a unit)"
+    text = "keep samples in this folder, for all who look ($STATE_DIRECTORY/history in a unit)"
     add("--history", metavar="DIR", help=text)
-    text = "how long to keep one a minute, and numbers; one in 10 s is kept for a day (30d)"
+    text = "how long to keep one a minute, and numbers; all for 1 h, one in 10 s for 24 h (30d)"
     add("--keep", type=span, default=_KEEP_SECONDS, metavar="T", help=text)
     text = "what they may take on the disk, the oldest are removed first (500M)"
     add("--max-size", type=size, default=_HISTORY_BYTES, metavar="SIZE", help=text)
@@ -486,9 +486,8 @@ VERB = Verb(
     "0. Screens, --json, dmon, pmon and gpudash.stream() of this host show the samples of this "
     "one collector, and name its user, if that is root or owns the socket's folder and sees what "
     "they see; else, and with --fresh, they read the driver themselves. An idle GPU of a laptop is "
-    "left alone, so that it can fall asleep. A "
-    "history is read by gpudash replay DIR and by all that takes --replay, as its owner: `sudo "
-    "gpudash replay /var/lib/gpudash/history` for that of a unit. Hours in which nothing was "
-    "written do not count for --keep. If it cannot be written, samples are lost, and all else "
-    "goes on.",
+    "left alone, so that it can fall asleep. Who may connect to the socket may read the history: "
+    "[ and @ on a screen, --at with --once or --json, replay and events without a file, report. "
+    "Hours without a sample do not count for --keep. If it cannot be written, samples are lost, "
+    "and all else goes on.",
 )

@@ -111,12 +111,11 @@ class RecordedSource:
         """Do nothing: there is no driver to release."""
 
 
-def open_recorded(path: str, at: str | None) -> RecordedSource:
-    """Return the last sample of a file, or the one at a time in it.
+def open_recorded(recording: Recording, at: str | None) -> RecordedSource:
+    """Return the last sample of a recording, or the one at a time in it.
 
-    Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
+    Raises UsageError for a time that is not in it.
     """
-    recording = Recording(path)
     sample = sample_at(recording, at)
     return RecordedSource(sample, sample.note or recording.note)
 
