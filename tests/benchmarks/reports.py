@@ -26,6 +26,7 @@ from tests.fleet.used import UsedHost
 
 _HOUR = 3600.0
 _PRICE = 2.0
+_LEAST_ENERGY = 100 * 3_600_000
 _KEYS = {
     "user": attrgetter("user"),
     "job": attrgetter("user", "job"),
@@ -83,14 +84,18 @@ def _first(pair: tuple[float, object]) -> float:
 
 
 def _errors(row: ReportRow, truth: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield how far each column is from the truth, as a part of it; of minutes nothing."""
+    """Yield how far each column is from the truth, as a part of it; of less than 10 min nothing.
+
+    Nor of less than 100 Wh: tasks begin and end between two samples.
+    """
     share = truth.get("share_seconds", truth.get(_HELD, 0.0))
     for column in (*(each for each in truth if each != "share_seconds"), "share_seconds", "cost"):
         want = {"cost": _PRICE * share / _HOUR, "share_seconds": share}.get(
             column, truth.get(column)
         )
         have = getattr(row, column) or 0.0
-        if want and not (column.endswith("_seconds") and want < _HOUR / 6):
+        least = _HOUR / 6 if column.endswith("_seconds") else _LEAST_ENERGY
+        if want and (want >= least or column in ("cost", "peak_memory_bytes")):
             yield column, abs(have - want) / want
 
 

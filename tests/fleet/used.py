@@ -29,6 +29,8 @@ PAUSE_SECONDS, NEW_SECONDS = 300.0, 30.0
 _IDLE_WATTS, _BUSY_WATTS = 70.0, 6.0
 INSTANCES = ("MIG-a", "MIG-b", "MIG-c")
 """Of the last GPU; the utilization of the last one is not known."""
+_TURNS = 4
+"""How many tasks follow each other on an instance."""
 
 Span = tuple[float, float]
 Key = str | tuple[str, str | None]
@@ -95,9 +97,16 @@ class UsedHost:
             user = f"user{draw.randrange(max(3, count // 5))}"
             start = draw.random() * 0.8 * self.seconds
             end = min(start + draw.uniform(0.1, 0.5) * self.seconds, self.seconds)
+            on, turn = draw.choice(whole), number // 8
+            if number % 8 == 0 and turn <= _TURNS * len(INSTANCES):
+                # The driver reports nothing of who works on an instance: one after the other.
+                on = INSTANCES[turn % len(INSTANCES)]
+                start = (turn - 1) // len(INSTANCES) / _TURNS * self.seconds
+                end = start + draw.uniform(0.5, 0.9) / _TURNS * self.seconds
             cuts = sorted(draw.uniform(start, end) for _ in range(2 * draw.randrange(4)))
-            works = tuple(zip(cuts[::2], cuts[1::2], strict=True))
-            on = draw.choice(INSTANCES) if number % 8 == 0 else draw.choice(whole)
+            # What is done between two samples is not seen.
+            spans = zip(cuts[::2], cuts[1::2], strict=True)
+            works = tuple(span for span in spans if span[1] - span[0] > 60)
             job = draw.choice([None, str(number), user])
             memory, sm = draw.randrange(2, 10) * GIB, draw.randrange(5, 25)
             tasks.append(Task(1000 + number, user, job, (on,), start, end, works, memory, sm))
