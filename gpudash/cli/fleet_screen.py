@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpudash.cli import fleet, remote, watch
-from gpudash.cli.options import overrides
+from gpudash.cli.options import overrides, report_words
 from gpudash.cli.preframe import require_terminal
 from gpudash.feed.live import LiveFeed
 from gpudash.feed.playback import Playback
@@ -57,6 +57,9 @@ def show(
         from gpudash.tui.fleet.model import FleetModel
 
         model = FleetModel(feed, open_host, reaches, fleet.prices(options))
+        if options.host or options.hosts_file or options.prometheus:
+            words = report_words(options)
+            model.report_command = None if words is None else (words, fleet.environment(options))
         if options.where is not None:
             model.filter_by(GRAMMAR_OF_EVENTS.parse(options.where))
         return MapPage(model)

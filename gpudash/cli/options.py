@@ -84,7 +84,7 @@ def open_recording(file: str | None, seconds: int = 0) -> Recording:
     try:
         return open_past(seconds)
     except ServiceError as error:
-        hint = "start gpudash serve --history DIR, or give --replay FILE or --host"
+        hint = "give --replay FILE, --host or --prometheus"
         raise GpudashError(f"no history of this host: {error}; {hint}") from None
 
 
@@ -161,6 +161,22 @@ def gpu_selectors(options: argparse.Namespace) -> Sequence[str]:
 def collector_words() -> list[str]:
     """Return the first words of a command that streams snapshots: gpudash itself."""
     return [sys.executable, "-c", _COLLECTOR, _HOME, "--json"]
+
+
+def report_words(options: argparse.Namespace) -> list[str] | None:
+    """Return the words of a command that reports the past of what is shown, None for none.
+
+    Servers are named in its environment, as they may be with a password.
+    """
+    if options.demo is not None or options.gpu is not None:
+        return None
+    words = [*collector_words()[:-1], "report", "--json"]
+    for name in ("host", "hosts-file", "ssh-config"):
+        given = getattr(options, name.replace("-", "_"))
+        values = given if isinstance(given, list) else [given]
+        words += [f"--{name}={each}" for each in values if each is not None]
+    words += ["--prometheus"] if options.prometheus is not None else []
+    return [*words, "--no-config"] if options.no_config else words
 
 
 def collector_command(options: argparse.Namespace, *, shared: bool = False) -> list[str]:

@@ -10,12 +10,18 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from gpudash.cli import exit_with, stream
-from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, gpu_selectors, overrides
+from gpudash.cli.options import (
+    DEFAULT_INTERVAL,
+    collector_command,
+    gpu_selectors,
+    overrides,
+    report_words,
+)
 from gpudash.cli.preframe import (
     first_frame,
     quiet_terminal,
@@ -58,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
         return show(
             lambda: lambda interval: remote.open_feed(options, host, interval),
             config=config,
+            reported=report_words(options),
             **for_this_run,
         )
     argv, parent = collector_command(options, shared=True), os.getpid()
@@ -85,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
         return open_feed
 
-    return show(start_collecting, config=config, **for_this_run)
+    return show(start_collecting, config=config, reported=report_words(options), **for_this_run)
 
 
 def show(
@@ -93,10 +100,12 @@ def show(
     *,
     config: bool = True,
     instead: str = "gpudash --once",
+    reported: Sequence[str] | None = None,
     **for_this_run: Any,
 ) -> int:
     """Show the snapshots of a feed until the user leaves.
 
+    `reported` are the words of a command that reports the past of the host.
     `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
     feed for an interval. Without `config` the settings file is not used; fields of Settings for
     this run override it. Raises UsageError without a terminal, advising to use `instead`, and for
@@ -107,7 +116,9 @@ def show(
     def first_page(feed: SnapshotFeed) -> Page:
         from gpudash.tui.overview import Overview
 
-        return Overview(feed)
+        page = Overview(feed)
+        page.dashboard.report_command = None if reported is None else (reported, {})
+        return page
 
     return show_page(start_collecting, first_page, first_frame, config=config, **for_this_run)
 

@@ -237,6 +237,7 @@ class Output(LineSupervisor):
         seconds: float,
         max_bytes: int = _MAX_OUTPUT_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         limits = Limits(stale=0.0, hung=seconds, exit=_OUTPUT_EXIT_SECONDS)
         super().__init__(0.0, limits, clock)
@@ -244,10 +245,11 @@ class Output(LineSupervisor):
         self.failure: str | None = None
         """Why that is not all, None if it is or the command still runs."""
         self._argv, self._max_bytes, self._size = argv, max_bytes, 0
+        self._environ = environ or {}
 
     def start(self) -> None:
         """Run the command; a locale changes nothing in what it prints."""
-        environ = {"LC_ALL": "C"}
+        environ = {"LC_ALL": "C", **self._environ}
         error = self._start(
             lambda: spawn(self._argv, environ, self._max_bytes, is_controlled=False)
         )

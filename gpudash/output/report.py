@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gpudash.analysis.columns.report import FINDING_COLUMNS, REPORT_COLUMNS, gpu_time
+from gpudash.analysis.columns.report import FINDING_COLUMNS, REPORT_COLUMNS, gpu_time, seen_text
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.table import fit
 from gpudash.model.report import Report, ReportFinding, ReportRow, Use
 from gpudash.model.text import clean
-from gpudash.model.units import counted, duration
 from gpudash.output import csv
 from gpudash.output.table import Line, body, heading, local_time, painted
 
@@ -41,15 +40,6 @@ def _by_host(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
         names = [*([index_ranges(whole)] if whole else []), *sorted({*labels} - {*map(str, whole)})]
         found.append(replace(group[0], gpu=clean(",".join(names)) if names else None))
     return found
-
-
-def seen_text(report: Report) -> str:
-    """Return how much of its span was seen: `seen 6d22h of 7d00h`, of hosts the least and most."""
-    asked = (report.until - report.since).total_seconds()
-    seen = sorted(min(each.seen_seconds, asked) for each in report.hosts if each.message is None)
-    texts = dict.fromkeys(duration(each) for each in (seen[:1] + seen[-1:]) or [0.0])
-    hosts = f" on {counted(len(seen), 'host')}" if len(report.hosts) > 1 else ""
-    return f"seen {' to '.join(texts)} of {duration(asked)}{hosts}"
 
 
 def _head(report: Report) -> list[Line]:

@@ -25,6 +25,7 @@ from gpudash.tui.theme import Theme, faded
 if TYPE_CHECKING:
     from gpudash.fleet.events import Log
     from gpudash.fleet.from_snapshot import SnapshotReader
+    from gpudash.tui.reporting import ReportCommand
 
 PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
@@ -74,6 +75,8 @@ class DashboardModel:
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
         """Returns, of some keys, those that work."""
         self.read_only = False
+        self.report_command: ReportCommand | None = None
+        """What reports the past of this host, None if nothing does."""
         self.is_here = not self.time.is_recorded and feed.remote is None
         """Whether what is shown are processes of this host."""
         self.hidden: frozenset[str] = frozenset()

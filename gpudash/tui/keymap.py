@@ -182,6 +182,14 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     ),
     Key("view.users", "u", "u", "view('users')", "show how much each user holds", "users", "who"),
     Key("view.events", "E", "E", "view('events')", "list what happened", "events", "log history"),
+    Key(
+        "view.report",
+        "U",
+        "U",
+        "view('report')",
+        "report what GPUs were used for",
+        words="hours held idle energy cost",
+    ),
     Key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
     Key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
     Key(
@@ -394,6 +402,17 @@ FINDINGS_KEYS: tuple[Key, ...] = (
 )
 """The keys of the view of the findings."""
 
+REPORT_KEYS: tuple[Key, ...] = (
+    *_under(
+        "Report",
+        Key("report.longer", "minus", "-", "zoom(1)", "report a longer time", "longer"),
+        Key("report.shorter", "plus,equals_sign", "+", "zoom(-1)", "report a shorter time"),
+        Key("report.by", "b", "b", "group_by", "report by the next: users, GPUs, jobs", "by"),
+    ),
+    *VIEW_KEYS,
+)
+"""The keys of the view of the report."""
+
 LINKS_KEYS: tuple[Key, ...] = (
     Key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
     Key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
@@ -539,6 +558,14 @@ FLEET_KEYS: tuple[Key, ...] = (
             "events",
             "log history",
         ),
+        Key(
+            "fleet.report",
+            "9,U",
+            "9",
+            "open_page('report.ReportPage')",
+            "report what GPUs were used for (also U)",
+            words="hours held idle energy cost",
+        ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
         Key("fleet.acknowledge", "a", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
         Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
@@ -588,6 +615,11 @@ EVENTS_KEYS = tuple(
     key for key in FLEET_KEYS if key.group == "Events" or key.action.startswith("zoom(")
 )
 """Those of the events alone."""
+REPORT_PAGE_KEYS = (
+    *(key for key in CHART_KEYS if key.action.startswith("zoom(")),
+    *GROUP_KEYS,
+)
+"""Those of the report alone."""
 FLEET_PAGE_KEYS = tuple(
     key
     for key in FLEET_KEYS
@@ -607,6 +639,7 @@ SCREENS: tuple[tuple[Key, ...], ...] = (
     VIEW_KEYS,
     DEVICE_KEYS,
     FINDINGS_KEYS,
+    REPORT_KEYS,
     LINKS_KEYS,
     USERS_KEYS,
     PROCESS_KEYS,

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.analysis.table import Column, number
-from gpudash.model.report import Grouping, ReportFinding, ReportRow
+from gpudash.model.report import Grouping, Report, ReportFinding, ReportRow
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, duration, hours, kilowatts, short_size
+from gpudash.model.units import ABSENT, counted, duration, hours, kilowatts, short_size
 
 _MAKER = "NVIDIA "
 
@@ -23,6 +23,15 @@ def gpu_time(seconds: float | None) -> str:
     if seconds is None or seconds < 3600:
         return duration(seconds)
     return hours(seconds / 3600)
+
+
+def seen_text(report: Report) -> str:
+    """Return how much of its span was seen: `seen 6d22h of 7d00h`, of hosts the least and most."""
+    asked = (report.until - report.since).total_seconds()
+    seen = sorted(min(each.seen_seconds, asked) for each in report.hosts if each.message is None)
+    texts = dict.fromkeys(duration(each) for each in (seen[:1] + seen[-1:]) or [0.0])
+    hosts = f" on {counted(len(seen), 'host')}" if len(report.hosts) > 1 else ""
+    return f"seen {' to '.join(texts)} of {duration(asked)}{hosts}"
 
 
 def _energy(millijoules: float | None) -> str:

@@ -203,10 +203,8 @@ class PastUse(Past):
             for row in rows(text, function=function):
                 key, who = self._key(row.labels, dialect), self._who(row.labels, dialect)
                 gpu = None if key is None else found.get(key)
-                if gpu is None or row.number is None:
-                    continue
-                if of_allocated in (None, who != _NOBODY):
-                    setattr(gpu.of(who), name, row.number)
+                if gpu is not None and of_allocated in (None, who != _NOBODY):
+                    setattr(gpu.of(who), name, row.number or 0.0)
         return found
 
     def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import is_not
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpudash.analysis.filter import Filter
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -56,6 +56,9 @@ from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
+
+if TYPE_CHECKING:
+    from gpudash.tui.reporting import ReportCommand
 
 METRICS = (
     "gpu_utilization_percent",
@@ -142,6 +145,8 @@ class FleetModel:
     """How far back it is listed."""
     finding = 0
     """The index of the one under the cursor."""
+    report_command: ReportCommand | None = None
+    """What reports the past of these hosts, None if nothing does."""
 
     def __init__(
         self,

@@ -1,0 +1,168 @@
+"""Reports on the screen: made by another gpudash, for which no key waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from itertools import pairwise
+from threading import Thread
+from typing import TYPE_CHECKING, get_args
+
+from rich.segment import Segment
+
+from gpudash.analysis.columns.report import REPORT_COLUMNS, seen_text
+from gpudash.analysis.minutes import Minutes
+from gpudash.analysis.report import ReportSums
+from gpudash.feed.supervisor import Output
+from gpudash.model import report
+from gpudash.model.errors import WireError
+from gpudash.model.report import Grouping, Report, ReportRow
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, joined
+from gpudash.tui.theme import Theme
+
+if TYPE_CHECKING:
+    from gpudash.analysis.history import History
+
+
+ReportCommand = tuple[Sequence[str], Mapping[str, str]]
+"""What prints a report: words without its options, and variables."""
+
+_SPANS = (("today", "00:00"), ("7 days", "7d"), ("30 days", "30d"))
+_LIMIT_SECONDS = 300.0
+_BAR = 6
+_ROLES = {"user": "owner", "job": "dim", "model": "dim", "host": "base"}
+
+
+class Reports:
+    """The report that a page shows, over one of some spans, by one of some kinds of rows."""
+
+    def __init__(
+        self,
+        command: ReportCommand | None,
+        watched: History | None,
+        changed: Callable[[], None],
+    ) -> None:
+        """Without a report of the command there is one of what was `watched`, if that is known.
+
+        `changed` is called when there is another one.
+        """
+        self.first = 0
+        """Index of the first row in view."""
+        self._command, self._watched, self._changed = command, watched, changed
+        self._span = self._by = 0
+        # There are several hosts where none is watched.
+        self._kinds: Sequence[Grouping] = get_args(Grouping)[: 3 if watched else 4]
+        self._found: dict[tuple[int, int], tuple[Report | None, str]] = {}
+        """By span and kind: the report, and what is to be said of it."""
+        self._is_closed = False
+        self._grids: dict[Grouping, Grid[ReportRow]] = {
+            by: Grid(columns, _ROLES, bar=_BAR) for by, columns in REPORT_COLUMNS.items()
+        }
+        self.count = self.room = 0
+        """How many rows there are, and how many are in view."""
+
+    # What is asked
+
+    def ask(self) -> None:
+        """Have the report made that is to be shown, unless it is there; on an event loop."""
+        chosen = self._span, self._by
+        if chosen in self._found:
+            self._changed()
+            return
+        self._found[chosen] = None, "adding up"
+        loop = asyncio.get_running_loop()
+
+        def take(result: tuple[Report | None, str]) -> None:
+            if not self._is_closed:
+                self._found[chosen] = result
+                self._changed()
+
+        def work() -> None:
+            result = self._made(_SPANS[chosen[0]][1], self._kinds[chosen[1]])
+            if not self._is_closed:
+                loop.call_soon_threadsafe(take, result)
+
+        # It ends with the process, which waits for no other thread than the main one.
+        Thread(target=work, daemon=True).start()
+        self._changed()
+
+    def zoom(self, step: int) -> None:
+        """Report a longer (1) or a shorter (-1) time."""
+        self._span, self.first = max(0, min(self._span + step, len(_SPANS) - 1)), 0
+        self.ask()
+
+    def turn(self) -> None:
+        """Report by the next kind of rows."""
+        self._by, self.first = (self._by + 1) % len(self._kinds), 0
+        self.ask()
+
+    def scroll(self, rows: int) -> None:
+        """Show later rows, or earlier ones."""
+        self.first = max(0, min(self.first + rows, self.count - self.room))
+
+    def close(self) -> None:
+        """Take no more reports."""
+        self._is_closed = True
+
+    def _made(self, since: str, by: Grouping) -> tuple[Report | None, str]:
+        """Return a report, waiting for it, and what is to be said of it."""
+        problem = ""
+        if self._command is not None:
+            words, environ = self._command
+            argv = [*words, "--since", since, "--by", by]
+            output = Output(argv, _LIMIT_SECONDS, environ=environ)
+            output.start()
+            while (output.is_running or output.due_in() == 0) and not self._is_closed:
+                output.wait(1.0)
+                output.advance()
+            try:
+                return report.decode(b"\n".join(output.lines)), ""
+            except WireError:
+                problem = (output.failure or "no report").removeprefix("gpudash: ")
+        if self._watched is None:
+            return None, problem or "only of hosts by --prometheus or --host"
+        why = ", as there is no history of this host" if problem else ""
+        return _of_watched(self._watched, by), f"as it was watched{why}"
+
+    # How it is drawn
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the title, the headings and the rows in view, in at most so many lines."""
+        found, note = self._found.get((self._span, self._by), (None, ""))
+        by = self._kinds[self._by]
+        title = f"Report by {by}, {_SPANS[self._span][0]}"
+        head = [Segment(" " * MARGIN + title, theme.title)]
+        if found is not None:
+            head.append(Segment(f"  {seen_text(found)}", theme.base))
+        if note:
+            head.append(Segment(f"  {note}", theme.dim))
+        rows = () if found is None else found.rows
+        self.count, self.room = len(rows), max(0, height - 2)
+        self.scroll(0)
+        if not rows:
+            text = "" if found is None else "no GPU was held in that time"
+            return [head, [], [Segment(" " * MARGIN + text, theme.dim)]]
+        grid = self._grids[by]
+        seen = rows[self.first : self.first + self.room]
+        drawn = grid.rows(rows, rows, cells, seen, lambda row: joined(grid.draw(row, theme)))
+        return [head, grid.heading(theme), *drawn]
+
+
+def _of_watched(history: History, by: Grouping) -> Report:
+    """Return a report of the samples that are kept, as far apart as they are."""
+    sums, moments = ReportSums(by), history.moments
+    steps = sorted(b - a for a, b in pairwise(moments))
+    minutes = Minutes(steps[len(steps) // 2] if steps else 0.0)
+    now = since = until = datetime.now(timezone.utc)
+    for number, moment in enumerate(moments):
+        snapshot = history.at(moment)
+        until = snapshot.taken_at
+        since = since if number else until
+        minute = minutes.add(snapshot)
+        if minute is not None:
+            sums.add(minute)
+    if (last := minutes.end()) is not None:
+        sums.add(last)
+    return sums.report(now, since, until, lambda _name: None)

@@ -1,0 +1,77 @@
+"""The page of what GPUs were used for, of one host and of many."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+
+from gpudash.model.report import Report, ReportHost, ReportRow
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import SafeText
+from gpudash.tui.fleet.map import MapPage
+from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.overview import Overview
+from tests.factories import make_device, make_host, make_process, make_snapshot
+from tests.fleet.many import HandFleetFeed, fleet, some_hosts
+from tests.tui.stage import HandFeed, on_screen
+
+START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
+
+
+def sample(second: int) -> Snapshot:
+    """A host whose one GPU Ann holds."""
+    return make_snapshot(
+        devices=(make_device(status="busy"),),
+        processes=(make_process(username=SafeText("ann")),),
+        taken_at=START + timedelta(seconds=second),
+        host=make_host(uptime_seconds=1000.0 + second),
+        findings=(),
+    )
+
+
+def printing(*users: str) -> Sequence[str]:
+    """A command that prints the report of two days that is asked for, by its own words."""
+    rows = tuple(ReportRow(user=SafeText(user), held_seconds=7200.0) for user in users)
+    hosts = (ReportHost(name=SafeText("node1"), seen_seconds=86400.0),)
+    until = START + timedelta(days=2)
+    made = Report(taken_at=until, by="user", since=START, until=until, hosts=hosts, rows=rows)
+    code = "import sys; print(sys.argv[1].replace('ann', '-'.join(sys.argv[2:])))"
+    return [sys.executable, "-c", code, msgspec.json.encode(made).decode()]
+
+
+async def test_without_a_history_it_is_of_what_was_watched() -> None:
+    async with on_screen(sample(0)) as on:
+        for second in range(1, 8):
+            await on.give(sample(second))
+        await on.press("U")
+        shown = await on.shows("seen 7s of 7s")
+        assert "as it was watched" in shown
+        assert [line.split()[:2] for line in on.lines if " ann " in line] == [["ann", "7s"]]
+        await on.press("b")
+        await on.shows("Report by gpu, today", "SEEN")
+
+
+async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
+    page = Overview(HandFeed())
+    page.dashboard.report_command = printing("ann"), {}
+    async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
+        await on.shows("today  seen 1d00h of 2d00h", "--since-00:00---by-user", "2.0h")
+        await on.press("minus")
+        await on.shows("Report by user, 7 days", "--since-7d---by-user")
+
+
+async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
+    model = FleetModel(HandFleetFeed())
+    model.report_command = printing("ann", "bob"), {}
+    async with on_screen(fleet(some_hosts(2)), "9", page=MapPage(model), size=(120, 24)) as on:
+        await on.shows("Report by user, today", "bob", "2.0h")
+        await on.press("b", "b", "b")
+        await on.shows("Report by host")
+
+
+async def test_without_any_it_is_said_who_knows_it() -> None:
+    async with on_screen(fleet(some_hosts(2)), "U") as on:
+        await on.shows("Report by user, today", "only of hosts by --prometheus or --host")
