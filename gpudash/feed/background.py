@@ -49,19 +49,24 @@ class Background:
         read: Callable[[], R],
         on_read: Callable[[R], object],
         on_error: Callable[[str], object],
+        *,
+        is_lasting: bool = False,
     ) -> None:
-        """Read in the thread, and call one of the others on the loop unless it is outdated."""
+        """Read in the thread, and call one of the others on the loop unless it is outdated.
+
+        What is lasting is never outdated.
+        """
         # A thread has none of the context in which an app draws.
         loop, turn, context = self._loop, self._turn, copy_context()
         if loop is None:
             return
 
         def arrive(call: Callable[[], object]) -> None:
-            if turn == self._turn:
+            if is_lasting or turn == self._turn:
                 call()
 
         def job() -> None:
-            if turn != self._turn:
+            if not is_lasting and turn != self._turn:
                 return
             try:
                 found = read()

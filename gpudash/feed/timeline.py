@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from gpudash.feed.instants import Span
 from gpudash.feed.protocol import D
@@ -19,7 +19,9 @@ from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Feed
+    from gpudash.feed.recording.reader import Recording
 
+R = TypeVar("R")
 _STEP = timedelta(minutes=1)
 """How far apart instants are that are asked for."""
 _SAME_SECONDS = 1.0
@@ -218,6 +220,14 @@ class Timeline(Generic[D]):
             self._stand(self._instant(moment), asked=moment)
         else:
             self._show_kept(moments[max(0, bisect_right(moments, at) - 1)])
+
+    def read_past(
+        self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]
+    ) -> None:
+        """Read of a history behind what is kept, without waiting; nothing where there is none.
+
+        `on_read` gets what was read, None if it cannot be.
+        """
 
     def change_speed(self, step: int) -> None:
         """Play faster (1) or slower (-1), where samples are played."""

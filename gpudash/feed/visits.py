@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpudash.feed.background import Background
 from gpudash.feed.protocol import D
-from gpudash.feed.timeline import Kept, Timeline
+from gpudash.feed.timeline import Kept, R, Timeline
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Feed
@@ -80,6 +80,34 @@ class Visits(Timeline[D]):
         else:
             super().go_to(moment)
 
+    def read_past(
+        self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]
+    ) -> None:
+        """Read of the history in the thread; why it cannot be read is shown."""
+        if not self.reaches_back:
+            return
+        self._start()
+
+        def take(found: R | None) -> None:
+            on_read(found)
+            self._changed()
+
+        def fail(error: str) -> None:
+            on_read(None)
+            self._show_problem(error)
+
+        self._background.submit(lambda: read(self._opened()), take, fail, is_lasting=True)
+
+    def _start(self) -> None:
+        # The first picture does not wait for the import.
+        from asyncio import get_running_loop
+
+        self._background.start(get_running_loop())
+
+    def _show_problem(self, error: str) -> None:
+        self._problem = f"history: {error}"
+        self._changed()
+
     def _go_before(self, samples: int) -> None:
         first = self._kept.moments[0]
         if self.reaches_back:
@@ -89,9 +117,7 @@ class Visits(Timeline[D]):
 
     def _visit(self, asked: _Asked) -> None:
         """Wait for a sample of the history."""
-        from asyncio import get_running_loop
-
-        self._background.start(get_running_loop())
+        self._start()
         self._background.interrupt()
         if self.moment is None:
             self._kept.freeze_last_row()
@@ -153,8 +179,7 @@ class Visits(Timeline[D]):
         else:
             self._visited, self._is_waiting = _Asked(self._shown), False
             self.moment = self._instant(self._shown)
-        self._problem = f"history: {error}"
-        self._changed()
+        self._show_problem(error)
 
     def _stand(
         self, moment: float | None, *, asked: datetime | None = None, is_paused: bool = False

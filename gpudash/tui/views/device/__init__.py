@@ -133,7 +133,7 @@ class DeviceView(View):
     def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
         """Show the device of this key, else the one under the cursor or of the process there."""
         super().__init__(dashboard)
-        self.charting = Charting(dashboard.history)
+        self.charting = Charting(dashboard.history, dashboard.time)
         self.large = False
         """Whether the chart takes all the room."""
         self.explained = False
@@ -219,7 +219,7 @@ class DeviceView(View):
         field = charting.field(row.device)
         time = self._time()
         asked = charting.shown(self.rows(), row.device.key, theme)
-        shown = charting.legible(asked, row.device.key, field, time.until)
+        shown = charting.legible(asked, row.device.key, field, time)
         below = legend(shown, len(asked), field, theme, cells) if len(shown) > 1 else []
         if height >= _ROOMY and not self.large:
             below.append([])
@@ -235,13 +235,14 @@ class DeviceView(View):
     def _time(self) -> Time:
         """Return the instant of what is shown, which a pause keeps from being now."""
         dashboard = self.dashboard
-        if dashboard.time.is_live:
-            return Time(None, "now")
         taken_at = dashboard.snapshot.taken_at.astimezone()
-        return Time(dashboard.time.moment, taken_at.strftime("%H:%M:%S"))
+        if dashboard.time.is_live:
+            return Time(None, "now", taken_at)
+        return Time(dashboard.time.moment, taken_at.strftime("%H:%M:%S"), taken_at)
 
     def _range(self) -> str:
-        return f"last {span(self.charting.seconds)}"
+        loading = "loading: " if self.charting.is_loading else ""
+        return f"{loading}last {span(self.charting.seconds)}"
 
     def chart_metric(self, name: str | None) -> None:
         """Chart a metric by its name; None leaves it as it is."""

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import device_metrics, highest_possible
+from gpudash.analysis.history.tracks import Extent
 from gpudash.analysis.table import DeviceRow
+from gpudash.feed.timeline import Timeline
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
+from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.model.units import Unit, short
 from gpudash.tui.draw.chart import Chart, Curve, Scale, scaled, tight
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
 
+if TYPE_CHECKING:
+    from gpudash.feed.recording.reader import Recording
+
 RANGES = (60, 300, 1800)
 """Seconds that one key goes through; zooming has more steps."""
 ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
+LONG = (3600, 21600, 86400)
+"""Behind both where there is a history, whose numbers a minute are charted."""
+_MINUTE = 60
+_MAX_LONG_POINTS = 240
 _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
 _MAX_CURVES = 8
@@ -34,10 +46,21 @@ _INSTEAD = ("gpu_utilization_percent", "memory_used_bytes")
 
 
 class Time(NamedTuple):
-    """The right end of a chart: an instant on the history's clock, None for now, and its name."""
+    """The right end of a chart: an instant on the history's clock, None for now; name and date."""
 
     until: float | None
     name: str
+    at: datetime
+
+
+class _Long(NamedTuple):
+    """A chart of hours: which metric, from when on, and by device what is known of it."""
+
+    field: str
+    seconds: int
+    start: datetime
+    extents: Mapping[str, Sequence[Extent | None]] | None = None
+    """None until it is read."""
 
 
 class Charted(NamedTuple):
@@ -61,7 +84,7 @@ class Numbers(NamedTuple):
 class Charting:
     """What the user chose to chart, and the charts that come of it."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, past: Timeline[Snapshot]) -> None:
         self.wanted = device_metrics()[0]
         """The metric chosen; a device that lacks it shows another."""
         moments = history.moments
@@ -69,7 +92,17 @@ class Charting:
         self.seconds = RANGES[0] if seen <= RANGES[0] else RANGES[1]
         self.overlaid: set[str] = set()
         """The keys of the devices shown beside the one looked at."""
-        self._history = history
+        self._history, self._past = history, past
+        self._long, self._asked = _Long("", 0, EMPTY.taken_at), _Long("", 0, EMPTY.taken_at)
+        """The chart of hours that was read last, and the one that was asked for last."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the chart is still being read."""
+        return self.seconds in LONG and self._long[:2] != self._asked[:2]
+
+    def _steps(self, steps: tuple[int, ...]) -> tuple[int, ...]:
+        return (*steps, *LONG) if self._past.reaches_back else steps
 
     def fields(self, device: Device) -> list[str]:
         """Return the metrics of a device that can be charted: all if it has no values now."""
@@ -90,12 +123,14 @@ class Charting:
 
     def step_range(self) -> None:
         """Choose the next range, the shortest after the longest."""
-        self.seconds = next((seconds for seconds in RANGES if seconds > self.seconds), RANGES[0])
+        longer = (each for each in self._steps(RANGES) if each > self.seconds)
+        self.seconds = next(longer, RANGES[0])
 
     def zoom(self, step: int) -> None:
         """Choose a longer range, or a shorter one if negative."""
-        index = min(range(len(ZOOMS)), key=lambda number: abs(ZOOMS[number] - self.seconds))
-        self.seconds = ZOOMS[max(0, min(index + step, len(ZOOMS) - 1))]
+        steps = self._steps(ZOOMS)
+        index = min(range(len(steps)), key=lambda number: abs(steps[number] - self.seconds))
+        self.seconds = steps[max(0, min(index + step, len(steps) - 1))]
 
     def toggle(self, keys: Iterable[str]) -> None:
         """Overlay devices, or take them away if all of them are overlaid already."""
@@ -114,14 +149,14 @@ class Charting:
         ]
 
     def legible(
-        self, shown: Sequence[Charted], key: str, field: Field, until: float | None
+        self, shown: Sequence[Charted], key: str, field: Field, time: Time
     ) -> Sequence[Charted]:
         """Return the device `key` and the highest others, as many as can be distinguished."""
         if len(shown) <= _MAX_CURVES:
             return shown
 
         def height(each: Charted) -> tuple[bool, float]:
-            numbers = self._numbers(each.device.key, field.name, until)
+            numbers = self._numbers(each.device.key, field.name, time)
             return each.device.key == key, numbers.mean if numbers else float("-inf")
 
         kept = sorted(shown, key=height, reverse=True)[:_MAX_CURVES]
@@ -136,25 +171,45 @@ class Charting:
     ) -> tuple[Chart, list[Numbers | None]]:
         """Return the chart of devices, drawn in this order, and the numbers of each."""
         keys = [each.device.key for each in shown]
-        numbers = [self._numbers(key, field.name, time.until) for key in keys]
+        numbers = [self._numbers(key, field.name, time) for key in keys]
         scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
         # A point a second at most, which is as close as samples are kept.
         points = max(1, min(2 * size[0], _MAX_POINTS // max(1, len(shown)), self.seconds))
-        # One more, for the left end of the time axis.
-        seconds = self.seconds * (points + 1) / points
-        series = self._history.series
         curves = tuple(
-            Curve(
-                each.label,
-                tuple(series(key, field.name, seconds, points + 1, time.until)),
-                each.style,
-            )
+            Curve(each.label, tuple(self._series(key, field.name, points, time)), each.style)
             for each, key in zip(shown, keys, strict=True)
         )
         return Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE), numbers
 
-    def _numbers(self, key: str, name: str, until: float | None) -> Numbers | None:
-        extents = self._history.extents(key, name, self.seconds, _POINTS, until)
+    def _series(self, key: str, name: str, points: int, time: Time) -> Sequence[float | None]:
+        """Return the values of a curve, one more than `points` for the left end of the axis."""
+        if self.seconds in LONG:
+            minutes = self._extents(key, name, time)
+            ends = [len(minutes) * each // (points + 1) for each in range(points + 2)]
+            return [_mean(minutes[start:end]) for start, end in pairwise(ends) if start < end]
+        seconds = self.seconds * (points + 1) / points
+        return self._history.series(key, name, seconds, points + 1, time.until)
+
+    def _extents(self, key: str, name: str, time: Time) -> Sequence[Extent | None]:
+        """Return a metric over the time; of hours what was read last of that, and read it."""
+        if self.seconds not in LONG:
+            return self._history.extents(key, name, self.seconds, _POINTS, time.until)
+        points = min(_MAX_LONG_POINTS, self.seconds // _MINUTE)
+        step = self.seconds // points
+        end = datetime.fromtimestamp(time.at.timestamp() // step * step + step, time.at.tzinfo)
+        asked = _Long(name, self.seconds, end - timedelta(seconds=self.seconds))
+        if asked != self._asked:
+            self._asked = asked
+            self._past.read_past(lambda recording: _read(recording, asked, points), self._take)
+        known = self._long.extents if self._long[:2] == asked[:2] else None
+        return (known or {}).get(key, ())
+
+    def _take(self, found: _Long | None) -> None:
+        if found is None or found[:2] == self._asked[:2]:
+            self._long = self._asked if found is None else found
+
+    def _numbers(self, key: str, name: str, time: Time) -> Numbers | None:
+        extents = self._extents(key, name, time)
         known = [extent for extent in extents if extent is not None]
         if not known:
             return None
@@ -173,6 +228,21 @@ class Charting:
         if top is None:
             return tight((bottom, high), field.unit, count)
         return scaled(bottom, max(top, high), field.unit, count)
+
+
+def _read(recording: Recording, asked: _Long, points: int) -> _Long:
+    """Return what numbers a minute of a history say; raises GpudashError."""
+    from gpudash.analysis.history.numbers import extents
+
+    numbers, end = recording.numbers, asked.start + timedelta(seconds=asked.seconds)
+    lines = () if numbers is None else (each.line for each in numbers.between(asked.start, end))
+    known = extents(lines, asked.field, asked.start, asked.seconds, points)
+    return asked._replace(extents=known)
+
+
+def _mean(extents: Sequence[Extent | None]) -> float | None:
+    known = [each.mean for each in extents if each is not None]
+    return sum(known) / len(known) if known else None
 
 
 _MAX_LEGEND_LINES = 2
