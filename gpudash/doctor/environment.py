@@ -16,9 +16,12 @@ from gpudash.collect.leases import lease_fault, no_leases
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.feed.attached import Service, ServiceError
 from gpudash.feed.collector import RELEASED, service_socket
+from gpudash.feed.past import ServiceSegments
+from gpudash.feed.recording.reader import ZSTD_MAGIC, Recording
 from gpudash.model.device import Device
+from gpudash.model.errors import GpudashError
 from gpudash.model.text import clean
-from gpudash.model.units import counted, duration
+from gpudash.model.units import counted, duration, short_size
 from gpudash.system.processes import FIRST_PID_NAMESPACE
 from gpudash.system.terminal import is_plain
 
@@ -27,6 +30,8 @@ _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 _SHARE = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
 _SERVICE_SECONDS = 1.0
+_UNWRITTEN_SECONDS = 120.0
+"""Of a history: twice what lies between samples that are kept for long."""
 _MIN_COLUMNS, _MIN_LINES = 80, 24
 _PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit")
 
@@ -119,6 +124,54 @@ def service_checks() -> list[Check]:
         return [warned(topic, f"{finding}, detached from the driver", remedy)]
     holds = f"it holds the GPUs: before and after a reset, sudo kill -USR1 {service.pid}"
     return [passed(topic, f"{finding}, last sample {service.age:.1f} s ago; {holds}")]
+
+
+def history_checks() -> list[Check]:
+    """Return the check of what the service remembers, if it keeps a history.
+
+    All segments are opened; of what is in them that is read which a search for the last sample
+    reads.
+    """
+    topic, path = "history", service_socket()
+    try:
+        if not path:
+            return []
+        with closing(Service(path)) as service:
+            if not service.has_past:
+                return []
+        source, size, damaged = ServiceSegments(), 0, list[str]()
+        names = source.names()
+        for name in names:
+            count, is_whole = _segment(source, name)
+            size += count
+            damaged += [] if is_whole else [name]
+        recording = Recording(source)
+    except ServiceError as error:
+        return [warned(topic, clean(str(error)))]
+    except (GpudashError, OSError) as error:
+        return [failed(topic, f"cannot be read: {clean(str(error))}")]
+    finding = f"{short_size(size)} in {counted(len(names), 'segment')}, {recording.span}"
+    age = time.time() - recording.last.taken_at.timestamp()
+    if age > _UNWRITTEN_SECONDS:
+        advice = "a full disk? the service says why: journalctl -u gpudash"
+        return [warned(topic, f"{finding}: not written for {duration(age)}", advice)]
+    if damaged or recording.note:
+        lost = f"{counted(len(damaged), 'segment')} cannot be read" if damaged else recording.note
+        return [warned(topic, f"{finding}; {lost}", "what is in them is left out")]
+    return [passed(topic, finding)]
+
+
+def _segment(source: ServiceSegments, name: str) -> tuple[int, bool]:
+    """Return the bytes of a segment, and whether it begins as one; raises as `open` does."""
+    try:
+        descriptor = source.open(name)
+    except FileNotFoundError:
+        return 0, True
+    try:
+        start = os.pread(descriptor, len(ZSTD_MAGIC), 0)
+        return os.fstat(descriptor).st_size, start in (b"", ZSTD_MAGIC)
+    finally:
+        os.close(descriptor)
 
 
 def lease_check(machine: Machine, devices: Sequence[Device]) -> Check:

@@ -22,7 +22,7 @@ class ServiceSegments:
 
     path = _NAME
 
-    def __init__(self, seconds: int) -> None:
+    def __init__(self, seconds: int = 0) -> None:
         """Leave out those of which samples are closer than `seconds`."""
         self._seconds = seconds
         self._service: Service | None = None
@@ -30,10 +30,11 @@ class ServiceSegments:
     def names(self) -> Sequence[str]:
         """Return the names of all; raises ServiceError where there are none."""
         names, _ = self._ask(PAST_NAMES)
-        if not isinstance(names, list) or not names:
+        known = segments.listed(each for each in names or () if isinstance(each, str))
+        found = [each.name for each in known if each.seconds >= self._seconds]
+        if not found:
             raise ServiceError(f"{_NAME} has no history of this host yet")
-        found = segments.listed(name for name in names if isinstance(name, str))
-        return [each.name for each in found if each.seconds >= self._seconds]
+        return found
 
     def open(self, name: str) -> int:
         """Return a descriptor; raises FileNotFoundError if it has gone, ServiceError."""

@@ -15,6 +15,7 @@ import pytest
 
 from gpudash.analysis.history import History
 from gpudash.cli.arguments import parse
+from gpudash.doctor.environment import history_checks
 from gpudash.feed.attached import ServiceError
 from gpudash.feed.live import LiveFeed
 from gpudash.feed.past import open_past
@@ -95,6 +96,22 @@ def test_a_time_without_a_file_is_of_it(
     assert options.run(options) == 0
     snapshot = wire.decode(capfd.readouterr().out.encode().strip())
     assert snapshot.taken_at == host.written[expected]
+
+
+def test_doctor_says_what_is_in_it(
+    served: Served, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", host.wall.timestamp)
+    (check,) = history_checks()
+    assert check.verdict == "PASS"
+    assert f"{len(list(host.folder.iterdir()))} segments" in check.finding
+    monkeypatch.setattr("time.time", lambda: host.wall.timestamp() + HOUR)
+    (check,) = history_checks()
+    assert "not written for 1h0" in check.finding
+    min(host.folder.iterdir()).write_bytes(bytes(999))
+    monkeypatch.setattr("time.time", host.wall.timestamp)
+    (check,) = history_checks()
+    assert (check.verdict, "1 segment cannot be read" in check.finding) == ("WARN", True)
 
 
 class Asking:

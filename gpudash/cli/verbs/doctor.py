@@ -109,6 +109,7 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
         "kernel": lambda: driver.kernel_checks(machine, answers=answer.is_open),
         "environment": lambda: environment.checks(machine),
         "service": environment.service_checks,
+        "history": environment.history_checks,
         "CUDA": lambda: toolkit.checks(machine, answer.cuda_driver_version),
         "gpudash": lambda: environment.installation_checks(_mistakes(config)),
         "terminal": lambda: _terminal_checks(machine.environ, utf8),
