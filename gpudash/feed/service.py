@@ -34,8 +34,8 @@ from gpudash.model import SCHEMA
 _FLOOR_SECONDS = 1.0
 """No client makes it collect more often."""
 _MAX_CLIENTS = 512
-_MAX_OF_USER = 128
-"""One user's clients, so that nobody takes the places of all others."""
+_SHARE_OF_USER = 4
+"""Of one user is a fourth of them, so that nobody takes the places of all others."""
 _ASK_SECONDS = 5.0
 """For a client to ask for something."""
 _MAX_REQUEST_BYTES = 256
@@ -186,7 +186,7 @@ class LineServer:
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         client = _Client(connection, int.from_bytes(peer[4:8], "little"))
         of_user = Counter(each.uid for each in self._clients.values())[client.uid]
-        if len(self._clients) >= self._max_clients or of_user >= _MAX_OF_USER:
+        if len(self._clients) >= self._max_clients or of_user >= self._max_clients // _SHARE_OF_USER:
             connection.close()
             return
         connection.setblocking(False)
