@@ -84,7 +84,7 @@ def _first(pair: tuple[float, object]) -> float:
 
 
 def _errors(row: ReportRow, truth: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield how far each column is from the truth, as a part of it; of less than 10 min nothing.
+    """Yield how far each column is from the truth, as a part of it; not of less than half an hour.
 
     Nor of less than 100 Wh: tasks begin and end between two samples.
     """
@@ -94,7 +94,7 @@ def _errors(row: ReportRow, truth: dict[str, float]) -> Iterator[tuple[str, floa
             column, truth.get(column)
         )
         have = getattr(row, column) or 0.0
-        least = _HOUR / 6 if column.endswith("_seconds") else _LEAST_ENERGY
+        least = _HOUR / 2 if column.endswith("_seconds") else _LEAST_ENERGY
         if want and (want >= least or column in ("cost", "peak_memory_bytes")):
             yield column, abs(have - want) / want
 
