@@ -305,7 +305,7 @@ def _in_time(reading: Reading, seconds: float) -> Reading:
     if report.state == "starting":
         message = clean(f"no answer in {seconds:g} s, see --timeout")
         report = replace(report, state="failed", message=message)
-    elif not reading.is_whole:
+    elif not reading.is_whole and report.state != "failed":
         late = clean(f"not all was answered in {seconds:g} s, see --timeout")
         report = replace(report, warnings=(*report.warnings, late))
     return replace(reading, report=report)

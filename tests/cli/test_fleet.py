@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 
+import pytest
 from msgspec.structs import replace
 
 from gpudash.cli import fleet
 from gpudash.cli.arguments import parse
 from gpudash.fleet.source import Reading
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource
+from gpudash.model.errors import ExitStatus
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, decode
 from gpudash.model.text import SafeText
 
 
@@ -49,3 +51,10 @@ def test_what_a_scheduler_knows_when_it_first_answers_has_not_just_begun() -> No
 def test_once_waits_for_the_rest_of_few_hosts_and_little_for_that_of_many() -> None:
     assert all(fleet.rest_seconds(100, took) + took >= 2 for took in (0.1, 1.0))
     assert all(fleet.rest_seconds(1000, took) <= 0.3 * took for took in (0.5, 1.2, 6.0))
+
+
+def test_what_failed_at_once_was_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+    options = parse(["--prometheus=http://127.0.0.1:9", "--no-config", "--once", "--json"])
+    assert options.run(options) == ExitStatus.UNAVAILABLE
+    (source,) = decode(capfd.readouterr().out.encode()).sources
+    assert (source.state, source.warnings) == ("failed", ())
