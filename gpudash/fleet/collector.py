@@ -221,9 +221,9 @@ class _Merger:
                 count = host.expected_devices
                 gpus = "GPUs" if count is None else counted(count, "GPU")
                 why = SafeText(f"Slurm has it with {gpus}")
-                self._append(
-                    replace(host, source=number, state="no-metrics", message=why, devices=())
-                )
+                unseen = replace(host, source=number, state="no-metrics", message=why)
+                # How old Slurm's answer is does not say for how long.
+                self._append(replace(unseen, age_seconds=None, devices=()))
 
     def _append(self, host: FleetHost) -> None:
         taken = self._by_name.setdefault(short(host.name), [])

@@ -200,6 +200,7 @@ def test_a_host_with_gpus_that_the_scheduler_alone_knows_is_one_without_metrics(
     found = [each for each in Reducer().reduce(merged).findings if each.rule == "host-no-metrics"]
     assert [each.hosts for each in found] == [("gpu02",)][:is_whole]
     assert all("Slurm has it with 8 GPUs" in each.sentence for each in found)
+    assert {each.held_seconds for each in found} <= {None}
     assert len(merge([ssh(host("gpu01", "a", "b")), slurm]).hosts) == 1
 
 
