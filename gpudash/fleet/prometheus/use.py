@@ -27,8 +27,8 @@ from gpudash.model.report import Minute, MinuteDevice, MinuteUse
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _PAUSE = f"{PAUSE_SECONDS:.0f}s"
-_CHUNK_POINTS = 250_000
-"""Devices times steps that the server looks at for one query."""
+_MAX_POINTS, _CHUNK_POINTS = 1_000_000, 100_000
+"""Devices times steps that the server looks at for one question, and for one query of it."""
 _DCGM = [dcgm_metric(device_fields()["total_energy_mj"], each) for each in ("legacy", "4.9")]
 _ENERGY: Mapping[str, Sequence[tuple[str, float]]] = {
     "gpudash": (("gpudash_total_energy_mj", 1.0),),
@@ -58,16 +58,16 @@ class _Amounts:
         self.peak: float | None = None
 
     def values(
-        self, step: int, share: float
+        self, step: int, part: float = 1.0
     ) -> tuple[float, float, float, float, int | None, int | None]:
-        """Return them in the order of `Use`; `share` is the part of the steps that is theirs."""
+        """Return them in the order of `Use`; `part` is that of the time held that is theirs."""
         return (
             self.held * step,
-            share * step,
+            self.held * part * step,
             min(self.idle, self.held) * step,
             min(self.unknown, self.held) * step,
             None if self.peak is None else int(self.peak),
-            None if self.energy is None else round(self.energy),
+            None if self.energy is None else round(self.energy * part),
         )
 
 
@@ -78,6 +78,7 @@ class _Gpu:
         self.index, self.seen = index, seen
         self.uuid: SafeText | None = None
         self.name: SafeText | None = None
+        self.energy: float | None = None
         self.people: dict[_Who, _Amounts] = {}
 
     def of(self, who: _Who) -> _Amounts:
@@ -87,12 +88,11 @@ class _Gpu:
     def total(self) -> _Amounts:
         """Return the sums of the GPU: whoever has it at one time, it is held once."""
         total = _Amounts()
+        total.energy = self.energy
         for each in self.people.values():
             total.held = min(total.held + each.held, self.seen)
             total.idle = min(total.idle + each.idle, self.seen)
             total.unknown = min(total.unknown + each.unknown, self.seen)
-            if each.energy is not None:
-                total.energy = (total.energy or 0.0) + each.energy
             if each.peak is not None:
                 total.peak = max(total.peak or 0.0, each.peak)
         return total
@@ -128,9 +128,9 @@ class PastUse(Past):
         if not count:
             return
         spacing = self._spacing(since, until, count)
-        step = spacing.step
         # What has no sample for longer is gone, whether the server noticed that or not.
-        self._fresh = ceil(1.1 * (spacing.within - step))
+        self._fresh = ceil(1.1 * (spacing.within - spacing.step))
+        step = max(spacing.step, 15 * ceil((until - since) * count / _MAX_POINTS / 15))
         identity = promql(self._inventory.catalog.identity(), series) or ""
         at, last = since - since % step, until - until % step
         while at < last:
@@ -170,41 +170,37 @@ class PastUse(Past):
         step: int,
     ) -> dict[tuple[KnownHost, int], _Gpu]:
         """Return the GPUs that one exporter shows."""
-        labels = _labels(compute, memory)
-        by = ", ".join((*labels, *PERSON_LABELS))
-        named = ", ".join((*labels, INSTANCE_LABEL, dialect.uuid_label, dialect.model_label))
-        terms = _terms(dialect, compute, memory, f"{by}, {INSTANCE_LABEL}", self._fresh, step)
-        if dialect.name == _OWN:
-            asked = f"count(count_over_time({_HELD}{span.partition(':')[0]}]))"
-            terms = _own_terms(terms, by, self._fresh) if self._instant(asked, end) else terms
+        own, by, named = _labels(dialect, compute, memory)
 
-        def rows(text: str, by: str = by, function: str = "count") -> list[Row]:
-            over = f"{function}_over_time((max by ({by}) ({text})){span})"
-            return self._instant(over, end) if text else []
+        def terms(by: str) -> _Terms:
+            return _terms(dialect, compute, memory, by, self._fresh, step)
+
+        def rows(text: str, function: str = "count") -> list[Row]:
+            return self._instant(f"{function}_over_time(({text}){span})", end) if text else []
 
         found: dict[tuple[KnownHost, int], _Gpu] = {}
-        for row in rows(terms.there, ", ".join(labels)):
+        of_gpu, of_people = terms(own), terms(by)
+        for row in rows(of_gpu.there):
             key = self._key(row.labels, dialect)
             if key is not None:
                 found[key] = _Gpu(key[1], row.number or 0.0)
         if not found:
             return found
-        there = _terms(dialect, compute, memory, named, self._fresh, step).there
-        self._name(found, dialect, rows(there, named))
-        for name, text, function, of_allocated in (
-            ("held", terms.there, "count", True),
-            ("held", terms.held, "count", False),
-            ("idle", terms.rests, "count", True),
-            ("idle", terms.held_idle, "count", False),
-            ("unknown", terms.unknown, "count", None),
-            ("energy", terms.energy, "sum", None),
-            ("peak", terms.memory, "max", None),
-        ):
-            for row in rows(text, function=function):
+        self._name(found, dialect, rows(terms(named).there))
+        if self._inventory.catalog.choices[dialect.name].has_instances:
+            of_people = _of_instances(of_people, terms(f"{by}, {INSTANCE_LABEL}"), by)
+        if dialect.name == _OWN:
+            asked = f"count(count_over_time({_HELD}{span.partition(':')[0]}]))"
+            known = self._instant(asked, end)
+            of_people = _own_terms(of_people, by, self._fresh) if known else of_people
+        for row in rows(of_gpu.energy, "sum"):
+            if (key := self._key(row.labels, dialect)) in found:
+                found[key].energy = row.number
+        for name, function, text, of_allocated in _asked(of_people):
+            for row in rows(text, function):
                 key, who = self._key(row.labels, dialect), self._who(row.labels, dialect)
-                gpu = None if key is None else found.get(key)
-                if gpu is not None and of_allocated in (None, who != _NOBODY):
-                    setattr(gpu.of(who), name, row.number or 0.0)
+                if key in found and of_allocated in (None, who != _NOBODY):
+                    setattr(found[key].of(who), name, row.number or 0.0)
         return found
 
     def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:
@@ -229,8 +225,8 @@ class PastUse(Past):
     def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
         """Return the most memory that was in use on hosts at once."""
         found: dict[KnownHost, int] = {}
-        for _, compute, memory in self._inventory.catalog.uses():
-            by_gpu = ", ".join(_labels(compute, memory))
+        for dialect, compute, memory in self._inventory.catalog.uses():
+            by_gpu, _, _ = _labels(dialect, compute, memory)
             for term in memory:
                 now = f"max by ({by_gpu}) (last_over_time({term.selector}[{self._fresh}s]))"
                 text = f"max_over_time((sum by ({term.host_by}) ({now})){span}) * {term.factor:g}"
@@ -270,10 +266,25 @@ class PastUse(Past):
         return user, clean(person.job, NAME_BYTES)
 
 
-def _labels(*terms: Sequence[Metric]) -> list[str]:
-    """Return the labels that distinguish GPUs, whatever their instances."""
+def _labels(dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
+    """Return the labels that distinguish GPUs, then those by who has them, or by their names."""
     known = next((some[0].by for some in terms if some), "")
-    return [each for each in known.split(", ") if each != INSTANCE_LABEL]
+    labels = [each for each in known.split(", ") if each != INSTANCE_LABEL]
+    named = (*labels, INSTANCE_LABEL, dialect.uuid_label, dialect.model_label)
+    return ", ".join(labels), ", ".join((*labels, *PERSON_LABELS)), ", ".join(named)
+
+
+def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:
+    """Return what is summed up, how, from what, and whether only of allocated GPUs or others."""
+    return (
+        ("held", "count", terms.there, True),
+        ("held", "count", terms.held, False),
+        ("idle", "count", terms.rests, True),
+        ("idle", "count", terms.held_idle, False),
+        ("unknown", "count", terms.unknown, None),
+        ("energy", "sum", terms.energy, None),
+        ("peak", "max", terms.memory, None),
+    )
 
 
 def _terms(
@@ -286,9 +297,12 @@ def _terms(
         return f"max by ({by}) (last_over_time({selector}[{fresh}s]{offset}))"
 
     def long(selector: str, function: str, condition: str) -> str:
-        over = f"max by ({by}) ({function}_over_time({selector}[{_PAUSE}])) {condition}"
+        return f"max by ({by}) ({function}_over_time({selector}[{_PAUSE}])) {condition}"
+
+    def rest(each: Metric) -> str:
         # A time that is shorter, or is over, proves nothing.
-        return f"({over} and {last(selector, round(PAUSE_SECONDS))} and {last(selector)})"
+        then, now = last(each.selector, round(PAUSE_SECONDS)), last(each.selector)
+        return f"({long(each.selector, 'max', each.bound)} and {then} and {now})"
 
     # Without a bound they only show that it exists.
     used = [each for each in compute if each.bound]
@@ -299,8 +313,8 @@ def _terms(
     bounds = [(each.selector, f">= {NOTABLE_BYTES / each.factor:g}") for each in memory]
     held = [f"{last(selector)} {bound}" for selector, bound in bounds]
     computes = " or ".join(last(each.selector) for each in used)
-    rests = " or ".join(long(each.selector, "max", each.bound) for each in used)
-    kept = " or ".join(long(selector, "min", bound) for selector, bound in bounds)
+    rests = " or ".join(map(rest, used))
+    kept = " or ".join(f"({long(selector, 'min', bound)})" for selector, bound in bounds)
     notable = " or ".join(f"({each})" for each in held)
     energy = (
         f"(({last(name)} - {last(name, step)}) >= 0) * {factor:g}"
@@ -315,6 +329,13 @@ def _terms(
         energy=" or ".join(energy),
         memory=" or ".join(f"{last(each.selector)} * {each.factor:g}" for each in memory),
     )
+
+
+def _of_instances(terms: _Terms, fine: _Terms, by: str) -> _Terms:
+    """Return terms in which a computing instance does not hide another one of its GPU."""
+    texts = (fine.rests, fine.held_idle, fine.unknown)
+    rests, held_idle, unknown = (f"max by ({by}) ({text})" if text else "" for text in texts)
+    return terms._replace(rests=rests, held_idle=held_idle, unknown=unknown)
 
 
 def _own_terms(terms: _Terms, by: str, fresh: int) -> _Terms:
@@ -334,7 +355,7 @@ def _minute(
     totals = [gpu.total() for gpu in gpus]
     devices = tuple(
         MinuteDevice(
-            *total.values(step, total.held),
+            *total.values(step),
             gpu.seen * step,
             gpu.uuid or SafeText(f"#{gpu.index}"),
             device_label(gpu.index),
@@ -343,7 +364,7 @@ def _minute(
         for gpu, total in zip(gpus, totals, strict=True)
     )
     jobs = [
-        MinuteUse(*each.values(step, each.held * total.held / sum_held), position, *who)
+        MinuteUse(*each.values(step, total.held / sum_held), position, *who)
         for position, (gpu, total) in enumerate(zip(gpus, totals, strict=True))
         if (sum_held := sum(each.held for each in gpu.people.values()))
         for who, each in gpu.people.items()
@@ -369,7 +390,7 @@ def _of_users(
     share = min(1.0, held / claimed) if claimed else 0.0
     for who, each in users.items():
         if each.held:
-            values = each.values(step, each.held * share if each.share is None else each.share)
+            values = each.values(step, share if each.share is None else each.share / each.held)
             yield MinuteUse(*values, 0, *who)
 
 
