@@ -18,6 +18,7 @@ from gpudash.feed.supervisor import Output
 from gpudash.model import report
 from gpudash.model.errors import WireError
 from gpudash.model.report import Grouping, Report, ReportRow
+from gpudash.model.units import counted
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined
 from gpudash.tui.theme import Theme
@@ -117,6 +118,7 @@ class Reports:
             while (output.is_running or output.due_in() == 0) and not self._is_closed:
                 output.wait(1.0)
                 output.advance()
+            output.close()
             try:
                 return report.decode(b"\n".join(output.lines)), ""
             except WireError:
@@ -136,6 +138,9 @@ class Reports:
         head = [Segment(" " * MARGIN + title, theme.title)]
         if found is not None:
             head.append(Segment(f"  {seen_text(found)}", theme.base))
+            failed = [each for each in found.hosts if each.message is not None]
+            if failed:
+                note = f"{counted(len(failed), 'host')} without: {failed[0].message}"
         if note:
             head.append(Segment(f"  {note}", theme.dim))
         rows = () if found is None else found.rows

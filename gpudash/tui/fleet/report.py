@@ -42,7 +42,7 @@ class ReportPage(FleetPage):
     @property
     def _refused(self) -> frozenset[str]:
         """What has no effect here; the span is that of the report."""
-        return super()._refused - {"zoom"}
+        return super()._refused - {"zoom"} | {"enter"}
 
     def move(self, rows: int) -> None:
         """Scroll the rows."""
