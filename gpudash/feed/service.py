@@ -186,7 +186,8 @@ class LineServer:
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         client = _Client(connection, int.from_bytes(peer[4:8], "little"))
         of_user = Counter(each.uid for each in self._clients.values())[client.uid]
-        if len(self._clients) >= self._max_clients or of_user >= self._max_clients // _SHARE_OF_USER:
+        most = self._max_clients
+        if len(self._clients) >= most or of_user >= most // _SHARE_OF_USER:
             connection.close()
             return
         connection.setblocking(False)

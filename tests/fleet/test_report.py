@@ -236,7 +236,7 @@ def test_without_a_source_it_is_the_history_of_the_service(
 def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUDASH_SOCKET", "/nowhere/socket")
     options = parse(["report"])
-    with pytest.raises(GpudashError, match=r"no history of this host: .*gpudash serve --history"):
+    with pytest.raises(GpudashError, match=r"no history of this host: .*gpudash serve"):
         options.run(options)
 
 

@@ -266,16 +266,16 @@ def test_all_that_precedes_damage_is_read_and_the_damage_reported(tmp_path: Path
     before = write(tmp_path / "before.zst", map(line, range(20))).read_bytes()
     path = write(tmp_path / "host.zst", map(line, range(40)))
     whole = path.read_bytes()
-    assert open_recorded(str(path), None).note == ""
+    assert open_recorded(Recording(str(path)), None).note == ""
     # What ends a frame of zstd stands behind its last line.
     start = len(before) - 7
     path.write_bytes(whole[:start] + b"garbage\n" + whole[start + 100 :])
     assert times(Recording(str(path))) == list(range(20))
-    recorded = open_recorded(str(path), None)
+    recorded = open_recorded(Recording(str(path)), None)
     assert recorded.sample() == second(19)
     assert recorded.note == f"{path} is damaged: samples behind the damage are missing"
     path.write_bytes(whole[:start])
-    assert open_recorded(str(path), None).note == ""
+    assert open_recorded(Recording(str(path)), None).note == ""
 
 
 def test_many_samples_that_cannot_be_decoded_are_given_up(path: Path) -> None:
