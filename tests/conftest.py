@@ -49,7 +49,7 @@ sys.dont_write_bytecode = False
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let one worker compile the tests for all, and none look for garbage where there is none."""
+    """Let one worker compile the tests for all, and none look for garbage among what they are."""
     with open(__file__) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +59,7 @@ def pytest_collection() -> Generator[None, object, object]:
         try:
             return (yield)
         finally:
+            gc.freeze()
             gc.enable()
 
 

@@ -4,9 +4,11 @@ import asyncio
 import math
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from textual import app, pilot
+from textual.css.stylesheet import Stylesheet
 
 from tests.tui.kill_stage import Start
 
@@ -45,6 +47,28 @@ def deterministic_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pilot.Pilot, "pause", pause_twice)
     monkeypatch.setattr(pilot, "wait_for_idle", _wait_for_idle)
     monkeypatch.setattr(app, "wait_for_idle", _wait_for_idle)
+
+
+class _Kept(dict[object, Any]):
+    """Another app may have these colours again."""
+
+    def clear(self) -> None: ...
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shared_styles() -> Iterator[None]:
+    """Let an app find the styles parsed that another with the same colours has parsed."""
+    parsed: dict[object, _Kept] = {}
+    parse = Stylesheet._parse_rules
+
+    def parse_rules(self: Stylesheet, *source: Any, **options: Any) -> Any:
+        colours = tuple(self._variables.items())
+        self._parse_cache = parsed.setdefault(colours, _Kept())  # type: ignore[assignment]
+        return parse(self, *source, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_rules)
+        yield
 
 
 @pytest.fixture
