@@ -44,7 +44,13 @@ def deterministic_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
             await _wait_for_idle()
             self.app.screen._on_timer_update()
 
+    async def wait_for_screen(self: pilot.Pilot[object], timeout: float = 0.0) -> bool:
+        """Wait for all in the event loop instead of sending each widget a message."""
+        await _wait_for_idle()
+        return True
+
     monkeypatch.setattr(pilot.Pilot, "pause", pause_twice)
+    monkeypatch.setattr(pilot.Pilot, "_wait_for_screen", wait_for_screen)
     monkeypatch.setattr(pilot, "wait_for_idle", _wait_for_idle)
     monkeypatch.setattr(app, "wait_for_idle", _wait_for_idle)
 
