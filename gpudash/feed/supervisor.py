@@ -45,6 +45,7 @@ _MIN_WAIT = 0.01
 _MAX_DOUBLINGS = 16
 _OUTPUT_EXIT_SECONDS = 1.0
 _MAX_OUTPUT_BYTES = 64 << 20
+_WANTED_SECONDS = 1.0
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -270,6 +271,14 @@ class Output(LineSupervisor):
                 self.failure = f"no answer for {end.silence:.0f} s"
             elif end.status != 0:
                 self.failure = end.errors[-1] if end.errors else f"exit status {end.status}"
+
+    def run(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Run the command and wait for its end, or until it is not wanted any more."""
+        self.start()
+        while self.is_running and is_wanted():
+            self.wait(_WANTED_SECONDS)
+            self.advance()
+        self.close()
 
     def _take(self, lines: Sequence[bytes]) -> None:
         self.lines += lines

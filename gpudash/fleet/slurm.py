@@ -11,10 +11,12 @@ import re
 import shutil
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.feed.supervisor import Output
 from gpudash.fleet.command import CommandSource
 from gpudash.fleet.names import expand
 from gpudash.model.device import device_label
@@ -56,6 +58,15 @@ _KNOWN = (
 _SHOWN = 60
 
 
+_ACCOUNTS = (
+    *("sacct", "--noheader", "--parsable2", "--allusers", "--allocations"),
+    "--format=JobIDRaw,JobID,User",
+)
+_RUNNING = (*COMMANDS[0][:-1], "--format=%A|%i|%u")
+"""Both print a job, the job as shown and its user, and no names, which users choose."""
+_OWNER_FIELDS, _OWNERS_SECONDS = 3, 20.0
+
+
 class Allocation(NamedTuple):
     """GPUs of a node that a job has."""
 
@@ -77,6 +88,25 @@ def opened(options: Namespace, _settings: object) -> Iterator[CommandSource]:
     """Yield the source where there is a Slurm, which knows no simulated hosts."""
     if options.demo is None and is_here():
         yield CommandSource("slurm", COMMANDS, read)
+
+
+def owners(since: datetime) -> dict[str, SafeText]:
+    """Return whose the jobs are that ran since then; it is waited for.
+
+    Of those that have ended only accounting knows it, where a Slurm has that.
+    """
+    if not is_here():
+        return {}
+    accounts = [*_ACCOUNTS, f"--starttime={since.astimezone():%Y-%m-%dT%H:%M:%S}"]
+    found: dict[str, SafeText] = {}
+    for argv in (accounts, _RUNNING):
+        output = Output(argv, _OWNERS_SECONDS)
+        output.run()
+        for line in output.lines:
+            fields = [clean_bytes(each.strip(), NAME_BYTES) for each in line.split(b"|")]
+            if len(fields) == _OWNER_FIELDS and fields[-1]:
+                found |= dict.fromkeys(fields[:-1], fields[-1])
+    return found
 
 
 def is_here() -> bool:

@@ -114,11 +114,7 @@ class Reports:
             words, environ = self._command
             argv = [*words, "--since", since, "--by", by]
             output = Output(argv, _LIMIT_SECONDS, environ=environ)
-            output.start()
-            while (output.is_running or output.due_in() == 0) and not self._is_closed:
-                output.wait(1.0)
-                output.advance()
-            output.close()
+            output.run(lambda: not self._is_closed)
             try:
                 return report.decode(b"\n".join(output.lines)), ""
             except WireError:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpudash.fleet.collector import merge
 from gpudash.fleet.command import CommandSource
-from gpudash.fleet.slurm import parse, read
+from gpudash.fleet.slurm import owners, parse, read
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import Event, FleetDevice, FleetHost, FleetJob, FleetRequest, FleetSource
 from gpudash.model.text import SafeText
@@ -304,3 +304,21 @@ def test_nothing_is_known_of_the_past() -> None:
     source = slurm("")
     source.ask(FleetRequest(at=datetime(2026, 1, 1, tzinfo=timezone.utc)))
     assert worked(source).hosts == ()
+
+
+def test_owners_are_those_of_accounting_and_of_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = {"sacct": "41|41|ann\n47|46_1|bob\n48||\n", "squeue": "43|43|eve\n", "scontrol": ""}
+    for name, text in printed.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nprintf '{text}'\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_CONF", "/dev/null")
+    now = datetime.now(timezone.utc)
+    assert owners(now) == {"41": "ann", "47": "bob", "46_1": "bob", "43": "eve"}
+    (tmp_path / "sacct").unlink()
+    assert owners(now) == {"43": "eve"}
+    (tmp_path / "squeue").unlink()
+    assert owners(now) == {}

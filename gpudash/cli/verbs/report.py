@@ -109,15 +109,17 @@ def _of_hosts(options: argparse.Namespace) -> Report:
 def _of_prometheus(options: argparse.Namespace) -> Report:
     """Return the report of hosts that servers know; raises GpudashError where none answers."""
     from gpudash.fleet.prometheus.source import opened
+    from gpudash.fleet.slurm import owners
 
     now = datetime.now(timezone.utc)
     since, until = _window(options, now)
     sums, failures = ReportSums(options.by), []
     sources = list(opened(options, settings(options)))
+    jobs = owners(since)
     for source in sources:
         with closing(source):
             try:
-                for minute in source.minutes(since, until, by_host=options.by == "host"):
+                for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
                     sums.add(minute)
             except GpudashError as error:
                 name = source.read().report.name
@@ -161,6 +163,7 @@ VERB = Verb(
     "was not seen is in no sum. The past of a Prometheus is looked at in steps of a minute, longer "
     "for many GPUs: what gpudash serve exports of users and GPUs counts as above; of other "
     "exporters a GPU is held that has a job by its labels, 1 GiB in use or a utilization of 5 %, "
-    "and idle once it has had less than 1 % for five minutes. Jobs are those of the labels, MIG "
-    "instances are in the rows of their GPUs, users of gpudash serve have no energy.",
+    "and idle once it has had less than 1 % for five minutes. Jobs are those of the labels, their "
+    "users as Slurm knows them; MIG instances are in the rows of their GPUs, users of gpudash "
+    "serve have no energy.",
 )

@@ -11,7 +11,7 @@ import os
 import time
 from argparse import Namespace
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
@@ -244,7 +244,9 @@ class PrometheusSource(Source):
         finally:
             client.close()
 
-    def minutes(self, since: datetime, until: datetime, *, by_host: bool) -> Iterator[Minute]:
+    def minutes(
+        self, since: datetime, until: datetime, owners: Mapping[str, SafeText], *, by_host: bool
+    ) -> Iterator[Minute]:
         """Yield what its hosts were used for as `PastUse.minutes`; raises PrometheusError."""
         from gpudash.fleet.prometheus.use import PastUse
 
@@ -252,7 +254,8 @@ class PrometheusSource(Source):
         try:
             known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
             used = PastUse(partial(_answer, client), known, public_url(self._endpoint.url))
-            yield from used.minutes(since.timestamp(), until.timestamp(), by_host=by_host)
+            span = since.timestamp(), until.timestamp()
+            yield from used.minutes(*span, owners, by_host=by_host)
         finally:
             client.close()
 

@@ -115,12 +115,15 @@ class _Terms(NamedTuple):
 class PastUse(Past):
     """Asks a Prometheus what GPUs were used for in a span of its past."""
 
-    def minutes(self, since: float, until: float, *, by_host: bool) -> Iterator[Minute]:
+    def minutes(
+        self, since: float, until: float, owners: Mapping[str, SafeText], *, by_host: bool
+    ) -> Iterator[Minute]:
         """Yield what each host did in each part of the span; raises PrometheusError.
 
+        `owners` are those of jobs of which labels do not say whose they are.
         With `by_host` the most memory is that of all GPUs of a host at once, on one of them.
         """
-        self._by_host = by_host
+        self._by_host, self._owners = by_host, owners
         for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
             until = min(until, row.number or until)
         self._learn(since, until)
@@ -262,8 +265,8 @@ class PastUse(Past):
         person = self._inventory.catalog.choices[dialect.name].person(labels)
         if person is None:
             return _NOBODY
-        user = None if person.user is None else clean(person.user, NAME_BYTES)
-        return user, clean(person.job, NAME_BYTES)
+        named = None if person.user is None else clean(person.user, NAME_BYTES)
+        return named or self._owners.get(person.job), clean(person.job, NAME_BYTES)
 
 
 def _labels(dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
