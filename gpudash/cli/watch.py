@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
         file = "" if options.replay is None else f" {shlex.quote(options.replay)}"
         raise UsageError(f"the screen of a recording is gpudash replay{file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
+    for_this_run["reported"] = report_words(options)
     if options.host:
         from gpudash.cli import remote
 
@@ -64,7 +65,6 @@ def run(options: argparse.Namespace) -> int:
         return show(
             lambda: lambda interval: remote.open_feed(options, host, interval),
             config=config,
-            reported=report_words(options),
             **for_this_run,
         )
     argv, parent = collector_command(options, shared=True), os.getpid()
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
         return open_feed
 
-    return show(start_collecting, config=config, reported=report_words(options), **for_this_run)
+    return show(start_collecting, config=config, **for_this_run)
 
 
 def show(
