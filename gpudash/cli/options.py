@@ -171,11 +171,12 @@ def report_words(options: argparse.Namespace) -> list[str] | None:
     if options.demo is not None or options.gpu is not None:
         return None
     words = [*collector_words()[:-1], "report", "--json"]
-    for name in ("host", "hosts-file", "ssh-config"):
+    if options.prometheus is not None:
+        words.append("--prometheus")
+    for name in ("host", "hosts-file", "ssh-config") if options.prometheus is None else ():
         given = getattr(options, name.replace("-", "_"))
         values = given if isinstance(given, list) else [given]
         words += [f"--{name}={each}" for each in values if each is not None]
-    words += ["--prometheus"] if options.prometheus is not None else []
     return [*words, "--no-config"] if options.no_config else words
 
 

@@ -16,6 +16,7 @@ from gpudash.cli.options import (
     has_color,
     is_ascii,
     open_recording,
+    refuse,
     settings,
 )
 from gpudash.cli.verbs import Verb
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         check_recording(options)
         report = _of_recording(open_recording(options.replay), options)
     elif options.host is not None or options.hosts_file is not None:
+        refuse(options, ("prometheus",), "--host: either of both knows the past")
         report = _of_hosts(options)
     elif options.prometheus is not None:
         report = _of_prometheus(options)

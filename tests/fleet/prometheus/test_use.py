@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
 from gpudash.model import report
-from gpudash.model.errors import ExitStatus
+from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.report import Report
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.prometheus import render
@@ -131,3 +131,9 @@ def test_a_server_without_gpus_has_no_rows(tmp_path: Path, reported: Reported) -
     other = f'up{{job="x"}} 1 {START.timestamp():.3f}\n# EOF\n'
     with importing(tmp_path, [other]) as url:
         assert reported(url, "user", 1).rows == ()
+
+
+def test_one_source_of_the_past_is_asked() -> None:
+    options = parse(["report", "--prometheus=http://127.0.0.1:9", "--host=lab7"])
+    with pytest.raises(UsageError, match="--prometheus does not go with --host"):
+        options.run(options)
