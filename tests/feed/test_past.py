@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -58,11 +60,20 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "socket"
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Host:
     """A host of which three hours are known."""
-    host = Host(tmp_path / "history")
+    host = Host(tmp_path_factory.mktemp("host") / "history")
     host.run(3 * HOUR, 60)
+    host.history.close()
+    return host
+
+
+@pytest.fixture
+def host(remembered: Host, tmp_path: Path) -> Host:
+    """The same with files of its own."""
+    host = copy.copy(remembered)
+    host.folder = shutil.copytree(remembered.folder, tmp_path / "history")
     return host
 
 
@@ -212,14 +223,12 @@ def test_answers_that_are_not_read_are_one_each(served: Served, path: Path, host
         os.close(found[0])
 
 
-def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(
-    served: Served, path: Path, tmp_path: Path
-) -> None:
-    host = Host(tmp_path / "small", size=150_000)
-    host.run(HOUR, 60)
+def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(tmp_path: Path) -> None:
+    host = Host(tmp_path / "short", keep=HOUR)
+    host.run(600, 60)
     oldest = min(host.folder.iterdir())
     with oldest.open("rb") as kept:
-        host.run(12 * HOUR, 60)
+        host.run(4 * HOUR, 600)
         assert not oldest.exists()
         assert os.fstat(kept.fileno()).st_size == 0
 

@@ -15,7 +15,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from tests.factories import make_snapshot
 from tests.feed.test_history import Host
-from tests.feed.test_past import host, path, served  # noqa: F401
+from tests.feed.test_past import host, path, remembered, served  # noqa: F401
 from tests.tui.stage import HandFeed, OnScreen, on_screen
 
 
