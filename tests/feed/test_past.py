@@ -28,7 +28,9 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.model.wire import Received
 from gpudash.system.terminal import wait
+from gpudash.system.zstd import zstd
 from tests.factories import make_host, make_snapshot, received
+from tests.feed.recording.lines import line
 from tests.feed.test_history import HOUR, START, Host
 from tests.waiting import LIMIT_SECONDS
 
@@ -231,6 +233,17 @@ def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(tmp_path: Path) -
         host.run(4 * HOUR, 600)
         assert not oldest.exists()
         assert os.fstat(kept.fileno()).st_size == 0
+
+
+def test_one_that_goes_while_it_is_read_is_not_called_damaged(tmp_path: Path) -> None:
+    segment = tmp_path / "00000001-20261102T090000Z.10s.jsonl.zst"
+    frames = [zstd.compress(line(second) + b"\n") for second in range(20)]
+    segment.write_bytes(b"".join(frames))
+    recording = Recording(str(tmp_path))
+    assert len(lines(recording)) == 20
+    segment.write_bytes(b"")
+    assert len(list(recording.after(recording.first))) < 5
+    assert recording.note == ""
 
 
 async def test_steps_of_a_screen_go_on_in_it(served: Served, host: Host) -> None:

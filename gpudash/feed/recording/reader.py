@@ -358,6 +358,8 @@ class Recording:
         except WireError as error:
             raise WireError(f"{self.path}: {error}") from None
         except OSError as error:
+            if self._segments is not None and isinstance(error, FileNotFoundError):
+                return []
             raise WireError(f"{self.path}: {error.strerror}") from None
         for row, match in enumerate(_LINE.finditer(data)):
             stamp = _stamp(match[0])

@@ -10,6 +10,7 @@ import os
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
+from errno import ENOENT
 
 from gpudash.feed.collector import FLEET_LINE_LIMIT
 from gpudash.model.errors import WireError
@@ -81,10 +82,12 @@ class ZstdChunks:
     def read(self, number: int) -> bytes:
         """Return the lines of a frame, up to where it is cut off, as a crash leaves it, or damaged.
 
-        Raises WireError for one that is too large.
+        Raises WireError for one that is too large, FileNotFoundError where the file was emptied.
         """
         start = self._ends[number - 1] if number else 0
         frame = os.pread(self._descriptor, min(self._ends[number] - start, _MAX_BYTES), start)
+        if not frame:
+            raise FileNotFoundError(ENOENT, "it was emptied")
         position = 0
         # A piece with an error in it yields nothing: it is read again byte by byte.
         for length in (_PIECE_BYTES, 1):
