@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpudash.feed.background import Background
 from gpudash.feed.protocol import D
 from gpudash.feed.timeline import Kept, R, Timeline
 
 if TYPE_CHECKING:
+    from gpudash.feed.background import Background
     from gpudash.feed.protocol import Feed
     from gpudash.feed.recording.reader import Recording, Sample
     from gpudash.feed.recording.samples import DecodedSample
@@ -46,7 +47,6 @@ class Visits(Timeline[D]):
         """What is read is passed to `adapt` first; `changed` is called once it is shown."""
         super().__init__(feed, kept, show)
         self._adapt, self._changed = adapt, changed
-        self._background = Background()
         self._recording: tuple[float, Recording] | None = None
         """The history, and when it was found."""
         self._visited: _Asked | None = None
@@ -54,6 +54,17 @@ class Visits(Timeline[D]):
         self._shown: datetime | None = None
         """When the sample of the history was taken that is shown; None while it is none of it."""
         self._problem = ""
+
+    @cached_property
+    def _background(self) -> Background:
+        # The first picture does not wait for the imports.
+        from asyncio import get_running_loop
+
+        from gpudash.feed.background import Background
+
+        background = Background()
+        background.start(get_running_loop())
+        return background
 
     @property
     def reaches_back(self) -> bool:
@@ -86,7 +97,6 @@ class Visits(Timeline[D]):
         """Read of the history in the thread; why it cannot be read is shown."""
         if not self.reaches_back:
             return
-        self._start()
 
         def take(found: R | None) -> None:
             on_read(found)
@@ -97,12 +107,6 @@ class Visits(Timeline[D]):
             self._show_problem(error)
 
         self._background.submit(lambda: read(self._opened()), take, fail, is_lasting=True)
-
-    def _start(self) -> None:
-        # The first picture does not wait for the import.
-        from asyncio import get_running_loop
-
-        self._background.start(get_running_loop())
 
     def _show_problem(self, error: str) -> None:
         self._problem = f"history: {error}"
@@ -117,7 +121,6 @@ class Visits(Timeline[D]):
 
     def _visit(self, asked: _Asked) -> None:
         """Wait for a sample of the history."""
-        self._start()
         self._background.interrupt()
         if self.moment is None:
             self._kept.freeze_last_row()
@@ -185,7 +188,8 @@ class Visits(Timeline[D]):
         self, moment: float | None, *, asked: datetime | None = None, is_paused: bool = False
     ) -> None:
         """Leave the history."""
-        self._background.interrupt()
+        if self._visited is not None:
+            self._background.interrupt()
         self._visited = self._shown = None
         self._problem = ""
         self._kept.visit(())
