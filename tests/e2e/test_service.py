@@ -279,11 +279,11 @@ def test_a_server_of_another_user_in_a_folder_of_ours_is_not_trusted(
             assert not is_shared(viewer.next())
 
 
-def test_another_user_attaches_to_that_of_root(
-    fakenvml: Path, path: Path, nobody: Unprivileged
+def test_another_user_attaches_to_that_of_root_and_reads_its_past(
+    fakenvml: Path, path: Path, nobody: Unprivileged, tmp_path: Path
 ) -> None:
     env = {**nobody.env, "GPUDASH_SOCKET": str(path)}
-    with serving(fakenvml, path):
+    with serving(fakenvml, path, "--history", str(tmp_path / "history")):
         viewer = subprocess.Popen(
             [*nobody.argv, "--json"], env=env, cwd="/", stdout=subprocess.PIPE
         )
@@ -293,6 +293,9 @@ def test_another_user_attaches_to_that_of_root(
         finally:
             viewer.kill()
             viewer.communicate()
+        argv = [*nobody.argv, "--once", "--json", "--at", "-0s"]
+        past = subprocess.run(argv, env=env, cwd="/", capture_output=True)
+        assert (len(json.loads(past.stdout)["devices"]), past.stderr) == (8, b"")
 
 
 def test_what_only_its_viewer_may_see_is_added(
