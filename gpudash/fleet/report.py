@@ -90,7 +90,7 @@ def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> 
         # What can be read of a damaged recording still counts.
         with suppress(WireError):
             minute = decode_minute(sample.line)
-            if since <= minute.taken_at - timedelta(seconds=minute.seconds - _TOLERANCE):
+            if minute.seconds <= (minute.taken_at - since).total_seconds() + _TOLERANCE:
                 yield minute
 
 

@@ -16,9 +16,10 @@ from gpudash.analysis.minutes import Minutes
 from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import parse
 from gpudash.feed.history import History
+from gpudash.feed.recording.segments import Folder
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
-from gpudash.model.report import Grouping, Report, ReportRow
+from gpudash.model.report import Grouping, Minute, Report, ReportRow, encode_minute
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
 from tests.e2e import far_ssh
@@ -164,6 +165,22 @@ def test_a_history_is_reported_from_its_numbers_and_from_samples_before_these(
     found = run(capfd, f"--replay={folder}")
     assert found.hosts[0].seen_seconds == 3 * 590
     assert {row.user: row.held_seconds for row in found.rows} == {"ann": 3540, "bob": 1180}
+
+
+def test_a_minute_that_lasted_for_ages_is_left_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "history"
+    history = Folder(str(folder), 10**8)
+    for at, has_numbers in ((0, False), (60, True), (120, True)):
+        taken = sample(at, "ann")
+        minute = Minute(
+            taken_at=taken.taken_at, host=taken.host.hostname, seconds=1e11 if at < 99 else 60
+        )
+        line = encode_minute(minute) if has_numbers else wire.encode(taken)
+        history.write(line, taken.taken_at, [60], has_numbers=has_numbers)
+    history.close()
+    assert run(capfd, f"--replay={folder}").hosts[0].seen_seconds == 60
 
 
 @pytest.mark.parametrize(
