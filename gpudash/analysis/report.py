@@ -132,7 +132,7 @@ class ReportSums:
         """Add the report of a host, by the same, under the name that it has here."""
         for found in report.rows:
             identity = _Identity(*(getattr(found, name) for name in _Identity._fields))
-            row = self._row(identity._replace(host=None if found.host is None else host))
+            row = self._row(identity._replace(host=host if self.by in _ORDERED else None))
             row.add(found)
             row.add_peak(found.peak_memory_bytes)
             row.add_seen(found.seen_seconds)

@@ -14,7 +14,7 @@ from gpudash.model.text import clean
 from gpudash.output import csv
 from gpudash.output.table import Line, body, heading, local_time, painted
 
-_MIN_BAR = 5
+_MIN_BAR, _MAX_DIGITS = 5, 10
 
 
 def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
@@ -36,8 +36,9 @@ def _by_host(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
     found = []
     for group in groups.values():
         labels = [each.gpu for each in group if each.gpu is not None]
-        whole = [int(label) for label in labels if label.isdecimal()]
-        names = [*([index_ranges(whole)] if whole else []), *sorted({*labels} - {*map(str, whole)})]
+        whole = {label for label in labels if label.isdecimal() and len(label) < _MAX_DIGITS}
+        ranges = [index_ranges(map(int, whole))] if whole else []
+        names = [*ranges, *sorted({*labels} - whole)]
         found.append(replace(group[0], gpu=clean(",".join(names)) if names else None))
     return found
 

@@ -19,9 +19,10 @@ from gpudash.feed.history import History
 from gpudash.feed.recording.segments import Folder
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
-from gpudash.model.report import Grouping, Minute, Report, ReportRow, encode_minute
+from gpudash.model.report import Grouping, Minute, Report, ReportFinding, ReportRow, encode_minute
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
+from gpudash.output.report import render
 from tests.e2e import far_ssh
 from tests.factories import make_device, make_host, make_process, make_process_device, make_snapshot
 from tests.feed.clock import Clock
@@ -229,6 +230,31 @@ def test_hosts_report_by_themselves_and_who_fails_is_named(
     with pytest.raises(GpudashError, match="Connection refused") as raised:
         options.run(options)
     assert "denied: eve@denied: Permission denied" in str(raised.value)
+
+
+def test_a_host_that_lies_has_rows_of_its_own_alone() -> None:
+    lie = Report(
+        taken_at=START,
+        by="gpu",
+        since=START,
+        until=START,
+        rows=(ReportRow(host=SafeText("lab2"), gpu=SafeText("0")), ReportRow(gpu=SafeText("1"))),
+        findings=tuple(
+            ReportFinding(
+                rule=SafeText("power-capped"),
+                level="warn",
+                host=SafeText("lab2"),
+                gpu=SafeText(gpu),
+                seconds=60.0,
+            )
+            for gpu in ("0", "1", "9" * 5000)
+        ),
+    )
+    sums = ReportSums("gpu")
+    sums.merge(lie, SafeText("lab1"))
+    found = sums.report(START, START, START, lambda _name: None)
+    assert [(row.host, row.gpu) for row in found.rows] == [("lab1", "0"), ("lab1", "1")]
+    assert "power-capped  lab1  0-1,99" in render(found)
 
 
 def test_without_a_source_it_is_the_history_of_the_service(
