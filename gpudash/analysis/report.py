@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.analysis.health.levels import FINDING_RANKS
+from gpudash.model.fields import MAX_AMOUNT
 from gpudash.model.report import (
     Grouping,
     Minute,
@@ -89,13 +90,13 @@ class _Row:
             idle_seconds=_rounded(self.idle),
             unknown_seconds=_rounded(self.unknown),
             peak_memory_bytes=self.peak,
-            energy_mj=self.energy,
+            energy_mj=None if self.energy is None else min(self.energy, MAX_AMOUNT),
             **identity._asdict(),
             seen_seconds=None if self.seen is None else _rounded(self.seen),
             models=tuple(
                 ModelUse(name=name, share_seconds=_rounded(seconds)) for name, seconds in models
             ),
-            cost=round(sum(costs), 4) if costs else None,
+            cost=min(round(sum(costs), 4), MAX_AMOUNT) if costs else None,
         )
 
 
@@ -217,4 +218,5 @@ def _of_device(minute: Minute, device: MinuteDevice, by: Grouping) -> _Identity:
 
 
 def _rounded(seconds: float) -> float:
-    return round(seconds, 3)
+    """Return a sum of seconds; of hosts that lie no more than a document may hold."""
+    return min(round(seconds, 3), MAX_AMOUNT)

@@ -21,6 +21,7 @@ from gpudash.model.units import Unit
 
 _MAX = 2**63 - 1
 _YEAR_9999 = 253_370_764_800
+MAX_AMOUNT = 1e18
 
 # What a number may be: wider than what the collector lets through, so that a document is refused
 # only for what no host can have.
@@ -31,7 +32,7 @@ Natural = Annotated[int, Meta(ge=0, le=_MAX)]
 Integer = Annotated[int, Meta(ge=-_MAX, le=_MAX)]
 Celsius = Annotated[int, Meta(ge=-1000, le=1000)]
 """A temperature, or a margin below one."""
-Amount = Annotated[float, Meta(ge=0, le=1e18)]
+Amount = Annotated[float, Meta(ge=0, le=MAX_AMOUNT)]
 Seconds = Annotated[float, Meta(ge=0, le=_YEAR_9999)]
 """A span, or a Unix time."""
 

@@ -32,18 +32,18 @@ class Use(Struct, frozen=True):
     """For how long devices were held, and how; of a user, a GPU counts once, whatever is on it."""
 
     # fmt: off
-    held_seconds: Annotated[Seconds, _use(Unit.SECOND,
+    held_seconds: Annotated[Amount, _use(Unit.SECOND,
         "Time in which processes held a GPU, of several GPUs added up: two GPUs for an hour are "
         "two hours. Of a user or a job, whatever of its MIG instances they held.")] = 0.0
-    share_seconds: Annotated[Seconds, _use(Unit.SECOND,
+    share_seconds: Annotated[Amount, _use(Unit.SECOND,
         "The part of this time that is theirs, if a GPU is divided equally among its MIG "
         "instances in use, these among their users, and theirs among their jobs; all shares of a "
         "GPU add up to the time in which it was held.")] = 0.0
-    idle_seconds: Annotated[Seconds, _use(Unit.SECOND,
+    idle_seconds: Annotated[Amount, _use(Unit.SECOND,
         "The part of the time held in which the GPU was held idle, as the column STATUS shows it: "
         "pauses of up to five minutes are none. By a MIG instance that is idle a user's GPU is.")
         ] = 0.0
-    unknown_seconds: Annotated[Seconds, _use(Unit.SECOND,
+    unknown_seconds: Annotated[Amount, _use(Unit.SECOND,
         "The part of the time held in which it is not known whether it computed: MIG instances "
         "without GPM, GPUs that are not read.")] = 0.0
     peak_memory_bytes: Annotated[Natural | None, _use(Unit.BYTE,
@@ -117,7 +117,7 @@ class ModelUse(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     name: Annotated[SafeText | None, _gpu(Unit.NONE, "Product name.")]
-    share_seconds: Annotated[Seconds, _use(Unit.SECOND, "Its part of the row's.")]
+    share_seconds: Annotated[Amount, _use(Unit.SECOND, "Its part of the row's.")]
     # fmt: on
 
 
@@ -137,7 +137,7 @@ class ReportRow(Use, frozen=True, kw_only=True):
     parent_uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
         "UUID of the GPU that it is an instance of, in whose row it is, too; null for a GPU.")
         ] = None
-    seen_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+    seen_seconds: Annotated[Amount | None, _document(Unit.SECOND,
         "Of a device or a host: for how long it is known whether its GPUs were held, added up.")
         ] = None
     models: Annotated[tuple[ModelUse, ...], Meta(max_length=1 << 10), _use(Unit.NONE,
@@ -156,7 +156,7 @@ class ReportFinding(Struct, frozen=True, kw_only=True):
     host: Annotated[SafeText, _document(Unit.NONE, "Its host.")]
     gpu: Annotated[SafeText | None, _gpu(Unit.NONE,
         "What the device is called there, null if it is not about one.")] = None
-    seconds: Annotated[Seconds, _finding(Unit.SECOND, "How long it was found, added up.")]
+    seconds: Annotated[Amount, _finding(Unit.SECOND, "How long it was found, added up.")]
     # fmt: on
 
 
@@ -165,9 +165,9 @@ class ReportHost(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     name: Annotated[SafeText, _document(Unit.NONE, "Its name.")]
-    seen_seconds: Annotated[Seconds, _document(Unit.SECOND,
+    seen_seconds: Annotated[Amount, _document(Unit.SECOND,
         "For how long it was watched in the span of the report.")] = 0.0
-    gpu_seconds: Annotated[Seconds, _document(Unit.SECOND,
+    gpu_seconds: Annotated[Amount, _document(Unit.SECOND,
         "Of its GPUs: for how long it is known whether they were held, added up.")] = 0.0
     message: Annotated[SafeText | None, _document(Unit.NONE,
         "Why there is nothing of it, null if there is.")] = None

@@ -238,7 +238,10 @@ def test_a_host_that_lies_has_rows_of_its_own_alone() -> None:
         by="gpu",
         since=START,
         until=START,
-        rows=(ReportRow(host=SafeText("lab2"), gpu=SafeText("0")), ReportRow(gpu=SafeText("1"))),
+        rows=(
+            ReportRow(host=SafeText("lab2"), gpu=SafeText("0"), held_seconds=1e18, energy_mj=1e18),
+            ReportRow(gpu=SafeText("1")),
+        ),
         findings=tuple(
             ReportFinding(
                 rule=SafeText("power-capped"),
@@ -251,10 +254,12 @@ def test_a_host_that_lies_has_rows_of_its_own_alone() -> None:
         ),
     )
     sums = ReportSums("gpu")
-    sums.merge(lie, SafeText("lab1"))
+    for _ in range(2):
+        sums.merge(lie, SafeText("lab1"))
     found = sums.report(START, START, START, lambda _name: None)
     assert [(row.host, row.gpu) for row in found.rows] == [("lab1", "0"), ("lab1", "1")]
     assert "power-capped  lab1  0-1,99" in render(found)
+    assert report.decode(msgspec.json.encode(found)).rows[0].held_seconds == 1e18
 
 
 def test_without_a_source_it_is_the_history_of_the_service(
