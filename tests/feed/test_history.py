@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -170,6 +172,17 @@ def test_the_oldest_goes_where_there_is_no_room(tmp_path: Path) -> None:
     assert times[-1] == host.written[-1]
     assert times[-1] - times[0] > timedelta(hours=3)
     assert host.messages == []
+
+
+def test_a_copy_by_hard_links_is_kept(tmp_path: Path) -> None:
+    host, copy = Host(tmp_path / "history", keep=3 * HOUR), tmp_path / "copy"
+    host.run(HOUR)
+    host.history.close()
+    copytree(host.folder, copy, copy_function=os.link)
+    host.history = host.opened()
+    host.run(5 * HOUR)
+    assert host.times[0] > START
+    assert Recording(str(copy)).first.taken_at == START
 
 
 def test_numbers_a_minute_are_kept_beside_samples(host: Host) -> None:

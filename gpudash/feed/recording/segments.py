@@ -222,9 +222,10 @@ class Folder:
 
     def _remove(self, segment: Segment) -> None:
         path = self._path(segment)
-        # Whoever has it open keeps nothing of the disk.
+        # Whoever has it open keeps nothing of the disk; a copy by a hard link is kept.
         with suppress(OSError):
-            os.close(os.open(path, _EMPTY))
+            if os.lstat(path).st_nlink == 1:
+                os.close(os.open(path, _EMPTY))
         with suppress(FileNotFoundError):
             os.unlink(path)
         del self._sizes[segment]
