@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gpudash.model.errors import GpudashError
@@ -69,11 +70,9 @@ class Background:
             if not is_lasting and turn != self._turn:
                 return
             try:
-                found = read()
-                call: Callable[[], object] = lambda: on_read(found)  # noqa: E731
+                call = partial[object](on_read, read())
             except (GpudashError, OSError) as failure:
-                error = str(failure)
-                call = lambda: on_error(error)  # noqa: E731
+                call = partial(on_error, str(failure))
             # The loop may have ended meanwhile.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(arrive, call, context=context)
