@@ -279,13 +279,15 @@ def _labels(dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
 
 def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:
     """Return what is summed up, how, from what, and whether only of allocated GPUs or others."""
+    energy_held = f"({terms.energy}) and ({terms.held})" if terms.energy and terms.held else ""
     return (
         ("held", "count", terms.there, True),
         ("held", "count", terms.held, False),
         ("idle", "count", terms.rests, True),
         ("idle", "count", terms.held_idle, False),
         ("unknown", "count", terms.unknown, None),
-        ("energy", "sum", terms.energy, None),
+        ("energy", "sum", terms.energy, True),
+        ("energy", "sum", energy_held, False),
         ("peak", "max", terms.memory, None),
     )
 

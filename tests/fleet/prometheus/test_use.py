@@ -102,12 +102,12 @@ def held(at: float, **values: object) -> Snapshot:
 
 
 def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported) -> None:
-    """Slurm's job computes half of its hour; nobody had the GPU after it."""
+    """Slurm's job computes half of its hour; half an hour after it something holds the GPU."""
 
     def lines() -> Iterator[str]:
         for at in range(0, int(2 * HOUR) + 1, 30):
             does = at <= HOUR / 2
-            memory = 4 * GIB if does else 0
+            memory = 4 * GIB if does or at > 1.5 * HOUR else 0
             percent = 80 if does else 0
             sample = held(at, gpu_utilization_percent=percent)
             device = replace(sample.devices[0], memory_used_bytes=memory)
@@ -117,11 +117,14 @@ def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported
         yield "# EOF\n"
 
     with importing(tmp_path, lines()) as url:
-        (row,) = reported(url, "job", 2).rows
+        row, other = reported(url, "job", 2).rows
         assert (row.user, row.job) == (None, "42")
         assert row.held_seconds == pytest.approx(HOUR, abs=90)
         assert row.idle_seconds == pytest.approx(HOUR / 2 - 300, abs=90)
         assert row.energy_mj == pytest.approx(100e3 * HOUR, rel=0.02)
+        assert (other.user, other.job) == (None, None)
+        assert other.held_seconds == pytest.approx(HOUR / 2, abs=90)
+        assert other.energy_mj == pytest.approx(100e3 * HOUR / 2, rel=0.05)
         (gpu,) = reported(url, "gpu", 2).rows
         assert gpu.energy_mj == pytest.approx(100e3 * 2 * HOUR, rel=0.02)
         assert gpu.seen_seconds == pytest.approx(2 * HOUR, abs=90)
