@@ -292,6 +292,7 @@ def _uses(sums: Mapping[_Key, _Spent], positions: Mapping[str, int]) -> tuple[Mi
 class UserGpus(NamedTuple):
     """The GPUs that a user holds, as minutes count them."""
 
+    held: int = 0
     idle: int = 0
     unknown: int = 0
     """Of which it is not known whether they compute."""
@@ -307,9 +308,10 @@ def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, UserGpus]:
         for part in parts:
             by_user.setdefault(part.user, []).append(part)
         for user, own in by_user.items():
-            idle, unknown, shares = found.get(user, UserGpus())
+            held, idle, unknown, shares = found.get(user, UserGpus())
             does = _together(own)
             found[user] = UserGpus(
+                held + 1,
                 idle + (does == "idle"),
                 unknown + (does == "unknown"),
                 shares + sum(part.share for part in own),

@@ -19,6 +19,7 @@ from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot, whole_gpus
+from gpudash.model.text import SafeText
 
 DcgmNames = Literal["legacy", "4.9", "both"]
 """Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""
@@ -141,7 +142,7 @@ def _findings(snapshot: Snapshot) -> _Metric:
 
 def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     """Yield what each user holds; one sample is for all whose name is not known."""
-    found = [(_joined({"user": user.name or ""}), user) for user in users(snapshot)]
+    found = {user.name: user for user in users(snapshot)}
     totals = {
         "gpudash_user_gpus": ("GPUs that processes of this user are on.", "devices"),
         "gpudash_user_memory_bytes": ("GPU memory that they hold.", "memory_used_bytes"),
@@ -151,11 +152,12 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
         ),
     }
     for name, (text, attribute) in totals.items():
-        values = [(labels, getattr(user, attribute)) for labels, user in found]
-        yield _Metric(name, text, [each for each in values if each[1] is not None])
-    holds = gpus_of_users(snapshot)
-    held = [(labels, holds.get(user.name, UserGpus())) for labels, user in found]
+        values = [(user, getattr(each, attribute)) for user, each in found.items()]
+        yield _of_users(name, text, [each for each in values if each[1] is not None])
+    # A GPU may be held by what no list of processes has.
+    held = dict.fromkeys(found, UserGpus()) | gpus_of_users(snapshot)
     parts = {
+        "gpudash_user_held_gpus": ("GPUs that this user holds.", "held"),
         "gpudash_user_idle_gpus": ("GPUs that this user holds idle.", "idle"),
         "gpudash_user_unknown_gpus": (
             "GPUs that this user holds of which it is not known whether they compute.",
@@ -167,7 +169,13 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
         ),
     }
     for name, (text, attribute) in parts.items():
-        yield _Metric(name, text, [(labels, getattr(each, attribute)) for labels, each in held])
+        yield _of_users(
+            name, text, [(user, getattr(each, attribute)) for user, each in held.items()]
+        )
+
+
+def _of_users(name: str, text: str, values: Iterable[tuple[SafeText | None, float]]) -> _Metric:
+    return _Metric(name, text, [(_joined({"user": user or ""}), value) for user, value in values])
 
 
 def _dcgm(snapshot: Snapshot, dialect: Generation) -> Iterator[_Metric]:

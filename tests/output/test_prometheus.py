@@ -165,16 +165,22 @@ def test_of_the_gpus_of_a_user_it_is_counted_how_many_are_held_idle_or_not_known
     )
     everywhere = tuple(make_process_device(index=index) for index in range(3))
     ann, ben = make_process(devices=everywhere), make_process(pid=5, devices=everywhere[2:])
-    processes = replace(ann, username=clean("ann")), replace(ben, username=clean("ben"))
+    share = make_process_device(type="G", used_gpu_memory_bytes=1 << 20)
+    gdm = make_process(pid=6, username=clean("gdm"), devices=(share,))
+    processes = replace(ann, username=clean("ann")), replace(ben, username=clean("ben")), gdm
+    # By its state the last is held, though no process of it is listed.
+    devices = (*devices, make_device(index=3, status="busy"))
     found = read(make_snapshot(devices=devices, processes=processes, findings=()))
-    for name, of_ann, of_ben in (
-        ("gpus", 3, 1),
-        ("idle_gpus", 1, 0),
-        ("unknown_gpus", 1, 0),
-        ("gpu_shares", 2.5, 0.5),
+    for name, *values in (
+        ("held_gpus", 3, 1, 0, 1),
+        ("idle_gpus", 1, 0, 0, 0),
+        ("unknown_gpus", 1, 0, 0, 0),
+        ("gpu_shares", 2.5, 0.5, 0, 1),
     ):
-        values = {labels["user"]: value for labels, value in found[f"gpudash_user_{name}"]}
-        assert values == {"ann": of_ann, "ben": of_ben}
+        by_user = {labels["user"]: value for labels, value in found[f"gpudash_user_{name}"]}
+        assert by_user == dict(zip(("ann", "ben", "gdm", ""), values, strict=True))
+    on = {labels["user"]: value for labels, value in found["gpudash_user_gpus"]}
+    assert on == {"ann": 3, "ben": 1, "gdm": 1}
     held = found["gpudash_gpu_held"]
     does = {labels["gpu"]: labels["activity"] for labels, is_true in held if is_true}
-    assert does == {"0": "idle", "1": "unknown", "2": "works"}
+    assert does == {"0": "idle", "1": "unknown", "2": "works", "3": "works"}

@@ -211,6 +211,8 @@ class PastUse(Past):
         found: dict[KnownHost, dict[_Who, _Amounts]] = {}
         for metric, name, function in (
             ("gpudash_user_gpus", "held", "sum"),
+            # Instead, where it is known: the first, which older versions have, counts desktops.
+            ("gpudash_user_held_gpus", "held", "sum"),
             ("gpudash_user_gpu_shares", "share", "sum"),
             ("gpudash_user_idle_gpus", "idle", "sum"),
             ("gpudash_user_unknown_gpus", "unknown", "sum"),

@@ -15,8 +15,9 @@ from gpudash.model import report
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.report import Report
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
 from gpudash.output.prometheus import render
-from tests.factories import GIB, make_device, make_snapshot
+from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 from tests.fleet.rig.prometheus import importing
 from tests.fleet.used import HOUR, START, UsedHost
 
@@ -50,6 +51,14 @@ def with_instances(sample: Snapshot) -> Snapshot:
     return replace(sample, devices=tuple(numbered))
 
 
+def with_display(sample: Snapshot) -> Snapshot:
+    """The same with a desktop on the first GPU, which holds nothing."""
+    gpu = sample.devices[0]
+    share = make_process_device(uuid=gpu.uuid, type="G", used_gpu_memory_bytes=100 << 20)
+    display = make_process(pid=7, username=clean("gdm"), devices=(share,), job=None)
+    return replace(sample, processes=(*sample.processes, display))
+
+
 @pytest.fixture
 def reported(capfd: pytest.CaptureFixture[str]) -> Reported:
     """What a command reports of a server."""
@@ -67,12 +76,12 @@ def reported(capfd: pytest.CaptureFixture[str]) -> Reported:
 def test_what_our_exporter_has_told_is_reported_as_it_was(
     tmp_path: Path, reported: Reported
 ) -> None:
-    """With a gap, shared GPUs, a process on several, and one divided into instances."""
+    """With a gap, a desktop, shared GPUs, a process on several, and one divided into instances."""
     host = UsedHost(4, 12, 6, (2.5 * HOUR, 3.5 * HOUR))
 
     def lines() -> Iterator[str]:
         for sample in host.samples(_STEP):
-            yield from scraped(with_instances(sample))
+            yield from scraped(with_display(with_instances(sample)))
         yield "# EOF\n"
 
     with importing(tmp_path, lines()) as url:
