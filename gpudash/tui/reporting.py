@@ -120,9 +120,9 @@ class Reports:
             except WireError:
                 problem = (output.failure or "no report").removeprefix("gpudash: ")
         if self._watched is None:
-            return None, problem or "only of hosts by --prometheus or --host"
-        why = ", as there is no history of this host" if problem else ""
-        return _of_watched(self._watched, by), f"as it was watched{why}"
+            return None, problem or "only with --prometheus or --host"
+        why = ": there is no history of this host" if problem else ""
+        return _of_watched(self._watched, by), f"what this screen has watched{why}"
 
     # How it is drawn
 

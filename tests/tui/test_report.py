@@ -48,7 +48,7 @@ async def test_without_a_history_it_is_of_what_was_watched() -> None:
             await on.give(sample(second))
         await on.press("U")
         shown = await on.shows("seen 7s of 7s")
-        assert "as it was watched" in shown
+        assert "what this screen has watched" in shown
         assert [line.split()[:2] for line in on.lines if " ann " in line] == [["ann", "7s"]]
         await on.press("b")
         await on.shows("Report by gpu, today", "SEEN")
@@ -74,4 +74,4 @@ async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
 
 async def test_without_any_it_is_said_who_knows_it() -> None:
     async with on_screen(fleet(some_hosts(2)), "U") as on:
-        await on.shows("Report by user, today", "only of hosts by --prometheus or --host")
+        await on.shows("Report by user, today", "only with --prometheus or --host")

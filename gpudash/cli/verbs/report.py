@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         check_recording(options)
         report = _of_recording(open_recording(options.replay), options)
     elif options.host is not None or options.hosts_file is not None:
-        refuse(options, ("prometheus",), "--host: either of both knows the past")
+        refuse(options, ("prometheus",), "--host: give one of the two")
         report = _of_hosts(options)
     elif options.prometheus is not None:
         report = _of_prometheus(options)

@@ -130,9 +130,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--socket", metavar="PATH", help=text)
     add("--socket-group", metavar="GROUP", help="only this group may connect to it")
-    text = "keep samples in this folder, for all who look ($STATE_DIRECTORY/history in a unit)"
+    text = "keep samples in this folder, for all who connect ($STATE_DIRECTORY/history in a unit)"
     add("--history", metavar="DIR", help=text)
-    text = "how long to keep one a minute, and numbers; all for 1 h, one in 10 s for 24 h (30d)"
+    text = "how long to keep one sample a minute; all are kept for 1 h, one in 10 s for 24 h (30d)"
     add("--keep", type=span, default=_KEEP_SECONDS, metavar="T", help=text)
     text = "what they may take on the disk, the oldest are removed first (500M)"
     add("--max-size", type=size, default=_HISTORY_BYTES, metavar="SIZE", help=text)

@@ -28,7 +28,7 @@ OUT_OF_ORDER = {
     if state.is_problem and state is not HOT
 }
 MISSING = rule(30, "gpus-missing", "GPUs that a host had, or should have, are gone")
-FLAPPING = rule(35, "gpus-flapping", "GPUs that were lost three times in a day or more")
+FLAPPING = rule(35, "gpus-flapping", "GPUs that were lost three times or more in a day")
 XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
 XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
@@ -97,7 +97,7 @@ def flapping(survey: Survey) -> Iterator[Symptom]:
         FLAPPING,
         "critical",
         f"{counted(len(rows), 'GPU')} {verb} lost up to {most} times in a day: {where(rows)}",
-        f"{survey.drain(hosts, 'GPU lost again')}; see to its slot, power and board: "
+        f"{survey.drain(hosts, 'GPU lost again')}; check its slot, power and board: "
         f"{enter(hosts[0])}",
         rows,
         fields=["losses"],
