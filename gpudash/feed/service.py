@@ -291,6 +291,9 @@ class LineServer:
         self._epoll.modify(client.connection, events)
 
     def _drop(self, client: _Client) -> None:
+        if client.connection.fileno() not in self._clients:
+            # It left before an answer, and had asked for more.
+            return
         if client.reads_past and _has_unread(client):
             # A descriptor that is under way counts as one of ours: so does who leaves it there.
             if not client.is_left:
@@ -349,7 +352,7 @@ def _request(line: bytes) -> dict[str, Any]:
 def _interval_of(request: dict[str, Any], floor: float) -> float:
     try:
         interval = float(request["interval"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         raise _RequestError('expected {"interval": SECONDS}') from None
     if not floor <= interval <= _MAX_SECONDS:
         raise _RequestError(f"interval: expected {floor:g} to {_MAX_SECONDS:g} seconds")

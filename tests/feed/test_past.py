@@ -225,6 +225,35 @@ def test_answers_that_are_not_read_are_one_each(served: Served, path: Path, host
         os.close(found[0])
 
 
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [b'{"past":"names"}\n{"past":"names"}\n'],
+        [b'{"interval":' + b"9" * 200, b"9" * 200 + b"}\n"],
+    ],
+)
+def test_who_asks_and_leaves_harms_no_others(path: Path, host: Host, requests: list[bytes]) -> None:
+    server = LineServer(5.0)
+    server.past = str(host.folder)
+    server.listen(str(path))
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            server.advance()
+            assert client.recv(1 << 16)
+            for part in requests[:-1]:
+                client.sendall(part)
+                server.advance()
+            client.sendall(requests[-1])
+        server.advance()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            server.advance()
+            assert client.recv(1 << 16)
+    finally:
+        server.close()
+
+
 def test_a_segment_that_goes_leaves_nothing_to_who_has_it_open(tmp_path: Path) -> None:
     host = Host(tmp_path / "short", keep=HOUR)
     host.run(600, 60)
