@@ -360,7 +360,7 @@ def test_each_removed_name_is_one_mistake_and_the_rest_counts(path: Path) -> Non
         "device.fit" = ["V"]
         "move.devices_up" = ["("]
         "move.devices_down" = [")"]
-        "sort.reverse" = ["U"]
+        "sort.reverse" = ["ctrl+y"]
         """
     )
     preferences = Preferences(str(path))
@@ -368,7 +368,7 @@ def test_each_removed_name_is_one_mistake_and_the_rest_counts(path: Path) -> Non
     for name, mistake in zip(names, preferences.mistakes, strict=True):
         assert f'"{name}" is unknown' in mistake
         assert "\n" not in mistake
-    assert preferences.current == Settings(interval=2.0, keys={"sort.reverse": ("U",)})
+    assert preferences.current == Settings(interval=2.0, keys={"sort.reverse": ("ctrl+y",)})
 
 
 def test_the_interval_steps_through_round_numbers() -> None:
