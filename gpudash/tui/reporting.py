@@ -121,8 +121,8 @@ class Reports:
                 problem = (output.failure or "no report").removeprefix("gpudash: ")
         if self._watched is None:
             return None, problem or "only with --prometheus or --host"
-        why = ": there is no history of this host" if problem else ""
-        return _of_watched(self._watched, by), f"what this screen has watched{why}"
+        why = f": {problem}" if problem else ""
+        return _of_watched(self._watched, by), f"as watched here{why}"
 
     # How it is drawn
 
@@ -133,7 +133,9 @@ class Reports:
         title = f"Report by {by}, {_SPANS[self._span][0]}"
         head = [Segment(" " * MARGIN + title, theme.title)]
         if found is not None:
-            head.append(Segment(f"  {seen_text(found)}", theme.base))
+            # It is made once, and is not of now after a while.
+            until = f"{found.until.astimezone():%m-%d %H:%M}"
+            head.append(Segment(f"  {seen_text(found)}, until {until}", theme.base))
             failed = [each for each in found.hosts if each.message is not None]
             if failed:
                 note = f"{counted(len(failed), 'host')} without: {failed[0].message}"

@@ -48,7 +48,7 @@ async def test_without_a_history_it_is_of_what_was_watched() -> None:
             await on.give(sample(second))
         await on.press("U")
         shown = await on.shows("seen 7s of 7s")
-        assert "what this screen has watched" in shown
+        assert "as watched here" in shown
         assert [line.split()[:2] for line in on.lines if " ann " in line] == [["ann", "7s"]]
         await on.press("b")
         await on.shows("Report by gpu, today", "SEEN")
@@ -58,9 +58,16 @@ async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
     page = Overview(HandFeed())
     page.dashboard.report_command = printing("ann"), {}
     async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
-        await on.shows("today  seen 1d00h of 2d00h", "--since-00:00---by-user", "2.0h")
+        await on.shows("today  seen 1d00h of 2d00h, until 11-04", "--since-00:00---by-user", "2.0h")
         await on.press("minus")
         await on.shows("Report by user, 7 days", "--since-7d---by-user")
+
+
+async def test_why_a_history_is_not_reported_is_shown() -> None:
+    page = Overview(HandFeed())
+    page.dashboard.report_command = ("sh", "-c", "echo gpudash: a power cut >&2; exit 1"), {}
+    async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
+        await on.shows("as watched here: a power cut")
 
 
 async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
