@@ -58,8 +58,8 @@ from gpudash.model.units import counted
 _NAMES_SPAN = 600.0
 _TIMEOUT_SECONDS = 30.0
 
-_MAIN_SHARE, _SHARE = 0.01, 0.005
-"""How much of the time the server may work for the main query, and for all others together."""
+_MAIN_SHARE, _BRIEF_SHARE, _SHARE = 0.01, 0.002, 0.005
+"""How much of the time the server may work for main, another that is brief, all but main."""
 _MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
@@ -439,8 +439,8 @@ class PrometheusSource(Source):
         if task.name == "main":
             period = min(_MAX_MAIN_SECONDS, max(period, task.cost / _MAIN_SHARE))
         elif period < inf:
-            if not view.picture.inventory.hosts:
-                period = min(period, INTERVAL_SECONDS)
+            if task.query.is_brief or not view.picture.inventory.hosts:
+                period = min(period, max(INTERVAL_SECONDS, task.cost / _BRIEF_SHARE))
             others = (each for each in view.tasks.values() if each.name != "main")
             load = sum(each.cost / each.period for each in others)
             period *= min(_MAX_STRETCH, max(1.0, load / _SHARE))
