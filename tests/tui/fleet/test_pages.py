@@ -734,9 +734,9 @@ async def test_the_map_says_how_long_nothing_has_gone_wrong() -> None:
         Finding(**{**wrong, "level": "info"}, held_seconds=60.0),
     )
     async with on_screen(fleet(some_hosts(40), findings=found)) as on:
-        assert "nothing new for 25 min" in on.text
+        assert "newest finding: 25 min" in on.text
     async with on_screen(fleet(some_hosts(40), findings=())) as on:
-        assert "nothing new" not in on.text
+        assert "newest finding" not in on.text
 
 
 async def test_who_wastes_most_gpu_hours_comes_first() -> None:
