@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetJob
-from gpudash.model.state import BUSY, HOT
+from gpudash.model.state import BUSY, HOT, SLOW
 from gpudash.model.text import SafeText, clean
 
 _MIN_JOB = 4
-COMPUTES = frozenset((BUSY.id, HOT.id))
-"""What a GPU does that computes, also one that heat slows down."""
+COMPUTES = frozenset((BUSY.id, HOT.id, SLOW.id))
+"""What a GPU does that computes, also a slow one."""
 _SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
 """Of what is usual in the job, below which a GPU that computes is slow. Utilization tells
 nothing: one that waits for the others spins."""

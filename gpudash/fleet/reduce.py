@@ -177,7 +177,8 @@ def _judged(
     """
     worst = worst_by_host([each for each in findings if each.acknowledged is None])
     states: dict[str, dict[str, str]] = {}
-    for each in findings:
+    # The worst last: its status is that of the host.
+    for each in reversed(findings):
         if (state := FLEET.rules[each.rule].status) is not None:
             for name in each.hosts:
                 states.setdefault(name, {}).update(dict.fromkeys(each.uuids, state.id))

@@ -35,6 +35,7 @@ from gpudash.model.state import (
     FREE,
     HELD,
     RESTING,
+    SLOW,
     STATES,
     UNKNOWN,
     Level,
@@ -46,7 +47,7 @@ from gpudash.model.units import ABSENT, Number, counted, sum_known
 
 AVAILABLE = (FREE, RESTING, ASLEEP)
 """What a GPU does that a job may have now: `gpudash pick` offers those that sleep, too."""
-PROBLEMS = frozenset(state.id for state in STATES if state.is_problem)
+PROBLEMS = frozenset(state.id for state in STATES if state.is_problem or state is SLOW)
 """The statuses of a GPU with which something is wrong, not with its use."""
 
 _WORST_FIRST = sorted(

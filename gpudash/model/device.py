@@ -65,8 +65,8 @@ _GPU_UTILIZATION = _utilization(Unit.PERCENT,
 STATUS = _state(
     Unit.NONE,
     "What it does, as the header counts it: busy, held-idle, in-use, leased, free, drained, "
-    "divided, mig-empty, hot, unusable, unknown, or its state if that is not ok; null in a brief "
-    "document.",
+    "divided, mig-empty, hot, slow, unusable, unknown, or its state if that is not ok; null in a "
+    "brief document.",
 )
 """Not known in a brief document, always known among many hosts."""
 

@@ -26,7 +26,7 @@ from gpudash.model.snapshot import (
     MemoryTotal,
     MemoryUsed,
 )
-from gpudash.model.state import HELD, HOT, STATES, Level
+from gpudash.model.state import HELD, HOT, SLOW, STATES, Level
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -398,7 +398,7 @@ FINDING_WORDS: dict[str, FindingWords] = {
     "xid-burst": FindingWords("XID", "x"),
     "xid-warning": FindingWords("XID", "x"),
     "gpus-flapping": FindingWords("flapping", "f"),
-    "straggler": FindingWords("slow", "s"),
+    "straggler": FindingWords(SLOW.word, SLOW.letter),
     "hot-outlier": FindingWords(HOT.word, HOT.letter),
     "held-idle": FindingWords(HELD.word),
     "allocated-unused": FindingWords("unused"),

@@ -56,6 +56,8 @@ STATES: tuple[State, ...] = (
                       is_problem=True, letter="U"),
     HOT := State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
                  is_problem=True, letter="T"),
+    SLOW := State("slow", "slow", "is slower than the other GPUs of its job",
+                  "are slower than the other GPUs of their job", "warn", letter="s"),
     BUSY := State("busy", "busy", "is computing", "are computing", "ok"),
     HELD := State("held-idle", "held idle", "is held and not used", "are held and not used",
                   "warn", letter="h"),

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import job_gpus, pace_of
 from gpudash.fleet.reduce import Reducer
-from gpudash.fleet.summary import GpuRow
+from gpudash.fleet.summary import GpuRow, fitting, host_rows
+from gpudash.fleet.where import where
 from gpudash.model.fleet import FleetDevice, FleetJob, FleetProcess
 from gpudash.model.text import SafeText, clean
 from tests.fleet.many import device, fleet, host
@@ -101,6 +102,20 @@ def test_a_gpu_that_heat_slows_down_is_slow_and_hot_is_what_is_found() -> None:
     assert [row.gpu.device.index for row in job_gpus(rows_of(*gpus), JOB) if row.is_slow] == [7]
     assert found.jobs[0].slow == 1
     assert [each.rule for each in found.findings] == ["gpus-hot"]
+
+
+def test_a_slow_gpu_is_slow_wherever_it_is_shown_and_computes_for_its_user_and_job() -> None:
+    warm = [at(n, job="4242", users=("alice",), temperature_celsius=60) for n in range(17)]
+    slow = at(17, 1200, job="4242", users=("alice",), temperature_celsius=88)
+    found = Reducer().reduce(fleet((host(1, devices=(*warm, slow)),), jobs=(JOB,)))
+    assert [each.rule for each in found.findings] == ["straggler", "hot-outlier"]
+    (row,) = host_rows(found)
+    assert (row.state_text, row.counts) == ("1 slow", {"busy": 17, "slow": 1})
+    (narrow,) = fitting([row], where("status:slow"))
+    assert [each.index for each in narrow.devices] == [17]
+    lagging = [each.gpu for each in job_gpus([GpuRow(row.host, d) for d in row.devices], JOB)]
+    assert [each.state_text for each in lagging if each.level == "warn"] == ["slow"]
+    assert (found.users[0].busy, found.jobs[0].busy, found.jobs[0].slow) == (18, 18, 1)
 
 
 def test_a_job_counts_its_slow_gpus() -> None:

@@ -19,7 +19,7 @@ from gpudash.fleet.health.survey import (
 )
 from gpudash.fleet.jobs import pace_of
 from gpudash.fleet.summary import GpuRow, count_gpus
-from gpudash.model.state import HOT, STATES, UNUSABLE, state_of
+from gpudash.model.state import HOT, SLOW, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted, watts_in_words
 
 OUT_OF_ORDER = {
@@ -32,7 +32,9 @@ FLAPPING = rule(35, "gpus-flapping", "GPUs that were lost three times or more in
 XID_CRITICAL = rule(40, "xid-critical", "recent XID errors that need a person")
 XID_BURST = rule(50, "xid-burst", "the same XID error on several hosts of a group")
 XID_WARNING = rule(85, "xid-warning", "recent XID errors that are a warning on one host")
-STRAGGLER = rule(90, "straggler", "a GPU slower than the others of its job, which wait for it")
+STRAGGLER = rule(
+    90, "straggler", "a GPU slower than the others of its job, which wait for it", status=SLOW
+)
 THROTTLED = rule(95, f"gpus-{HOT.id}", "GPUs that slow down for heat")
 HOT_OUTLIER = rule(100, "hot-outlier", "GPUs far hotter than others of their model", status=HOT)
 

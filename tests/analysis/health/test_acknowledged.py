@@ -108,9 +108,12 @@ def test_a_straggler_is_compared_to_its_job_all_the_same(tmp_path: Path) -> None
     snapshot = FleetSnapshot(taken_at=INSTANT, hosts=(host(1, devices=(slow, *others)),))
     assert [each.rule for each in Reducer().reduce(snapshot).findings] == ["straggler"]
     reducer = Reducer(acknowledged=known(tmp_path / "a", of("gpu0001:0")))
-    new, old = both(reducer.reduce(snapshot).findings)
+    found = reducer.reduce(snapshot)
+    new, old = both(found.findings)
     assert not new
     assert [each.rule for each in old] == ["straggler"]
+    (row,) = host_rows(found)
+    assert (row.counts, row.news) == ({"slow": 1, "busy": 7}, {"acknowledged": 1, "busy": 7})
 
 
 def test_findings_of_a_host_that_examines_itself_are_marked_where_they_arrive(
