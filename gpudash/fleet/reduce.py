@@ -36,6 +36,7 @@ from gpudash.model.state import (
     UNUSABLE,
     unreadable_state,
 )
+from gpudash.model.text import SafeText
 
 _ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
 _AVAILABLE = frozenset(state.id for state in AVAILABLE)
@@ -128,7 +129,7 @@ class Reducer:
     def _host(self, host: FleetHost, now: float) -> FleetHost:
         divided = {device.parent_uuid for device in host.devices}
         devices: list[FleetDevice] = []
-        for device in host.devices:
+        for device in _with_users(host):
             status, seconds = self._status(host, device, now)
             # What its instances do is not what it does.
             is_divided = device.uuid is not None and device.uuid in divided
@@ -166,6 +167,23 @@ class Reducer:
         if device.xid is not None and meaning(device.xid).level == "critical":
             return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds
+
+
+def _with_users(host: FleetHost) -> Sequence[FleetDevice]:
+    """Return the devices of a host; who has a process there is a user of it by any source."""
+    users: dict[str, list[SafeText]] = {}
+    for process in host.processes or ():
+        if process.username is not None:
+            for uuid in process.uuids:
+                users.setdefault(uuid, []).append(process.username)
+    if not users:
+        return host.devices
+    return [
+        each
+        if (more := users.get(each.uuid or "")) is None or {*more} <= {*each.users}
+        else replace(each, users=tuple(dict.fromkeys((*each.users, *more))))
+        for each in host.devices
+    ]
 
 
 def _judged(

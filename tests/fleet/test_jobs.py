@@ -69,6 +69,19 @@ def test_processes_on_the_gpus_of_a_job_that_are_not_its_own() -> None:
     assert row.others == ("alice PID 2", "mallory PID 5", "unknown PID 7", "eve")
 
 
+def test_who_has_a_process_beside_a_job_is_a_user_of_the_gpu() -> None:
+    beside = FleetProcess(pid=1, username=SafeText("frank"), uuids=("GPU-1", "GPU-2"))
+    devices = (at(0), at(1), at(2, users=(SafeText("frank"),)))
+    there = host(1, devices=devices, processes=(beside, replace(beside, username=None)))
+    found = Reducer().reduce(fleet((there,), jobs=(JOB,)))
+    (row,) = fitting(host_rows(found), where("frank"))
+    assert [each.users for each in row.devices] == [("alice", "frank"), ("frank",)]
+    assert [(each.name, each.devices, each.busy) for each in found.users] == [
+        ("alice", 2, 2),
+        ("frank", 2, 2),
+    ]
+
+
 def test_a_job_is_whose_processes_it_has() -> None:
     shared = at(0, users=(SafeText("alice"), SafeText("mallory")))
     processes = (
