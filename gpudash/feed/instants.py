@@ -87,6 +87,9 @@ def _parsed(text: str, span: Span) -> datetime | None:
 def _meanings(text: str, last: datetime) -> Iterator[str]:
     """Return what a time is with the day and with the year, each the latest first, or by itself."""
     today = last.astimezone().date()
+    if len(text) == 4 and text.isdecimal() and not 0 <= today.year - int(text) < _YEARS:
+        # Of a year that a date may begin with it is not known whether it is that.
+        text = f"{text[:2]}:{text[2:]}"
     if ":" in text[:3]:
         clock = text.zfill(5 if text.count(":") == 1 else 8)
         if clock.replace(":", "").isdecimal():

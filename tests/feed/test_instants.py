@@ -36,7 +36,23 @@ def test_dates_are_those_of_here_unless_they_name_a_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "noon", "25:00", "10:5", "3:05Z", "10:53+05", "+", "-", "+5x", "2026-13-01"]
+    "text",
+    [
+        "",
+        "5",
+        "noon",
+        "2026",
+        "2500",
+        "214",
+        "25:00",
+        "10:5",
+        "3:05Z",
+        "10:53+05",
+        "+",
+        "-",
+        "+5x",
+        "2026-13-01",
+    ],
 )
 def test_what_is_no_time_says_which_are(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not a time: write 10:53, "):
@@ -56,6 +72,7 @@ def test_a_time_outside_says_what_there_is(text: str) -> None:
     [
         ("-90m", NOON - timedelta(minutes=90)),
         ("11:30", NOON - timedelta(minutes=30)),
+        ("0214", NOON - timedelta(hours=9, minutes=46)),
         ("12:30:15", NOON - timedelta(days=1) + timedelta(minutes=30, seconds=15)),
         ("11-22 08:00", NOON - timedelta(days=1, hours=4)),
         ("2026-11-20 12:00", NOON - timedelta(days=3)),
