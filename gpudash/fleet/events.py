@@ -185,7 +185,8 @@ class Changes:
             words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
             kind: EventKind = "host-down" if is_down else "host-up"
             began = self._began(at, host.age_seconds) if is_down else at
-            yield _of_host(kind, host, began, words)
+            event = _of_host(kind, host, began, words)
+            yield replace(event, job=self._jobs_on(host.key)) if is_down else event
         if is_down:
             self._hold(host.key, None)
         else:
@@ -202,7 +203,8 @@ class Changes:
             self._left |= {key, key[1]}
             self._hold(key, None)
             if not known.is_down:
-                yield _of_host("host-down", known.host, snapshot.taken_at, "is not there any more")
+                gone = _of_host("host-down", known.host, snapshot.taken_at, "is not there any more")
+                yield replace(gone, job=self._jobs_on(key))
 
     # GPUs
 
@@ -302,6 +304,12 @@ class Changes:
                 continue
             yield _of_job("job-began", job, running[job], snapshot.taken_at)
         self._jobs = running
+
+    def _jobs_on(self, key: HostKey) -> SafeText | None:
+        """Return which jobs were on a host in the snapshot before, None where none is known."""
+        on = {key, key[1]}
+        jobs = [job for job, each in self._jobs.items() if not on.isdisjoint(each.hosts)]
+        return clean(brief(tuple(sorted(jobs)), 3)) if jobs else None
 
     def _missed(self, job: SafeText, known: _Job, at: datetime, what: str) -> Iterator[Event]:
         """Yield that a job is over which has been missed for long."""
@@ -442,7 +450,8 @@ class Log:
 
 
 def _identity(event: Event) -> object:
-    return event.kind, event.cluster, event.host, event.gpu, event.job, event.xid
+    job = event.job if event.is_of_job else None
+    return event.kind, event.cluster, event.host, event.gpu, job, event.xid
 
 
 def _held(host: FleetHost) -> _Held:

@@ -262,7 +262,8 @@ class Event(Struct, frozen=True, kw_only=True):
         "What the GPU is called on its host; null for the host or a job.")] = None
     uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "The UUID of that GPU.")] = None
     xid: Annotated[Index | None, _gpu(Unit.NONE, "The XID error.")] = None
-    job: Annotated[SafeText | None, _use(Unit.NONE, "The job, or that which had the GPU.")] = None
+    job: Annotated[SafeText | None, _use(Unit.NONE,
+        "The job, or that which had the GPU; those on a host that went down.")] = None
     user: Annotated[SafeText | None, _use(Unit.NONE, "Whose job or lease it is.")] = None
     what: Annotated[SafeText, _document(Unit.NONE, "In a few words that go without the rest.")]
     # fmt: on

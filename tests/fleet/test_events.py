@@ -30,7 +30,10 @@ def at(seconds: float, *hosts: FleetHost, **fields: object) -> FleetSnapshot:
 
 
 def told(*snapshots: FleetSnapshot) -> list[tuple[str, str | None, str | None]]:
-    return [(each.kind, each.host, each.gpu or each.job) for each in events(snapshots)]
+    return [
+        (each.kind, each.host, each.gpu or (each.job if each.is_of_job else None))
+        for each in events(snapshots)
+    ]
 
 
 def lost(index: int) -> object:
@@ -97,6 +100,22 @@ def test_a_host_goes_down_and_up_and_its_job_goes_on_meanwhile() -> None:
     assert event.what == "cannot be reached: No route to host"
     idle = host(1, *["free"] * 8)
     assert told(at(0, host(1)), at(10, down), at(20, idle))[-1] == ("job-ended", "gpu0001", "4242")
+
+
+def test_a_host_that_goes_down_names_the_jobs_that_were_on_it() -> None:
+    down = host(1, state="down", devices=())
+    named = FleetJob(id=SafeText("777"), state=SafeText("RUNNING"), hosts=(SafeText("gpu0001"),))
+    (event, *_) = events((at(0, host(1), jobs=(named,)), at(10, down)))
+    assert (event.kind, event.job) == ("host-down", "4242, 777")
+    (event, *_) = events((at(0, host(1, "free"), host(2)), at(10, host(2))))
+    assert (event.kind, event.job) == ("host-down", None)
+    log = Log()
+    log.since = INSTANT
+    for snapshot in (at(0, host(1)), at(10, down)):
+        log.watch(snapshot)
+    # What a source says of the same is no second event, though it knows no job.
+    (found,) = log.shown([replace(event, host=host(1).name, at=INSTANT)]) or ()
+    assert found.job is None
 
 
 def test_a_job_goes_on_while_all_of_its_gpus_are_lost() -> None:
