@@ -76,11 +76,11 @@ class EventsPage(TablePage[Event]):
         return super().empty_text
 
     def action_enter(self) -> None:
-        """Go into the host of the event under the cursor, or show the GPUs of its job."""
+        """Go to the time of the event under the cursor on its host, or show the GPUs of its job."""
         event = self.ranking.selected
         if event is None:
             return
         if event.host is not None:
-            self.enter_named(event.host)
+            self.enter_named(event.host, event.at)
         elif event.job is not None:
             self.narrow("job", event.job)

@@ -419,7 +419,11 @@ class FleetModel:
             if self.time.is_past and events.rows and self._events_until != until:
                 self._events_until = until
                 if events.sort_key == "time" and events.descending:
-                    events.move_to(sum(each.at > until for each in events.rows))
+                    later = sum(each.at > until for each in events.rows)
+                    instants = [each.at for each in events.rows]
+                    # Of several at one instant the one that was chosen stays so.
+                    if instants[events.cursor] not in instants[later : later + 1]:
+                        events.move_to(later)
         return self.events
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -322,11 +323,18 @@ class FleetPage(Wheel, Page):
 
         put_above(self.app, HostGpusPage(self.model, host.key))
 
-    def enter_named(self, name: str) -> None:
-        """Show the overview of the host of a name."""
-        found = [row.host for row in self.model.rows if name in names_of(row.host)]
-        if found:
-            self.enter(found[0])
+    def enter_named(self, name: str, at: datetime | None = None) -> None:
+        """Show the overview of the host of a name, of an instant its GPUs where a source has that.
+
+        A recording stays where it is: going back would take what was played since from the list.
+        """
+        time, found = self.model.time, [r.host for r in self.model.rows if name in names_of(r.host)]
+        if not found:
+            return
+        span = None if at is None or time.is_recorded else time.span
+        if at is not None and span is not None and (span.first is None or span.first <= at):
+            time.go_to(at)
+        self.enter(found[0])
 
     def narrow(self, term: str, value: str, page: str = "tables.GpusPage") -> None:
         """Show only the GPUs on which a term of the filter has exactly this value, until back."""

@@ -998,6 +998,26 @@ async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> 
         assert on.feed.asked[-1].events_since is None
 
 
+@pytest.mark.parametrize("has_past", [True, False])
+async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(
+    has_past: bool,
+) -> None:
+    happened = tuple(event(-60, "gpu-lost", host="gpu0001", gpu=str(gpu)) for gpu in range(3))
+    sources = fleet(()).sources if has_past else ()
+    now = fleet(some_hosts(3), sources=sources, events=happened)
+    async with on_screen(
+        now, "e", "down", "enter", size=(100, 20), page=entering(HandFeed())
+    ) as on:
+        assert (page_of(on) == "HostGpusPage") is has_past
+        if has_past:
+            assert on.feed.asked[-1].at == happened[0].at
+            await on.give(replace(now, taken_at=happened[0].at))
+            assert "1m00s AGO" in on.lines[0]
+            await on.press("escape")
+            # That of several of an instant which was chosen is under the cursor still.
+            assert on.model.ranked_events().cursor == 1
+
+
 async def test_a_key_lists_the_events_of_a_week() -> None:
     happened = (event(-60, "gpu-lost", host="gpu0001", gpu="5"),)
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
