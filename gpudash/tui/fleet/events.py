@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from gpudash.fleet.columns import EVENT_COLUMNS
-from gpudash.fleet.summary import part_of
+from gpudash.fleet.summary import brief, part_of
 from gpudash.model.fleet import Event
+from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
+
+_AROUND = 6
+"""Cells around a heading and the rows in view."""
+_MAX_NAMED = 9
+"""Of what has not come back; of more it is said how many they are."""
 
 
 class EventsPage(TablePage[Event]):
@@ -23,6 +30,12 @@ class EventsPage(TablePage[Event]):
     COLUMNS = EVENT_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"
+
+    def __init__(self, model: FleetModel) -> None:
+        super().__init__(model)
+        self._summed: Sequence[Event] = ()
+        """The events that what was lost is summed up of."""
+        self._lost, self._still = losses(())
 
     @property
     def ranking(self) -> Ranking[Event]:
@@ -39,15 +52,29 @@ class EventsPage(TablePage[Event]):
 
     @property
     def heading(self) -> str:
-        """Of how long."""
-        days = self.model.event_days
-        span = "" if self.feed.collector is None else f" of {counted(days, 'day')}"
-        since = self.model.jobs_since
-        if not self.model.lists_jobs:
-            span += f", {shown_key(self.model.keys, 'fleet.event_jobs')} adds jobs"
-        elif since is not None:
-            span += f", of jobs since {since.astimezone():%m-%d %H:%M}"
-        return f"Events{span}"
+        """Of how long, and what was lost meanwhile: as much of that as there is room for."""
+        room = self.body.size.width - width(self.position) - _AROUND
+        headings = self._headings()
+        return next((each for each in headings if width(each) <= room), headings[-1])
+
+    def _headings(self) -> Sequence[str]:
+        """Return the heading, each time in fewer words."""
+        model, since = self.model, self.model.jobs_since
+        span = "" if self.feed.collector is None else f" of {counted(model.event_days, 'day')}"
+        adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
+        if model.lists_jobs:
+            adds = ""
+            span += "" if since is None else f", of jobs since {since.astimezone():%m-%d %H:%M}"
+        rows = self.ranking.rows
+        if rows is not self._summed:
+            self._summed, (self._lost, self._still) = rows, losses(rows)
+        sums = [", ".join(self._lost[:count]) for count in range(len(self._lost), 0, -1)]
+        ends = [
+            f": {sums[0]}; still: {brief(self._still, limit)}"
+            for limit in range(min(len(self._still), _MAX_NAMED), 0, -1)
+        ]
+        ends += [*(f": {each}" for each in sums), ""]
+        return [f"Events{span}{adds}{ends[0]}", *(f"Events{span}{each}" for each in ends)]
 
     @property
     def leaves(self) -> Sequence[str]:
@@ -84,3 +111,27 @@ class EventsPage(TablePage[Event]):
             self.enter_named(event.host, event.at)
         elif event.job is not None:
             self.narrow("job", event.job)
+
+
+def losses(events: Iterable[Event]) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Return what was lost in a few words each, and what of it has not come back, hosts first."""
+    lost: dict[tuple[str | None, str | None, str | None], bool] = {}
+    xids = 0
+    for each in sorted(events, key=lambda event: event.at):
+        key = each.cluster, each.host, each.gpu
+        if each.kind in ("host-down", "gpu-lost"):
+            lost[key] = True
+        elif each.kind in ("host-up", "gpu-returned") and key in lost:
+            lost[key] = False
+        xids += each.kind == "xid"
+    gpus = sum(gpu is not None for _, _, gpu in lost)
+    hosts = len(lost) - gpus
+    words = (
+        f"{counted(hosts, 'host')} down" if hosts else "",
+        f"{counted(gpus, 'GPU')} lost" if gpus else "",
+        f"{xids:,} XID" if xids else "",
+    )
+    still = [(host, gpu) for (_, host, gpu), is_lost in lost.items() if is_lost]
+    still.sort(key=lambda each: each[1] is not None)
+    names = (f"{host}" if gpu is None else f"{host}:{gpu}" for host, gpu in still)
+    return [*filter(None, words)], tuple(names)

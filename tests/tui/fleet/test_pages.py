@@ -1018,6 +1018,32 @@ async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(
             assert on.model.ranked_events().cursor == 1
 
 
+async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> None:
+    happened = (
+        *(event(-90 + n, "host-down", host=f"gpu000{n}") for n in (1, 2)),
+        *(event(-60, "gpu-lost", host="gpu0003", gpu=f"{gpu}") for gpu in range(5)),
+        event(-50, "host-up", host="gpu0001"),
+        event(-50, "gpu-returned", host="gpu0003", gpu="0"),
+        event(-40, "gpu-lost", host="gpu0003", gpu="0"),
+        event(-40, "gpu-returned", host="gpu0003", gpu="4"),
+        event(-30, "xid", host="gpu0003", gpu="4"),
+    )
+    lost = "2 hosts down, 5 GPUs lost, 1 XID"
+    names = "gpu0002, gpu0003:0, gpu0003:1, gpu0003:2, gpu0003:3"
+    async with on_screen(fleet(some_hosts(4), events=happened), "e", size=(140, 20)) as on:
+        for cells, heading in (
+            (140, f"Events of 1 day, x adds jobs: {lost}; still: {names} "),
+            (80, f"Events of 1 day: {lost}; still: gpu0002 +4 "),
+            (56, f"Events of 1 day: {lost} "),
+            (50, "Events of 1 day: 2 hosts down, 5 GPUs lost "),
+        ):
+            await on.resize(cells, 20)
+            assert on.lines[1].startswith(f" {heading}")
+        filter_by(on.model, "host:gpu0002")
+        await on.resize(80, 20)
+        assert on.lines[1].startswith(" Events of 1 day: 1 host down; still: gpu0002 ")
+
+
 async def test_a_key_lists_the_events_of_a_week() -> None:
     happened = (event(-60, "gpu-lost", host="gpu0001", gpu="5"),)
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
