@@ -309,7 +309,7 @@ class Changes:
         """Return which jobs were on a host in the snapshot before, None where none is known."""
         on = {key, key[1]}
         jobs = [job for job, each in self._jobs.items() if not on.isdisjoint(each.hosts)]
-        return clean(brief(tuple(sorted(jobs)), 3)) if jobs else None
+        return clean(brief(tuple(sorted(jobs)))) if jobs else None
 
     def _missed(self, job: SafeText, known: _Job, at: datetime, what: str) -> Iterator[Event]:
         """Yield that a job is over which has been missed for long."""
