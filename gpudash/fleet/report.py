@@ -17,6 +17,7 @@ from gpudash.fleet import ssh
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.report import Minute, Report, decode, decode_minute
 
+_MINUTE = timedelta(minutes=1)
 _TOLERANCE = 1.0
 """Seconds by which two clocks may differ over a minute."""
 _START = b'{"report"'
@@ -74,24 +75,25 @@ def recorded_span(recording: Recording) -> Span:
 def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> Iterator[Minute]:
     """Yield the minutes of a recording of one host; raises UsageError for one of many.
 
-    What its numbers do not reach back to is added up from its samples. A minute that begins before
-    is left out.
+    What its numbers do not reach to, or is lost of them, is added up from its samples. A minute
+    that begins before is left out.
     """
     if recording.first.is_fleet:
         raise UsageError(f"{recording.path} is a recording of many hosts: a report is of one")
-    numbers = recording.numbers
-    if numbers is None:
-        yield from _added_up(recording.between(since, until))
-        return
-    began = numbers.first.taken_at - timedelta(minutes=1)
-    if since < began:
-        yield from _added_up(recording.between(since, min(began, until)))
-    for sample in numbers.between(since, until):
-        # What can be read of a damaged recording still counts.
-        with suppress(WireError):
+    numbers, behind = recording.numbers, since
+    for sample in () if numbers is None else numbers.between(since, until):
+        try:
             minute = decode_minute(sample.line)
-            if minute.seconds <= (minute.taken_at - since).total_seconds() + _TOLERANCE:
-                yield minute
+        except WireError:
+            # What can be read of a damaged recording still counts.
+            continue
+        begins = minute.taken_at - _MINUTE
+        if begins - behind > _MINUTE:
+            yield from _added_up(recording.between(behind, begins))
+        behind = minute.taken_at
+        if minute.seconds <= (minute.taken_at - since).total_seconds() + _TOLERANCE:
+            yield minute
+    yield from _added_up(recording.between(behind, until))
 
 
 def _added_up(samples: Iterable[Sample]) -> Iterator[Minute]:

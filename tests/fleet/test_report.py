@@ -150,10 +150,9 @@ def test_costs_are_those_of_the_settings(
     assert by_user(run(capfd, f"--replay={file}", "--no-config"))["bob"].cost is None
 
 
-def test_a_history_is_reported_from_its_numbers_and_from_samples_before_these(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder, clock = tmp_path / "history", Clock()
+def kept(folder: Path) -> Path:
+    """A history of three times ten minutes, of the first without numbers."""
+    clock = Clock()
     for hour, numbers in ((0, None), (1, Minutes(10)), (2, Minutes(10))):
         history = History(
             str(folder), 1e6, 10**8, lambda _message: None, numbers=numbers, clock=clock
@@ -163,9 +162,42 @@ def test_a_history_is_reported_from_its_numbers_and_from_samples_before_these(
             history.take(taken, wire.encode(taken))
             clock.now += 10
         history.close()
+    return folder
+
+
+@pytest.mark.parametrize("lost", [None, "00000002", "00000003"])
+def test_a_history_is_reported_from_its_numbers_and_from_samples_where_there_are_none(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], lost: str | None
+) -> None:
+    folder = kept(tmp_path / "history")
+    for file in folder.glob(f"{lost}-*.numbers.*"):
+        file.unlink()
     found = run(capfd, f"--replay={folder}")
     assert found.hosts[0].seen_seconds == 3 * 590
     assert {row.user: row.held_seconds for row in found.rows} == {"ann": 3540, "bob": 1180}
+
+
+def test_damage_is_reported_and_what_can_be_read_counts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = kept(tmp_path / "history")
+    samples, numbers = min(folder.glob("00000001-*")), min(folder.glob("00000003-*.numbers.*"))
+    for file in (samples, numbers):
+        file.write_bytes(b"\xff" * 500)
+    options = parse(["report", "--json", f"--replay={folder}"])
+    assert options.run(options) == ExitStatus.OK
+    out, error = capfd.readouterr()
+    assert [line.split()[1] for line in error.splitlines()] == [samples.name, numbers.name]
+    assert by_user(report.decode(out.encode()))["bob"].held_seconds == 1180
+
+
+def test_where_nothing_was_seen_it_is_said_what_there_is(
+    file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = parse(["report", f"--replay={file}", "--since=10m", "--at=+30m"])
+    assert options.run(options) == ExitStatus.OK
+    error = capfd.readouterr().err
+    assert "nothing was seen in that time: there are samples of 2026-11-02 " in error
 
 
 def test_a_minute_that_lasted_for_ages_is_left_out(

@@ -80,7 +80,13 @@ def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
     sums = ReportSums(options.by)
     for minute in recorded_minutes(recording, since, until):
         sums.add(minute)
-    return sums.report(now, since, until, prices(options))
+    report = sums.report(now, since, until, prices(options))
+    notes = [each.note for each in (recording, recording.numbers) if each is not None]
+    if not any(each.seen_seconds for each in report.hosts):
+        notes.append(f"nothing was seen in that time: there are samples of {known}")
+    for note in filter(None, notes):
+        terminal.write_message(f"gpudash: {note}\n")
+    return report
 
 
 def _of_hosts(options: argparse.Namespace) -> Report:
