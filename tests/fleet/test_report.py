@@ -222,6 +222,7 @@ def test_a_minute_that_lasted_for_ages_is_left_out(
         (["--since=never"], "is not a time"),
         (["--since=2027-01-01"], "outside|not before"),
         (["--at=+9h"], "outside"),
+        (["--json", "--format=csv"], "--format does not go with --json"),
     ],
 )
 def test_mistakes_are_usage_errors(file: Path, words: list[str], message: str) -> None:

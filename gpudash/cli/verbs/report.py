@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a report; raises UsageError, GpudashError where the past cannot be read."""
+    if options.json:
+        refuse(options, ("format",), "--json")
     if options.replay is not None:
         check_recording(options)
         report = _of_recording(open_recording(options.replay), options)
