@@ -210,7 +210,7 @@ class Folder:
         if count > self._max_bytes // 2:
             raise OutputError(f"{self.path}: a sample is too large for --max-size")
         room = self._max_bytes - count - sum(map(_on_disk, self._sizes.values()))
-        numbers = sum(size for each, size in self._sizes.items() if each.has_numbers)
+        numbers = sum(_on_disk(size) for each, size in self._sizes.items() if each.has_numbers)
         are_last = numbers < self._max_bytes // 2
         for each in sorted(self._sizes, key=lambda each: (each.has_numbers and are_last, each)):
             if room >= 0:

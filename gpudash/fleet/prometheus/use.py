@@ -185,8 +185,8 @@ class PastUse(Past):
         of_gpu, of_people = terms(own), terms(by)
         for row in rows(of_gpu.there):
             key = self._key(row.labels, dialect)
-            if key is not None:
-                found[key] = _Gpu(key[1], row.number or 0.0)
+            if key is not None and row.number is not None:
+                found[key] = _Gpu(key[1], row.number)
         if not found:
             return found
         self._name(found, dialect, rows(terms(named).there))
@@ -202,8 +202,9 @@ class PastUse(Past):
         for name, function, text, of_allocated in _asked(of_people):
             for row in rows(text, function):
                 key, who = self._key(row.labels, dialect), self._who(row.labels, dialect)
-                if key in found and of_allocated in (None, who != _NOBODY):
-                    setattr(found[key].of(who), name, row.number or 0.0)
+                is_asked = row.number is not None and of_allocated in (None, who != _NOBODY)
+                if key in found and is_asked:
+                    setattr(found[key].of(who), name, row.number)
         return found
 
     def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:
