@@ -211,21 +211,6 @@ def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(serve
         source.close(10)
 
 
-def test_power_and_temperature_are_asked_for_as_often_as_utilization(server: Server) -> None:
-    with faulty(server.url) as proxy:
-
-        def asked(name: str) -> int:
-            return sum(name in each.body for each in proxy.seen)
-
-        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        read_until(source, lambda reading: bool(reading.hosts))
-        before = {name: asked(name) for name in ("GPU_UTIL", "POWER_USAGE", "GPU_TEMP")}
-        read_until(source, lambda _: asked("GPU_UTIL") >= before["GPU_UTIL"] + 20)
-        source.close(10)
-        for name in before:
-            assert 4 * (asked(name) - before[name]) >= 20, name
-
-
 def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
     """Scraped for real: a GPU that vanishes is lost, a host that does not answer is down."""
     both = (Host("a", gpus=(Gpu(0), Gpu(1))), Host("b", gpus=(Gpu(0),)))
