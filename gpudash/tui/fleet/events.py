@@ -11,6 +11,7 @@ from gpudash.model.fleet import Event
 from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.fleet.head import local_time
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
@@ -75,6 +76,16 @@ class EventsPage(TablePage[Event]):
         ]
         ends += [*(f": {each}" for each in sums), ""]
         return [f"Events{span}{adds}{ends[0]}", *(f"Events{span}{each}" for each in ends)]
+
+    @property
+    def rule(self) -> tuple[int, str] | None:
+        """Where the instant in the past that is shown lies among the events."""
+        time, ranking, at = self.model.time, self.ranking, self.model.snapshot.taken_at
+        if time.is_recorded or not time.is_past or ranking.sort_key != "time":
+            return None
+        later = sum(each.at > at for each in ranking.rows)
+        index = later if ranking.descending else len(ranking.rows) - later
+        return index, local_time(at, dated=True)
 
     @property
     def leaves(self) -> Sequence[str]:

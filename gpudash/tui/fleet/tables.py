@@ -69,11 +69,18 @@ class TablePage(FleetPage, Generic[Row]):
         self._first = self._shown = 0
         self._height = self._room = 1
         """Rows of a part of the table, of which several stand side by side, and its cells."""
+        self._ruled: int | None = None
+        """Where among those in view a rule stands, None where none does."""
 
     @property
     def ranking(self) -> Ranking[Row]:
         """The rows in their order, with the cursor."""
         raise NotImplementedError
+
+    @property
+    def rule(self) -> tuple[int, str] | None:
+        """Before which row a rule stands, with its text; None for none."""
+        return None
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the headings and the rows in view, a long list in several parts."""
@@ -81,8 +88,10 @@ class TablePage(FleetPage, Generic[Row]):
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
         self._height = max(1, height - 1)
-        across = max(1, cells // _PART_CELLS) if len(ranking.rows) > self._height else 1
-        self._room, self.page_rows = cells // across, across * self._height
+        rule = self.rule if self._height > 1 else None
+        ruled = int(rule is not None)
+        across = max(1, cells // _PART_CELLS) if len(ranking.rows) + ruled > self._height else 1
+        self._room, self.page_rows = cells // across, across * self._height - ruled
         room = self._room - (_PART_GAP if across > 1 else 0)
         window = ranking.window(self.page_rows)
         self._first, self._shown = window.start, len(window)
@@ -98,6 +107,11 @@ class TablePage(FleetPage, Generic[Row]):
         )
         index = ranking.cursor - window.start
         drawn[index] = highlighted(drawn[index], theme, room)
+        self._ruled = None
+        if rule is not None and 0 <= rule[0] - self._first <= self._shown:
+            self._ruled = rule[0] - self._first
+            text = f"{' ' * MARGIN}{rule[1]} "
+            drawn.insert(self._ruled, [Segment(text.ljust(room, theme.glyphs.rule), theme.dim)])
         titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
         parts = [
             [titles, *drawn[start : start + self._height]]
@@ -128,6 +142,10 @@ class TablePage(FleetPage, Generic[Row]):
                 ranking.sort_by(key)
             return False
         row = x // self._room * self._height + y - 1
+        if row == self._ruled:
+            return False
+        if self._ruled is not None and row > self._ruled:
+            row -= 1
         if not 0 < y <= self._height or row >= self._shown:
             return False
         index = self._first + row

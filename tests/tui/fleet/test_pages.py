@@ -1044,6 +1044,32 @@ async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> Non
         assert on.lines[1].startswith(" Events of 1 day: 1 host down; still: gpu0002 ")
 
 
+async def test_a_rule_stands_where_the_instant_that_is_shown_lies_among_the_events() -> None:
+    happened = tuple(event(-60 * n, "gpu-lost", host=f"gpu000{n}", gpu="0") for n in (4, 3, 1))
+    now = fleet(some_hosts(5), events=happened)
+    async with on_screen(now, "e", size=(100, 20)) as on:
+
+        def rows() -> list[str]:
+            found = (re.search(r"gpu000\d|─{9}", line) for line in on.lines[2:-2])
+            return [each[0] for each in found if each is not None]
+
+        assert rows() == ["gpu0001", "gpu0003", "gpu0004"]
+        then = INSTANT - timedelta(seconds=120)
+        await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")
+        await on.give(replace(now, taken_at=then))
+        rule = "─" * 9
+        assert rows() == ["gpu0001", rule, "gpu0003", "gpu0004"]
+        (y,) = (y for y, line in enumerate(on.lines) if rule in line)
+        assert f"{then.astimezone():%m-%d %H:%M:%S} ─" in on.lines[y]
+        for offset, host in ((2, "gpu0004"), (0, "gpu0004"), (-1, "gpu0001"), (1, "gpu0003")):
+            await on.pilot.click(offset=(3, y + offset))
+            assert on.model.events.selected.host == host
+        await on.press("r")
+        assert rows() == ["gpu0004", "gpu0003", rule, "gpu0001"]
+        await on.press("p")
+        assert rule not in rows()
+
+
 async def test_a_key_lists_the_events_of_a_week() -> None:
     happened = (event(-60, "gpu-lost", host="gpu0001", gpu="5"),)
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
