@@ -334,6 +334,9 @@ class FleetPage(Wheel, Page):
         span = None if at is None or time.is_recorded else time.span
         if at is not None and span is not None and (span.first is None or span.first <= at):
             time.go_to(at)
+            if time.asked is None and self.model.snapshot.taken_at < at:
+                # Of two samples that are kept the second is the first that shows it.
+                time.step(1)
         self.enter(found[0])
 
     def narrow(self, term: str, value: str, page: str = "tables.GpusPage") -> None:

@@ -1018,6 +1018,19 @@ async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(
             assert on.model.ranked_events().cursor == 1
 
 
+async def test_enter_on_an_event_between_two_samples_shows_the_first_that_has_it() -> None:
+    hosts = some_hosts(3)
+    async with on_screen(fleet(hosts), "e", size=(100, 20)) as on:
+        broken = replace(hosts[1], state="down", message=None)
+        happened = (event(7, "host-down", host="gpu0001"),)
+        for seconds in (10, 20):
+            now = fleet((hosts[0], broken, hosts[2]), seconds=seconds, events=happened)
+            await on.give(now)
+        await on.press("enter")
+        assert "10s AGO" in on.lines[0]
+        assert "gpu0001  cannot be reached" in on.text
+
+
 async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> None:
     happened = (
         *(event(-90 + n, "host-down", host=f"gpu000{n}") for n in (1, 2)),
