@@ -316,7 +316,9 @@ def _recorded(options: argparse.Namespace) -> FleetSnapshot:
     from gpudash.feed.recording.reader import Recording
     from gpudash.feed.recording.samples import sample_at
 
-    sample = sample_at(Recording(options.replay), options.at)
+    sample, gap = sample_at(Recording(options.replay), options.at)
+    if gap:
+        os.write(2, f"gpudash: {gap}\n".encode())
     if not sample.is_fleet:
         raise UsageError(f"{options.replay} is a recording of one host: --where is for many")
     return sample.fleet()

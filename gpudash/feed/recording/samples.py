@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
-from gpudash.feed.instants import parse_instant
+from gpudash.feed.instants import Span, parse_instant
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -16,6 +17,8 @@ _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
+_GAP, _GAP_INTERVALS, _COUNTED = timedelta(minutes=1), 3, 3
+"""A sample is old for an instant by this and so many of the shortest intervals before it."""
 
 
 class DecodedSample(NamedTuple):
@@ -69,6 +72,20 @@ def before(recording: Recording, sample: Sample, count: int) -> list[DecodedSamp
     return with_past(recording, found[-1].sample if found else sample)
 
 
+def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) -> str:
+    """Return that there are no samples around an instant, empty if there are.
+
+    Behind the last sample none is missing, unless there are others from `end` on.
+    """
+    found = recording.at(moment)
+    near = [found.taken_at, *(each.taken_at for each in islice(recording.before(found), _COUNTED))]
+    interval = min((later - earlier for later, earlier in pairwise(near)), default=timedelta())
+    if moment - found.taken_at <= _GAP + _GAP_INTERVALS * max(interval, timedelta()):
+        return ""
+    until = next((each.taken_at for each in recording.after(found)), end)
+    return "" if until is None else f"no samples from {Span(found.taken_at, until)}"
+
+
 def elapsed(first: Document, last: Document) -> float:
     """Return the seconds between two samples by the host's own clock, which is never set.
 
@@ -116,10 +133,17 @@ def open_recorded(recording: Recording, at: str | None) -> RecordedSource:
 
     Raises UsageError for a time that is not in it.
     """
-    sample = sample_at(recording, at)
-    return RecordedSource(sample, sample.note or recording.note)
+    sample, gap = sample_at(recording, at)
+    notes = gap, sample.note or recording.note
+    return RecordedSource(sample, "; ".join(filter(None, notes)))
 
 
-def sample_at(recording: Recording, at: str | None) -> Sample:
-    """Return the last sample, or the one at a time in it; raises UsageError for another time."""
-    return recording.last if at is None else recording.at(parse_instant(at, recording.span))
+def sample_at(recording: Recording, at: str | None) -> tuple[Sample, str]:
+    """Return the last sample, or the one at a time in it, and that there is none near that.
+
+    Raises UsageError for another time.
+    """
+    if at is None:
+        return recording.last, ""
+    moment = parse_instant(at, recording.span)
+    return recording.at(moment), gap_at(recording, moment)
