@@ -23,6 +23,17 @@ class Span(NamedTuple):
     """None where it is not known how far the past reaches."""
     last: datetime
 
+    def has(self, moment: datetime) -> bool:
+        """Whether an instant is in it, as far as is known."""
+        # The second in which it began or ended names that sample.
+        first = moment if self.first is None else self.first.replace(microsecond=0)
+        return first <= moment <= self.last
+
+    @property
+    def outside(self) -> str:
+        """What there is to say of an instant that is not."""
+        return f"is outside of what is there: {self}"
+
     def __str__(self) -> str:
         end = self.last.astimezone()
         if self.first is None:
@@ -41,10 +52,8 @@ def parse_instant(text: str, span: Span) -> datetime:
     moment = _parsed(text, span)
     if moment is None:
         raise UsageError(f"{text!r} is not a time: {FORMS}")
-    first = moment if span.first is None else span.first
-    # The second in which it began or ended names that sample.
-    if not first.replace(microsecond=0) <= moment <= span.last:
-        raise UsageError(f"{clean(text)} is outside of what is there: {span}")
+    if not span.has(moment):
+        raise UsageError(f"{clean(text)} {span.outside}")
     return moment
 
 

@@ -284,7 +284,7 @@ class Replay(Timeline[D]):
         return not self.is_live or self._playback.is_stopped
 
     @property
-    def span(self) -> Span:
+    def known(self) -> Span:
         """When the first and the last sample of the file were taken."""
         return self._playback.recording.span
 

@@ -123,13 +123,16 @@ class Timeline(Generic[D]):
         return self._kept.reaches_back
 
     @property
-    def span(self) -> Span | None:
-        """From when to when samples can be shown, None while there are none."""
+    def known(self) -> Span | None:
+        """From when to when there are samples, as far as is known; None while there are none."""
         moments = self._kept.moments
-        if not moments:
-            return None
-        first = None if self.reaches_back else self._date(moments[0])
-        return Span(first, self._date(self._now))
+        return Span(self._date(moments[0]), self._date(self._now)) if moments else None
+
+    @property
+    def span(self) -> Span | None:
+        """From when to when samples can be shown or asked for, None while there are none."""
+        known = self.known
+        return known._replace(first=None) if known and self.reaches_back else known
 
     @property
     def mark(self) -> str:
@@ -220,6 +223,9 @@ class Timeline(Generic[D]):
             self._stand(self._instant(moment), asked=moment)
         else:
             self._show_kept(moments[max(0, bisect_right(moments, at) - 1)])
+
+    def learn_span(self, on_known: Callable[[], object]) -> None:
+        """Learn how far the past reaches, without waiting; `on_known` is called if that is new."""
 
     def read_past(
         self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpudash.feed.instants import Span
 from gpudash.feed.protocol import D
 from gpudash.feed.timeline import Kept, R, Timeline
 
@@ -31,6 +32,8 @@ class _Asked(NamedTuple):
 
     moment: datetime
     steps: int = 0
+    is_named: bool = False
+    """Whether a user named the instant, and is told where there is no sample near it."""
 
 
 class Visits(Timeline[D]):
@@ -68,8 +71,27 @@ class Visits(Timeline[D]):
 
     @property
     def reaches_back(self) -> bool:
-        """Whether the newest is of a service, which may have a history."""
-        return getattr(self._kept.latest, "collected_by", None) is not None
+        """Whether the newest is of a service, which may have a history, or one had.
+
+        Of one that has ended it is said why it cannot be read.
+        """
+        return (
+            self._recording is not None
+            or getattr(self._kept.latest, "collected_by", None) is not None
+        )
+
+    @property
+    def known(self) -> Span | None:
+        """From the first sample of the history, once that was read, or of those kept."""
+        known = super().known
+        if known is None or self._recording is None:
+            return known
+        return _joined(self._recording[1], known)
+
+    @property
+    def span(self) -> Span | None:
+        """What is known, once the history was read."""
+        return super().span if self._recording is None else self.known
 
     @property
     def message(self) -> str:
@@ -87,9 +109,16 @@ class Visits(Timeline[D]):
         """Show the sample of an instant, of the history if it is older than those kept."""
         moments = self._kept.moments
         if moments and self.reaches_back and moment < self._date(moments[0]):
-            self._visit(_Asked(moment))
+            self._visit(_Asked(moment, is_named=True))
         else:
             super().go_to(moment)
+
+    def learn_span(self, on_known: Callable[[], object]) -> None:
+        """Read the history for its first sample; why it cannot be read is said once it has to."""
+        if self.reaches_back and self._recording is None:
+            self._background.submit(
+                self._opened, lambda _: on_known(), lambda _: None, is_lasting=True
+            )
 
     def read_past(
         self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]
@@ -127,14 +156,18 @@ class Visits(Timeline[D]):
         self.moment, self._visited = self._instant(asked.moment), asked
         self._is_waiting, self._is_paused, self._problem = True, False, ""
 
-        def read() -> DecodedSample | None:
+        kept = super().known
+
+        def read() -> tuple[DecodedSample | None, str]:
             from gpudash.feed.recording.samples import DecodedSample
 
-            sample = _found(self._opened(), asked)
+            recording = self._opened()
+            about = _about(recording, asked.moment, kept) if asked.is_named and kept else ""
+            sample = _found(recording, asked)
             if sample is None:
-                return None
+                return None, about
             snapshot: Any = sample.snapshot()
-            return DecodedSample(sample, self._adapt(snapshot))
+            return DecodedSample(sample, self._adapt(snapshot)), about
 
         self._background.submit(read, self._arrive, self._fail)
 
@@ -147,14 +180,15 @@ class Visits(Timeline[D]):
             self._recording = now, open_past()
         return self._recording[1]
 
-    def _arrive(self, found: DecodedSample | None) -> None:
-        """Show a sample, or the first that is kept if there is none before that."""
-        first = self._kept.moments[0]
+    def _arrive(self, arrived: tuple[DecodedSample | None, str]) -> None:
+        """Show a sample and what is said about it, or the first kept if none is before that."""
+        first, (found, about) = self._kept.moments[0], arrived
         if found is None or found.sample.taken_at >= self._date(first):
             self._show_kept(first)
+            self._problem = about
             self._changed()
             return
-        taken_at = found.sample.taken_at
+        taken_at, self._problem = found.sample.taken_at, about
         self._visited, self._shown, self._is_waiting = _Asked(taken_at), taken_at, False
         self.moment = self._instant(taken_at)
         self._kept.visit([(self.moment, found.snapshot)])
@@ -194,6 +228,21 @@ class Visits(Timeline[D]):
         self._problem = ""
         self._kept.visit(())
         super()._stand(moment, asked=asked, is_paused=is_paused)
+
+
+def _about(recording: Recording, moment: datetime, kept: Span) -> str:
+    """Return that there is no sample near an instant before those that are kept, else empty."""
+    from gpudash.feed.recording.samples import gap_at
+
+    there = _joined(recording, kept)
+    if not there.has(moment):
+        return f"{moment.astimezone():%F %T} {there.outside}"
+    return gap_at(recording, moment, kept.first)
+
+
+def _joined(recording: Recording, kept: Span) -> Span:
+    first = recording.first.taken_at
+    return kept._replace(first=first if kept.first is None else min(first, kept.first))
 
 
 def _found(recording: Recording, asked: _Asked) -> Sample | None:

@@ -200,7 +200,8 @@ class Page(Closing[str], inherit_bindings=False):
         from gpudash.tui.dialogs.moment import moment_dialog
 
         time = self.shown.time
-        if time.span is None:
+        dialog = moment_dialog(time, self.shown.snapshot.taken_at, self.shown.theme)
+        if dialog is None:
             self.show_message("there are no samples yet")
             return
 
@@ -208,8 +209,7 @@ class Page(Closing[str], inherit_bindings=False):
             if value is not None:
                 time.go_to(datetime.fromisoformat(value))
 
-        shown_at = self.shown.snapshot.taken_at
-        put_above(self.app, moment_dialog(time.span, shown_at, self.shown.theme), chosen)
+        put_above(self.app, dialog, chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show what an action led to in the footer, for some seconds unless it `stays`."""

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from gpudash.feed.instants import Span
 from gpudash.feed.timeline import Timeline
 from gpudash.feed.visits import Visits
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from tests.factories import make_snapshot
-from tests.feed.test_history import Host
-from tests.feed.test_past import host, path, remembered, served  # noqa: F401
+from tests.feed.test_history import START, Host
+from tests.feed.test_past import Served, host, path, remembered, served  # noqa: F401
 from tests.tui.stage import HandFeed, OnScreen, on_screen
 
 
@@ -64,3 +66,35 @@ async def test_without_one_that_is_said_and_charts_are_of_minutes(
     async with on_screen(live(host, None), "d", feed=ServedFeed(), size=(100, 40)) as on:
         await longest_chart(on)
         assert "last 30m" in on.text
+
+
+async def test_times_are_those_that_it_has(host: Host, served: Served) -> None:  # noqa: F811
+    taken_at = host.wall + timedelta(hours=2)
+    now = replace(live(host), taken_at=taken_at)
+    async with on_screen(now, feed=ServedFeed(), size=(140, 40)) as on:
+        await on.press("at")
+        await on.until(lambda: "1 of 1 " not in on.text)
+        await on.press("home")
+        assert f"{START.astimezone():%H:%M:%S}" in on.text
+        await on.press(*"-6h")
+        assert "is outside of what is there" in on.text
+        await on.press(*["backspace"] * 3, *"-1h", "enter")
+        gap = Span(host.written[-1], taken_at)
+        await on.until(lambda: f"no samples from {gap}" in on.footer)
+        served.close()
+        on.feed.give(replace(now, taken_at=taken_at + timedelta(seconds=1), collected_by=None))
+        await on.press("at", *"-4h", "enter")
+        await on.until(lambda: "no gpudash serve" in on.footer)
+        await on.press("escape")
+
+
+async def test_what_is_before_its_first_is_said_to_be_outside(
+    host: Host,  # noqa: F811
+    served: Served,  # noqa: F811
+) -> None:
+    async with on_screen(live(host), feed=ServedFeed(), size=(140, 40)) as on:
+        on.dashboard.time.go_to(START - timedelta(hours=1))
+        await on.until(lambda: "is outside of what is there" in on.footer)
+        assert on.dashboard.snapshot.taken_at == START
+        await on.press("escape")
+        assert "outside" not in on.footer

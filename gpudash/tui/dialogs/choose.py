@@ -177,6 +177,16 @@ class ChooseScreen(Dialog["str | None"]):
         # Already here, for keys that are typed before it is drawn.
         self._fill(values.index(current) if current in values else 0)
 
+    def offer(self, choices: Sequence[Choice], current: str) -> None:
+        """List other entries, where more are known by now; what is typed stays."""
+        self._all = list(choices)
+        self._narrow(self._edit.value)
+        if not self._edit.value:
+            values = [choice.value for choice in choices]
+            self._fill(values.index(current) if current in values else 0)
+        if self.is_attached:
+            self._fit(self.app.size)
+
     def compose(self) -> ComposeResult:
         """Stack the line that is typed on the list."""
         yield self._box

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from gpudash.feed.instants import Span, parse_instant
+from gpudash.feed.timeline import Timeline
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.theme import Theme
 
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
 _MAX_CHOICES = 400
-_LISTED = timedelta(days=1)
-"""Before the end, where it is not known how far the past reaches."""
 
 
-def moment_dialog(span: Span, shown_at: datetime, theme: Theme) -> ChooseScreen:
-    """Return a dialog whose answer is an instant of a span in ISO's form."""
-
-    def understood(typed: str) -> Choice:
-        return _choice(parse_instant(typed, span))
-
-    first = span.last - _LISTED if span.first is None else span.first
-    choices = times(first, span.last)
-    before = [each.value for each in choices if datetime.fromisoformat(each.value) <= shown_at]
+def moment_dialog(time: Timeline[Any], shown_at: datetime, theme: Theme) -> ChooseScreen | None:
+    """Return a dialog whose answer is an instant in ISO's form; None where there are no samples."""
+    known, span = time.known, time.span
+    if known is None or span is None:
+        return None
     hint = "type a time, or -30s from the end"
     if span.first is not None:
         hint += ", +1h from the start"
-    return ChooseScreen(
-        "Time",
-        choices,
-        theme,
-        current=before[-1] if before else "",
-        understood=understood,
-        hint=hint,
-    )
+
+    def understood(typed: str) -> Choice:
+        # How far the past reaches may be known by now.
+        return _choice(parse_instant(typed, time.span or span))
+
+    choices, current = _listed(known, shown_at)
+    dialog = ChooseScreen("Time", choices, theme, current=current, understood=understood, hint=hint)
+    time.learn_span(lambda: dialog.offer(*_listed(time.known or known, shown_at)))
+    return dialog
+
+
+def _listed(known: Span, shown_at: datetime) -> tuple[list[Choice], str]:
+    """Return the times of what is known to be there, and the one that is shown."""
+    choices = times(known.first or known.last, known.last)
+    before = [each.value for each in choices if datetime.fromisoformat(each.value) <= shown_at]
+    return choices, before[-1] if before else ""
 
 
 def times(first: datetime, last: datetime) -> list[Choice]:
