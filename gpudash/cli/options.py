@@ -84,7 +84,7 @@ def open_recording(file: str | None, seconds: int = 0) -> Recording:
     try:
         return open_past(seconds)
     except ServiceError as error:
-        hint = "give --replay FILE, --host or --prometheus"
+        hint = "give --replay FILE or --prometheus"
         raise GpudashError(f"no history of this host: {error}; {hint}") from None
 
 

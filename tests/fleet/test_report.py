@@ -314,9 +314,10 @@ def test_without_a_source_it_is_the_history_of_the_service(
     assert found.hosts[0].seen_seconds in (1740, 1800)
 
 
-def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verb", ["report", "events"])
+def test_without_a_service_there_is_a_message(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     monkeypatch.setenv("GPUDASH_SOCKET", "/nowhere/socket")
-    options = parse(["report"])
+    options = parse([verb])
     with pytest.raises(GpudashError, match=r"no history of this host: .*gpudash serve"):
         options.run(options)
 

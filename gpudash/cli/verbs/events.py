@@ -15,7 +15,6 @@ from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import check_recording, has_color, is_ascii, open_recording, settings
 from gpudash.cli.verbs import Verb
-from gpudash.feed.collector import service_socket
 from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.events import Changes, events
@@ -80,10 +79,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_of_this_host(options: argparse.Namespace) -> bool:
-    """Whether nothing is asked about others, and this host has a history."""
+    """Whether nothing is asked about others."""
     is_asked = any(kind.is_asked(options) for kind in SOURCES.values())
     has_default = os.environ.get("GPUDASH_PROMETHEUS") or settings(options).fleet.prometheus
-    return not is_asked and not has_default and service_socket() != ""
+    return not is_asked and not has_default
 
 
 def _of_sources(
