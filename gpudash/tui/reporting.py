@@ -43,15 +43,18 @@ class Reports:
         self,
         command: ReportCommand | None,
         watched: History | None,
+        until: datetime | None,
         changed: Callable[[], None],
     ) -> None:
         """Without a report of the command there is one of what was `watched`, if that is known.
 
+        It ends when that of `until` was shown, or when it is made if None.
         `changed` is called when there is another one.
         """
         self.first = 0
         """Index of the first row in view."""
         self._command, self._watched, self._changed = command, watched, changed
+        self._until = until
         self._span = self._by = 0
         # There are several hosts where none is watched.
         self._kinds: Sequence[Grouping] = get_args(Grouping)[: 3 if watched else 4]
@@ -81,7 +84,7 @@ class Reports:
                 self._changed()
 
         def work() -> None:
-            result = self._made(_SPANS[chosen[0]][1], self._kinds[chosen[1]])
+            result = self._made(self._since(chosen[0]), self._kinds[chosen[1]])
             if not self._is_closed:
                 loop.call_soon_threadsafe(take, result)
 
@@ -107,12 +110,21 @@ class Reports:
         """Take no more reports."""
         self._is_closed = True
 
+    def _since(self, span: int) -> str:
+        """Return from when a report is: midnight is that before it ends."""
+        since = _SPANS[span][1]
+        if span or self._until is None:
+            return since
+        return f"{self._until.astimezone():%F}T{since}"
+
     def _made(self, since: str, by: Grouping) -> tuple[Report | None, str]:
         """Return a report, waiting for it, and what is to be said of it."""
         problem = ""
         if self._command is not None:
             words, environ = self._command
             argv = [*words, "--since", since, "--by", by]
+            if self._until is not None:
+                argv += ["--at", self._until.astimezone(timezone.utc).isoformat()]
             output = Output(argv, _LIMIT_SECONDS, environ=environ)
             output.run(lambda: not self._is_closed)
             try:
@@ -122,7 +134,7 @@ class Reports:
         if self._watched is None:
             return None, problem or "only with --prometheus or --host"
         why = f": {problem}" if problem else ""
-        return _of_watched(self._watched, by), f"as watched here{why}"
+        return _of_watched(self._watched, self._until, by), f"as watched here{why}"
 
     # How it is drawn
 
@@ -130,7 +142,8 @@ class Reports:
         """Return the title, the headings and the rows in view, in at most so many lines."""
         found, note = self._found.get((self._span, self._by), (None, ""))
         by = self._kinds[self._by]
-        title = f"Report by {by}, {_SPANS[self._span][0]}"
+        is_past_day = self._until is not None and not self._span
+        title = f"Report by {by}, {'that day' if is_past_day else _SPANS[self._span][0]}"
         head = [Segment(" " * MARGIN + title, theme.title)]
         if found is not None:
             # It is made once, and is not of now after a while.
@@ -153,14 +166,16 @@ class Reports:
         return [head, grid.heading(theme), *drawn]
 
 
-def _of_watched(history: History, by: Grouping) -> Report:
-    """Return a report of the samples that are kept, as far apart as they are."""
+def _of_watched(history: History, end: datetime | None, by: Grouping) -> Report:
+    """Return a report of the samples that are kept, up to `end`, as far apart as they are."""
     sums, moments = ReportSums(by), history.moments
     steps = sorted(b - a for a, b in pairwise(moments))
     minutes = Minutes(steps[len(steps) // 2] if steps else 0.0)
     now = since = until = datetime.now(timezone.utc)
     for number, moment in enumerate(moments):
         snapshot = history.at(moment)
+        if end is not None and snapshot.taken_at > end:
+            break
         until = snapshot.taken_at
         since = since if number else until
         minute = minutes.add(snapshot)

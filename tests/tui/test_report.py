@@ -63,6 +63,28 @@ async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
         await on.shows("Report by user, 7 days", "--since-7d---by-user")
 
 
+async def test_one_of_the_past_ends_when_what_is_shown_was_taken() -> None:
+    page = Overview(HandFeed())
+    page.dashboard.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
+    async with on_screen(sample(0), page=page, size=(200, 24)) as on:
+        for second in (7, 14):
+            await on.give(sample(second))
+        await on.press("left_square_bracket", "U")
+        at = "--by user --at 2026-11-02T09:00:07+00:00"
+        day = f"{sample(7).taken_at.astimezone():%F}"
+        await on.shows("Report by user, that day", f"--since {day}T00:00 {at}")
+        await on.press("minus")
+        await on.shows("7 days", f"--since 7d {at}")
+
+
+async def test_what_was_watched_after_the_past_that_is_shown_is_left_out() -> None:
+    async with on_screen(sample(0)) as on:
+        for second in range(1, 8):
+            await on.give(sample(second))
+        await on.press("left_square_bracket", "left_square_bracket", "U")
+        await on.shows("that day  seen 5s of 5s")
+
+
 async def test_why_a_history_is_not_reported_is_shown() -> None:
     page = Overview(HandFeed())
     page.dashboard.report_command = ("sh", "-c", "echo gpudash: a power cut >&2; exit 1"), {}

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from itertools import chain
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import check_recording, gpu_selectors, open_recording, overrides
+from gpudash.cli.options import (
+    check_recording,
+    gpu_selectors,
+    open_recording,
+    overrides,
+    report_words,
+)
 from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show
@@ -48,10 +54,12 @@ def run(options: argparse.Namespace) -> int:
     start = _start(recording, options.at)
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
     playback.start()
+    words = report_words(options) or ()
     return show(
         lambda: lambda _interval: playback,
         config=not options.no_config,
         instead=f"gpudash --once {of_file}",
+        reported=[*words, *([] if options.file is None else [f"--replay={options.file}"])],
         **overrides(options),
     )
 

@@ -21,7 +21,9 @@ class ReportPage(FleetPage):
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
-        self._reports = Reports(model.report_command, None, self.draw)
+        time = model.time
+        until = None if time.is_live else time.asked or model.snapshot.taken_at
+        self._reports = Reports(model.report_command, None, until, self.draw)
 
     def on_mount(self) -> None:
         """Have the report made."""

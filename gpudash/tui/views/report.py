@@ -21,7 +21,10 @@ class ReportView(View):
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
-        self._reports = Reports(dashboard.report_command, dashboard.history, self.draw)
+        time, command = dashboard.time, dashboard.report_command
+        is_now = time.is_live and not time.is_recorded
+        until = None if is_now else time.asked or dashboard.snapshot.taken_at
+        self._reports = Reports(command, dashboard.history, until, self.draw)
 
     def on_mount(self) -> None:
         """Have the report made."""
