@@ -131,6 +131,7 @@ class Reports:
                 return report.decode(b"\n".join(output.lines)), ""
             except WireError:
                 problem = (output.failure or "no report").removeprefix("gpudash: ")
+                problem = problem.removeprefix("no history of this host: ")
         if self._watched is None:
             return None, problem or "only with --prometheus or --host"
         why = f": {problem}" if problem else ""
@@ -152,18 +153,21 @@ class Reports:
             failed = [each for each in found.hosts if each.message is not None]
             if failed:
                 note = f"{counted(len(failed), 'host')} without: {failed[0].message}"
+        heads = [head]
         if note:
-            head.append(Segment(f"  {note}", theme.dim))
+            noted = [*head, Segment(f"  {note}", theme.dim)]
+            fits = sum(each.cell_length for each in noted) <= cells
+            heads = [noted] if fits else [head, [Segment(" " * MARGIN + note, theme.dim)]]
         rows = () if found is None else found.rows
-        self.count, self.room = len(rows), max(0, height - 2)
+        self.count, self.room = len(rows), max(0, height - 1 - len(heads))
         self.scroll(0)
         if not rows:
             text = "" if found is None else "no GPU was held in that time"
-            return [head, [], [Segment(" " * MARGIN + text, theme.dim)]]
+            return [*heads, [], [Segment(" " * MARGIN + text, theme.dim)]]
         grid = self._grids[by]
         seen = rows[self.first : self.first + self.room]
         drawn = grid.rows(rows, rows, cells, seen, lambda row: joined(grid.draw(row, theme)))
-        return [head, grid.heading(theme), *drawn]
+        return [*heads, grid.heading(theme), *drawn]
 
 
 def _of_watched(history: History, end: datetime | None, by: Grouping) -> Report:

@@ -87,9 +87,10 @@ async def test_what_was_watched_after_the_past_that_is_shown_is_left_out() -> No
 
 async def test_why_a_history_is_not_reported_is_shown() -> None:
     page = Overview(HandFeed())
-    page.dashboard.report_command = ("sh", "-c", "echo gpudash: a power cut >&2; exit 1"), {}
-    async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
-        await on.shows("as watched here: a power cut")
+    problem = "a power cut, which was long enough"
+    page.dashboard.report_command = ("sh", "-c", f"echo gpudash: {problem} >&2; exit 1"), {}
+    async with on_screen(sample(0), "U", page=page, size=(80, 24)) as on:
+        await on.shows(f"as watched here: {problem}")
 
 
 async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
