@@ -303,8 +303,8 @@ def test_a_segment_that_cannot_be_read_is_left_out(host: Host, harm: str) -> Non
         assert read.at(START + timedelta(hours=2.5)).taken_at == START + timedelta(hours=2.5)
         assert read.at(START + timedelta(hours=1.9)).taken_at < START + timedelta(hours=2)
         assert bool(read.note) is (harm == "garbage")
-        # One a minute takes the place of a file that is not there, or has no start.
-        assert (harm in ("gone", "garbage")) is (len(times) - len(others) == 60)
+        # One a minute takes the place of a file that is not there, is empty, or has no start.
+        assert (harm in ("gone", "empty", "garbage")) is (len(times) - len(others) == 60)
 
 
 def test_a_folder_without_a_sample_is_no_recording(host: Host, tmp_path: Path) -> None:

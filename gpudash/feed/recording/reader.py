@@ -323,10 +323,11 @@ class Recording:
             except (OSError, UsageError):
                 self._damaged = name
                 continue
-            # A power cut may leave a file of zeros; segments are compressed.
-            if not (found.count and isinstance(found, PlainChunks)):
+            # A power cut may leave a file of zeros, or nothing; segments are compressed.
+            if not isinstance(found, PlainChunks):
                 return found
-            self._damaged = name
+            if found.count:
+                self._damaged = name
         return _Gone()
 
     def _read(self, file: int, number: int) -> list[Sample]:
