@@ -152,6 +152,7 @@ def test_past_is_reported_as_near_as_it_is(seconds: float, told: str) -> None:
 def test_what_is_older_than_what_is_kept_is_asked_for_until_something_else_is_shown() -> None:
     on = of_fleet(0, 10)
     assert on.timeline.span == (None, on.at(10))
+    assert on.timeline.known == (on.at(0), on.at(10))
     on.timeline.go_to(on.at(-3590))
     assert (on.timeline.mark, on.timeline.asked) == ("ASKING FOR 1h00m AGO", on.at(-3590))
     # What was on its way is not that.
