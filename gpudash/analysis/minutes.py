@@ -325,7 +325,7 @@ def held_gpus(snapshot: Snapshot) -> dict[str, Does]:
 
 
 def _together(parts: Iterable[_Part]) -> Does:
-    """Return what a GPU does for whoever has these parts of it.
+    """Return what a GPU does for the holder of these parts of it.
 
     A computing neighbour does not hide an instance that is held idle.
     """

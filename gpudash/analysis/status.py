@@ -128,7 +128,7 @@ def is_holder(share: ProcessDevice, device: Device) -> bool:
 
 
 def usable(device: Device, findings: Sequence[Finding]) -> str | None:
-    """Return why no job may have a device, whoever uses it now; None if one may.
+    """Return why no job may have a device, also while it is in use; None if one may.
 
     `findings` are those about it. It is nothing against a device that it sleeps.
     """

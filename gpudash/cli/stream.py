@@ -33,7 +33,7 @@ STALL_SECONDS = 60.0
 """A link that takes nothing for so long has been given up at its other end."""
 
 _OWN = ("fresh", "demo", "show_secrets", "pcie_throughput")
-"""Options for which the driver is read here, whoever else reads it."""
+"""Options for which the driver is read here, even where a service reads it."""
 
 _ATTACH_AGAIN_SECONDS = 10.0
 """After the end of a service, or what it was too slow for, until one is looked for again."""

@@ -71,7 +71,7 @@ def sees_processes() -> bool:
 class Service:
     """A connection to the service, if it is trustworthy and sees all that the caller does.
 
-    Its folder is its own, and nobody else writes there; it runs in the same boot, the same
+    Its folder is its own, and no other user writes there; it runs in the same boot, the same
     namespaces and with the same GPUs; it knows as many fields, and as many processes.
     """
 

@@ -71,7 +71,7 @@ def is_far_end(environ: Mapping[str, str]) -> bool:
 
 
 def is_of_service(environ: Mapping[str, str]) -> bool:
-    """Whether the starter of this collector is `gpudash serve`, which nobody may be watching."""
+    """Whether the starter of this collector is `gpudash serve`, which may have no viewer."""
     return environ.get(_VARIABLE) == OF_SERVICE[_VARIABLE]
 
 

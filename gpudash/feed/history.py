@@ -26,7 +26,7 @@ _HOURS = {1: 1, 10: 24}
 """How long samples so many seconds apart are kept, apart from those of a minute."""
 _COARSE_SECONDS = 60
 _EARLY_SECONDS = 2.5
-"""Half of the interval of a server that nobody watches: samples come a little early or late."""
+"""Half of the interval of a server without viewers: samples come a little early or late."""
 
 
 class Numbers(Protocol):
@@ -42,7 +42,7 @@ class Numbers(Protocol):
 
 
 class History:
-    """Writes samples to a folder, in which nobody else does.
+    """Writes samples to a folder, in which no other process does.
 
     What cannot be written is lost, and is reported once until it can be again.
     """

@@ -35,7 +35,7 @@ _FLOOR_SECONDS = 1.0
 """No client makes it collect more often."""
 _MAX_CLIENTS = 512
 _SHARE_OF_USER = 4
-"""Of one user is a fourth of them, so that nobody takes the places of all others."""
+"""Of one user is a fourth of them, so that no user takes the places of all others."""
 _ASK_SECONDS = 5.0
 """For a client to ask for something."""
 _MAX_REQUEST_BYTES = 256
@@ -75,7 +75,7 @@ class LineServer:
     """
 
     def __init__(self, idle_interval: float) -> None:
-        """`idle_interval` is that of the collector while nobody asks for a shorter one."""
+        """`idle_interval` is that of the collector while no client asks for a shorter one."""
         self.floor = min(_FLOOR_SECONDS, idle_interval)
         self._idle, self._started_at = idle_interval, time.time()
         self._clients: dict[int, _Client] = {}
@@ -172,7 +172,7 @@ class LineServer:
         self._epoll.close()
 
     def _accept(self) -> None:
-        """Accept all who wait, so that one who comes again and again keeps nobody out for long."""
+        """Accept all who wait, so that one who comes again and again keeps few out for long."""
         assert self._listener is not None
         for _ in range(_BACKLOG):
             try:
@@ -306,7 +306,7 @@ class LineServer:
 
 
 def _is_living(path: str) -> bool:
-    """Whether somebody listens on a socket; raises OSError if that is not to be known."""
+    """Whether a process listens on a socket; raises OSError if that is not to be known."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:

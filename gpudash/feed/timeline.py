@@ -109,7 +109,7 @@ class Timeline(Generic[D]):
 
     @property
     def is_past(self) -> bool:
-        """Whether somebody went to an instant before the newest sample."""
+        """Whether the user went to an instant before the newest sample."""
         return self.moment is not None and not self._is_paused and self.moment < self._now
 
     @property

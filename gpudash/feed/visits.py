@@ -33,7 +33,7 @@ class _Asked(NamedTuple):
     moment: datetime
     steps: int = 0
     is_named: bool = False
-    """Whether a user named the instant, and is told where there is no sample near it."""
+    """Whether the user named the instant: a message says where no sample is near it."""
 
 
 class Visits(Timeline[D]):

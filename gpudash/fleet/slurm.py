@@ -231,7 +231,7 @@ def _node(line: bytes) -> FleetHost | None:
 
 
 def _reason(node: str) -> str | None:
-    """Return why a node is closed, with who closed it and when, None where nobody says so."""
+    """Return why a node is closed, with who closed it and when, None where that is not said."""
     found = _REASON.search(node)
     if found is None:
         return None

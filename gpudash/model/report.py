@@ -1,6 +1,6 @@
 """What GPUs were used for over a span of time: numbers of a minute, and a report of many of them.
 
-A history keeps a line of numbers a minute beside its samples. Seconds in which nobody looked are
+A history keeps a line of numbers a minute beside its samples. Seconds without a sample are
 in neither: nothing is extrapolated.
 """
 
@@ -205,7 +205,7 @@ def decode_minute(line: bytes) -> Minute:
 
 def decode(line: bytes) -> Report:
     """Return the report of one line, its texts cleaned; raises WireError."""
-    return wire.decode_document(line, _reports(), _no_check)
+    return wire.decode_document(line, _reports())
 
 
 def json_schema() -> dict[str, Any]:
@@ -233,7 +233,3 @@ def _require_devices(minute: Minute) -> None:
         raise ValidationError("Expected the position of a device - at `$`")
     if any(len(each) != count for each in (*minute.means.values(), *minute.maxima.values())):
         raise ValidationError(f"Expected {count} values, one a device - at `$`")
-
-
-def _no_check(_document: object) -> None:
-    """All that a document must be stands in its types."""

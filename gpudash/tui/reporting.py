@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from itertools import pairwise
-from threading import Thread
 from typing import TYPE_CHECKING, get_args
 
 from rich.segment import Segment
@@ -14,6 +14,7 @@ from rich.segment import Segment
 from gpudash.analysis.columns.report import REPORT_COLUMNS, seen_text
 from gpudash.analysis.minutes import Minutes
 from gpudash.analysis.report import ReportSums
+from gpudash.feed.background import Background
 from gpudash.feed.supervisor import Output
 from gpudash.model import report
 from gpudash.model.errors import WireError
@@ -33,10 +34,14 @@ ReportCommand = tuple[Sequence[str], Mapping[str, str]]
 _SPANS = (("today", "00:00"), ("7 days", "7d"), ("30 days", "30d"))
 _LIMIT_SECONDS = 300.0
 _BAR = 6
+_Chosen = tuple[int, int]
+"""A span and a kind of rows, by their positions."""
+_Made = tuple[Report | None, str]
+"""A report, and what is to be said of it."""
 _ROLES = {"user": "owner", "job": "dim", "model": "dim", "host": "base"}
 
 
-class Reports:
+class ReportPane:
     """The report that a page shows, over one of some spans, by one of some kinds of rows."""
 
     def __init__(
@@ -58,9 +63,10 @@ class Reports:
         self._span = self._by = 0
         # There are several hosts where none is watched.
         self._kinds: Sequence[Grouping] = get_args(Grouping)[: 3 if watched else 4]
-        self._found: dict[tuple[int, int], tuple[Report | None, str]] = {}
-        """By span and kind: the report, and what is to be said of it."""
-        self._is_closed = False
+        self._found: dict[_Chosen, _Made] = {}
+        self._wanted: _Chosen | None = None
+        """What is shown or waited for, None once the page has gone."""
+        self._background = Background()
         self._grids: dict[Grouping, Grid[ReportRow]] = {
             by: Grid(columns, _ROLES, bar=_BAR) for by, columns in REPORT_COLUMNS.items()
         }
@@ -71,25 +77,15 @@ class Reports:
 
     def ask(self) -> None:
         """Have the report made that is to be shown, unless it is there; on an event loop."""
-        chosen = self._span, self._by
-        if chosen in self._found:
-            self._changed()
-            return
-        self._found[chosen] = None, "adding up"
-        loop = asyncio.get_running_loop()
-
-        def take(result: tuple[Report | None, str]) -> None:
-            if not self._is_closed:
-                self._found[chosen] = result
-                self._changed()
-
-        def work() -> None:
-            result = self._made(self._since(chosen[0]), self._kinds[chosen[1]])
-            if not self._is_closed:
-                loop.call_soon_threadsafe(take, result)
-
-        # It ends with the process, which waits for no other thread than the main one.
-        Thread(target=work, daemon=True).start()
+        self._wanted = chosen = self._span, self._by
+        self._background.interrupt()
+        if chosen not in self._found:
+            self._background.start(asyncio.get_running_loop())
+            self._background.submit(
+                partial(self._made, chosen),
+                partial(self._take, chosen),
+                lambda error: self._take(chosen, (None, error)),
+            )
         self._changed()
 
     def zoom(self, step: int) -> None:
@@ -108,7 +104,12 @@ class Reports:
 
     def close(self) -> None:
         """Take no more reports."""
-        self._is_closed = True
+        self._wanted = None
+        self._background.stop()
+
+    def _take(self, chosen: _Chosen, made: _Made) -> None:
+        self._found[chosen] = made
+        self._changed()
 
     def _since(self, span: int) -> str:
         """Return from when a report is: midnight is that before it ends."""
@@ -117,16 +118,18 @@ class Reports:
             return since
         return f"{self._until.astimezone():%F}T{since}"
 
-    def _made(self, since: str, by: Grouping) -> tuple[Report | None, str]:
-        """Return a report, waiting for it, and what is to be said of it."""
-        problem = ""
+    def _made(self, chosen: _Chosen) -> _Made:
+        """Return a report, waiting for it while it is wanted."""
+        since, by, problem = self._since(chosen[0]), self._kinds[chosen[1]], ""
         if self._command is not None:
             words, environ = self._command
             argv = [*words, "--since", since, "--by", by]
             if self._until is not None:
                 argv += ["--at", self._until.astimezone(timezone.utc).isoformat()]
             output = Output(argv, _LIMIT_SECONDS, environ=environ)
-            output.run(lambda: not self._is_closed)
+            output.run(lambda: self._wanted == chosen)
+            if self._wanted != chosen:
+                return None, ""
             try:
                 return report.decode(b"\n".join(output.lines)), ""
             except WireError:
@@ -141,7 +144,7 @@ class Reports:
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the title, the headings and the rows in view, in at most so many lines."""
-        found, note = self._found.get((self._span, self._by), (None, ""))
+        found, note = self._found.get((self._span, self._by), (None, "adding up"))
         by = self._kinds[self._by]
         is_past_day = self._until is not None and not self._span
         title = f"Report by {by}, {'that day' if is_past_day else _SPANS[self._span][0]}"

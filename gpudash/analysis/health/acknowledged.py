@@ -1,4 +1,4 @@
-"""What is wrong and known: hosts and GPUs whose findings somebody has acknowledged.
+"""What is wrong and known: hosts and GPUs whose findings a user has acknowledged.
 
 They stand in a file, a line of JSON each, to which several people may write: what it says is
 cleaned and bounded, and a line that is none takes nothing from the others.

@@ -79,7 +79,7 @@ class Symptom(Struct, frozen=True):
     newest_seconds: float | None = None
     """How long the newest of what it is about has lasted, None where all is about as old."""
     acknowledged: str | None = None
-    """Why it is no news, None where nobody has acknowledged it."""
+    """Why it is no news, None where it is not acknowledged."""
 
 
 ContextT = TypeVar("ContextT")

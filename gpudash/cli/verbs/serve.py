@@ -203,7 +203,7 @@ def _serve(
 
 
 def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
-    """Listen on the socket; return the message that it cannot be done where nobody asked for it.
+    """Listen on the socket; return the message that it cannot be done where it was not asked for.
 
     Raises UsageError or GpudashError. A part of this host, or a simulated one, is not for all.
     """
@@ -225,7 +225,7 @@ def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
 
 @contextmanager
 def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]]:
-    """Open the history, None for none; with the message that there can be none, if nobody asked.
+    """Open the history, None for none; with the message that there can be none, if not asked for.
 
     Raises UsageError where one was asked for. Some GPUs, or simulated ones, are kept on request.
     """

@@ -96,7 +96,7 @@ def listed(names: Iterable[str]) -> list[Segment]:
 
 
 class Folder:
-    """Writes lines to segments, in a folder in which nobody else does.
+    """Writes lines to segments, in a folder in which no other process does.
 
     The oldest go where all would take more than `max_bytes`, numbers after all samples while they
     take less than half of it. `hours` names, by the seconds between samples, in how many later

@@ -428,7 +428,7 @@ class Inventory:
         _describe(device, labels, dialect)
         others = (each.uuid for each in host.devices.values() if each.index != index)
         if is_past and device.uuid in others:
-            # The driver has numbered them anew: which one is gone is another question.
+            # The driver has renumbered them: which one is gone is another question.
             device.uuid = None
         group = labels.get(choice.group) if choice.group else None
         host.group = clean(group, NAME_BYTES) if group else host.group

@@ -117,7 +117,7 @@ class Memory:
                 if home is not host:
                     self._inventory.drop(device)
                 else:
-                    # The driver has numbered them anew: which one is gone is another question.
+                    # The driver has renumbered them: which one is gone is another question.
                     device.uuid = host.replaced.pop() if host.replaced else None
 
     def _forget_removed(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:

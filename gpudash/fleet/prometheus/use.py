@@ -86,7 +86,7 @@ class _Gpu:
         return self.people.setdefault(who, _Amounts())
 
     def total(self) -> _Amounts:
-        """Return the sums of the GPU: whoever has it at one time, it is held once."""
+        """Return the sums of the GPU: with several holders at one time it is held once."""
         total = _Amounts()
         total.energy = self.energy
         for each in self.people.values():

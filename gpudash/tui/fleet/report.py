@@ -9,7 +9,7 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.keymap import INNER_KEYS, REPORT_PAGE_KEYS
-from gpudash.tui.reporting import Reports
+from gpudash.tui.reporting import ReportPane
 from gpudash.tui.theme import Theme
 
 
@@ -23,22 +23,22 @@ class ReportPage(FleetPage):
         super().__init__(model)
         time = model.time
         until = None if time.is_live else time.asked or model.snapshot.taken_at
-        self._reports = Reports(model.report_command, None, until, self.draw)
+        self._report = ReportPane(model.report_command, None, until, self.draw)
 
     def on_mount(self) -> None:
         """Have the report made."""
         super().on_mount()
-        self._reports.ask()
+        self._report.ask()
 
     def on_unmount(self) -> None:
         """Wait for none any more."""
         super().on_unmount()
-        self._reports.close()
+        self._report.close()
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the title and the rows in view."""
-        lines = self._reports.lines(theme, cells, height)
-        self.page_rows = max(1, self._reports.room)
+        lines = self._report.lines(theme, cells, height)
+        self.page_rows = max(1, self._report.room)
         return lines
 
     @property
@@ -48,7 +48,7 @@ class ReportPage(FleetPage):
 
     def move(self, rows: int) -> None:
         """Scroll the rows."""
-        self._reports.scroll(rows)
+        self._report.scroll(rows)
 
     def clicked(self, x: int, y: int) -> bool:
         """Leave the rows as they are."""
@@ -59,8 +59,8 @@ class ReportPage(FleetPage):
 
     def action_zoom(self, step: int) -> None:
         """Report a longer (1) or a shorter (-1) time."""
-        self._reports.zoom(step)
+        self._report.zoom(step)
 
     def action_group_by(self) -> None:
         """Report by the next: users, GPUs, jobs, hosts."""
-        self._reports.turn()
+        self._report.turn()

@@ -9,7 +9,7 @@ from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import REPORT_KEYS
-from gpudash.tui.reporting import Reports
+from gpudash.tui.reporting import ReportPane
 from gpudash.tui.views.view import View
 
 
@@ -24,38 +24,38 @@ class ReportView(View):
         time, command = dashboard.time, dashboard.report_command
         is_now = time.is_live and not time.is_recorded
         until = None if is_now else time.asked or dashboard.snapshot.taken_at
-        self._reports = Reports(command, dashboard.history, until, self.draw)
+        self._report = ReportPane(command, dashboard.history, until, self.draw)
 
     def on_mount(self) -> None:
         """Have the report made."""
         super().on_mount()
-        self._reports.ask()
+        self._report.ask()
 
     def on_unmount(self) -> None:
         """Wait for none any more."""
         super().on_unmount()
-        self._reports.close()
+        self._report.close()
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title and the rows in view."""
-        return self._reports.lines(self.dashboard.theme, cells, height)
+        return self._report.lines(self.dashboard.theme, cells, height)
 
     def action_scroll_lines(self, lines: int) -> None:
         """Scroll the rows."""
-        self._reports.scroll(lines)
+        self._report.scroll(lines)
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by what is in view."""
-        self._reports.scroll(pages * max(1, self._reports.room - 1))
+        self._report.scroll(pages * max(1, self._report.room - 1))
 
     def action_scroll_ends(self, end: int) -> None:
         """Scroll to the top (0) or the bottom (1)."""
-        self._reports.scroll(self._reports.count if end else -self._reports.count)
+        self._report.scroll(self._report.count if end else -self._report.count)
 
     def action_zoom(self, step: int) -> None:
         """Report a longer (1) or a shorter (-1) time."""
-        self._reports.zoom(step)
+        self._report.zoom(step)
 
     def action_group_by(self) -> None:
         """Report by the next: users, GPUs, jobs."""
-        self._reports.turn()
+        self._report.turn()
