@@ -153,9 +153,11 @@ _HOME = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 def gpu_selectors(options: argparse.Namespace) -> Sequence[str]:
     """Return the selectors of --gpu, none for all GPUs; raises UsageError."""
+    if options.gpu is None:
+        return ()
     from gpudash.analysis.selection import selectors
 
-    return () if options.gpu is None else selectors(options.gpu)
+    return selectors(options.gpu)
 
 
 def collector_words() -> list[str]:

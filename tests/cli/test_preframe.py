@@ -63,6 +63,12 @@ def test_a_terminal_that_is_gone_is_left_without_a_traceback() -> None:
 
 
 def test_the_first_pixels_wait_for_little() -> None:
-    code = "import sys, gpudash.cli.watch; print(*sys.modules)"
+    code = (
+        "import sys, gpudash.cli.watch\n"
+        "from gpudash.cli import arguments, options\n"
+        "given = arguments.parse([])\n"
+        "options.collector_command(given), options.gpu_selectors(given)\n"
+        "print(*sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"msgspec", "gpudash.model.device", "textual", "rich"} & set(run.stdout.split())
