@@ -96,7 +96,8 @@ class _Watch:
         self._terminal.pump(timeout)
         chunk = bytes(self._terminal.raw[before:])
         if chunk:
-            self.log.append((self._now(), chunk))
+            # The emulator here takes its time to show it; when it came is what counts.
+            self.log.append((self._terminal.read_at - self._terminal.started, chunk))
         return bool(chunk)
 
     def _now(self) -> float:

@@ -75,6 +75,8 @@ class Terminal:
         os.close(slave)
         self._open = True
         self.raw = bytearray()
+        self.read_at = self.started
+        """When the last of it was read, by `time.monotonic`."""
 
     def __enter__(self) -> Terminal:
         return self
@@ -216,13 +218,17 @@ class Terminal:
 
     def _read(self) -> None:
         """Show what the program has written."""
+        data = b""
         try:
-            data = os.read(self._master, 1 << 16)
+            # A pty gives 4 KB at once.
+            while self._open and (not data or self.wait_readable(0)):
+                chunk = os.read(self._master, 1 << 16)
+                self._open, self.read_at = bool(chunk), time.monotonic()
+                data += chunk
         except BlockingIOError:
-            return
+            pass
         except OSError:  # EIO: the last process closed its side
-            data = b""
-        self._open = bool(data)
+            self._open = False
         self._show(data)
 
     def wait_readable(self, timeout: float) -> bool:
