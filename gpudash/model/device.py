@@ -807,6 +807,13 @@ def device_fields() -> Mapping[str, Field]:
     return {field.name: field for field in declared_fields(Device)}
 
 
+@cache
+def chart_fields() -> Mapping[str, Field]:
+    """Return those that can be charted; a first picture needs no others."""
+    fields = declared_fields(Device, having="chart=True")
+    return {field.name: field for field in fields if field.chart}
+
+
 GPM_PERCENTS = {
     1: "graphics_active_percent",
     2: "sm_active_percent",

@@ -163,8 +163,12 @@ def metric(
     return Meta(description=help, extra_json_schema=schema, extra=declared)
 
 
-def declared_fields(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """Return what is declared of each field of a Struct, in the order of declaration."""
+def declared_fields(kind: type[msgspec.Struct], having: str = "") -> tuple[Field, ...]:
+    """Return what is declared of each field of a Struct, in the order of declaration.
+
+    Only of those whose declaration has a text such as `chart=True`, or has a name and stands
+    elsewhere: evaluating all takes long.
+    """
     texts = {
         name: (text, base.__module__)
         for base in reversed(kind.__mro__)
@@ -172,7 +176,10 @@ def declared_fields(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
     }
     fields = []
     for name in kind.__struct_fields__:
-        meta = _declared(*texts[name])
+        text, module = texts[name]
+        if having not in text and re.search(_METRIC, text):
+            continue
+        meta = _declared(text, module)
         declared = {**meta.extra, "label": meta.extra["label"] or label(name)}
         fields.append(Field(name=name, help=meta.description, **declared))
     return tuple(fields)

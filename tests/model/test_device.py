@@ -1,6 +1,6 @@
 from typing import get_args, get_type_hints
 
-from gpudash.model.device import Device, device_fields
+from gpudash.model.device import Device, chart_fields, device_fields
 from gpudash.model.fields import Group
 from gpudash.model.units import Unit
 
@@ -14,6 +14,11 @@ def test_fields_carry_what_they_declare() -> None:
     power = device_fields()["power_usage_mw"]
     assert (power.label, power.group, power.unit) == ("Power usage", Group.POWER, Unit.MILLIWATT)
     assert power.help.startswith("Board power")
+
+
+def test_those_with_a_chart_are_known_without_evaluating_the_others() -> None:
+    charted = {field.name: field for field in device_fields().values() if field.chart}
+    assert dict(chart_fields()) == charted
 
 
 def test_labels_leave_the_unit_out_and_spell_short_words() -> None:

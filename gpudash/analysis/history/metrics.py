@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from gpudash.analysis.history.tracks import Axis, Extent, Row, Track, Window
-from gpudash.model.device import AnyDevice, Device, device_fields
+from gpudash.model.device import AnyDevice, Device, chart_fields
 from gpudash.model.fields import Field
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host, Snapshot
@@ -38,9 +38,8 @@ AnyTrack = TypeVar("AnyTrack", bound=Track)
 @cache
 def device_metrics() -> tuple[str, ...]:
     """Return what is kept of a device, the percentages first."""
-    charted = [field for field in device_fields().values() if field.chart]
-    charted.sort(key=lambda field: field.unit is not Unit.PERCENT)
-    return tuple(field.name for field in charted)
+    fields = sorted(chart_fields().values(), key=lambda field: field.unit is not Unit.PERCENT)
+    return tuple(field.name for field in fields)
 
 
 @cache

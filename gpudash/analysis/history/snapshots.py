@@ -23,6 +23,7 @@ _SETTLED_SECONDS = 0.9
 _MAX_COUNT = 660
 _MAX_AGE_SECONDS = 630.0
 _MAX_BYTES = 12 << 20
+"""Of all but the newest."""
 
 
 class _Packed(NamedTuple):
@@ -43,20 +44,23 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._latest = EMPTY
+        self._newest: tuple[float, bytes] | None = None
+        """Packed when the next one comes: the first picture does not wait for that."""
         self._kept: list[_Packed] = []
+        """Those before it."""
         self._bytes = 0
         self._reference = _Packed(-inf, b"", b"")
         self._reference_line = b""
 
     def push(self, now: float, snapshot: Snapshot, line: bytes) -> None:
         """Add a snapshot and its line; one of the same instant replaces the last."""
-        self._latest = snapshot
-        if self._kept and self._kept[-1].time == now:
-            self._drop(len(self._kept) - 1)
-        packed = self._pack(now, line)
+        before, self._newest, self._latest = self._newest, (now, line), snapshot
+        if before is None or before[0] == now:
+            return
+        packed = self._pack(*before)
         self._kept.append(packed)
         self._bytes += packed.size
-        settled = len(self._kept) - _RECENT - 1
+        settled = len(self._kept) - _RECENT
         if settled > 0:
             distance = self._kept[settled].time - self._kept[settled - 1].time
             if distance < _SETTLED_SECONDS:
@@ -66,18 +70,20 @@ class Snapshots:
 
     def times(self) -> list[float]:
         """Return the instants of all, oldest first."""
-        return [packed.time for packed in self._kept]
+        times = [packed.time for packed in self._kept]
+        return times if self._newest is None else [*times, self._newest[0]]
 
     def at(self, moment: float) -> Snapshot:
         """Return the last one not after `moment`, else the oldest; EMPTY before the first."""
-        if not self._kept or moment >= self._kept[-1].time:
+        number = max(bisect_right(self.times(), moment) - 1, 0)
+        if number >= len(self._kept):
             return self._latest
-        return wire.decode(_unpacked(self._kept[max(bisect_right(self.times(), moment) - 1, 0)]))
+        return wire.decode(_unpacked(self._kept[number]))
 
     def _is_full(self, now: float) -> bool:
-        count = len(self._kept)
-        if count <= 1:
+        if not self._kept:
             return False
+        count = len(self._kept) + 1
         is_old = count > _RECENT and now - self._kept[0].time > _MAX_AGE_SECONDS
         return is_old or count > _MAX_COUNT or self._bytes > _MAX_BYTES
 
@@ -85,7 +91,6 @@ class Snapshots:
         self._bytes -= self._kept.pop(index).size
 
     def _pack(self, now: float, line: bytes) -> _Packed:
-        # The first picture does not wait for its import.
         from gpudash.system.zstd import pack
 
         if now - self._reference.time < _REFERENCE_SECONDS:

@@ -14,7 +14,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.history import History, Key
 from gpudash.analysis.history.metrics import device_metrics, highest_possible
-from gpudash.model.device import Device, device_fields
+from gpudash.model.device import Device, chart_fields
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Host
 from gpudash.model.units import Unit, duration, short
@@ -188,7 +188,7 @@ def charted_fields(devices: Iterable[Device]) -> list[Field]:
 
 def _known(gpus: Sequence[Device], names: Iterable[str]) -> list[Field]:
     return [
-        device_fields()[name]
+        chart_fields()[name]
         for name in dict.fromkeys(names)
         if name and any(getattr(gpu, name) is not None for gpu in gpus)
     ]

@@ -66,7 +66,7 @@ def test_fewer_are_kept_of_a_large_host() -> None:
     kept, random_bytes = Snapshots(), random.Random(1).randbytes
     for second in range(15):
         kept.push(float(second), EMPTY, random_bytes(1 << 20))
-    assert kept.times() == [float(second) for second in range(4, 15)]
+    assert kept.times() == [float(second) for second in range(3, 15)]
 
 
 def test_one_larger_than_all_that_may_be_kept_is_kept_alone() -> None:
