@@ -187,7 +187,7 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
     return max(min(widest, column.width), width(column.header), column.least)
 
 
-class BarGlyphs(NamedTuple):
+class BarGlyphs(Struct, frozen=True):
     """The characters that bars are drawn with."""
 
     whole: str
@@ -209,7 +209,7 @@ def bar_text(share: float, cells: int, glyphs: BarGlyphs) -> tuple[str, str]:
     return text, glyphs.track * (cells - len(text))
 
 
-class DeviceRow(NamedTuple):
+class DeviceRow(Struct, frozen=True):
     """A device, the label that people know it by, its state, and the findings about it."""
 
     device: Device
@@ -306,7 +306,7 @@ def age_seconds(process: Process, snapshot: Snapshot) -> float | None:
     return snapshot.taken_at.timestamp() - process.create_time
 
 
-class _DeviceSet(NamedTuple):
+class _DeviceSet(Struct, frozen=True):
     """A set of devices: their labels, and the memory of all, None if one of them is not known."""
 
     gpus: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, NamedTuple, Protocol, get_args
+from typing import Annotated, Any, Protocol, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -40,7 +40,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     """Names of the keys that type no character."""
 
 
-class Checked(NamedTuple):
+class Checked(Struct, frozen=True):
     """The valid part of a value from the file, and the mistakes in the rest."""
 
     value: Any
@@ -61,7 +61,7 @@ class Kind(Protocol):
         ...
 
 
-class Number(NamedTuple):
+class Number(Struct, frozen=True):
     """A number within bounds."""
 
     minimum: float
@@ -81,7 +81,7 @@ class Number(NamedTuple):
         return f"{self.minimum:g} to {self.maximum:g} {self.unit}"
 
 
-class Flag(NamedTuple):
+class Flag(Struct, frozen=True):
     """A boolean."""
 
     def check(self, value: object, choices: Choices) -> Checked:
@@ -95,7 +95,7 @@ class Flag(NamedTuple):
         return "true or false"
 
 
-class OneOf(NamedTuple):
+class OneOf(Struct, frozen=True):
     """One of some names."""
 
     names: str
@@ -111,7 +111,7 @@ class OneOf(NamedTuple):
         return _listed(getattr(choices, self.names))
 
 
-class SomeOf(NamedTuple):
+class SomeOf(Struct, frozen=True):
     """Any number of some names, each once, in the order given."""
 
     names: str
@@ -137,7 +137,7 @@ class SomeOf(NamedTuple):
         return [item for item in items if _problem(item, names) is not None]
 
 
-class Keys(NamedTuple):
+class Keys(Struct, frozen=True):
     """The keys of some actions; an empty list removes the keys of one."""
 
     names: str
@@ -168,7 +168,7 @@ class Keys(NamedTuple):
         return _listed(getattr(choices, self.names))
 
 
-class Table(NamedTuple):
+class Table(Struct, frozen=True):
     """Settings of their own below a heading."""
 
     type: type[Struct]
@@ -404,7 +404,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
-class Declared(NamedTuple):
+class Declared(Struct, frozen=True):
     """A setting as it was declared."""
 
     name: str

@@ -10,7 +10,7 @@ import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic
 
 from msgspec import Struct
 
@@ -74,7 +74,7 @@ class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
 
-class End(NamedTuple):
+class End(Struct, frozen=True):
     """Why a child is over."""
 
     silence: float | None = None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.analysis.usage import no_processes_text
 from gpudash.model.snapshot import EMPTY
@@ -31,7 +34,7 @@ class Memo(Generic[Value]):
         return self._last[1]
 
 
-class Panels(NamedTuple):
+class Panels(Struct, frozen=True):
     """The lines of each panel, from top to bottom."""
 
     header: list[Line]
@@ -59,7 +62,7 @@ class DashboardPanels:
         if dashboard.snapshot is EMPTY:
             return Panels(top, [], [], bottom)
         theme, devices = dashboard.value_theme, dashboard.devices
-        unread = theme._replace(absent=theme.glyphs.ellipsis)
+        unread = replace(theme, absent=theme.glyphs.ellipsis)
         view = UpperView(
             dashboard.revision,
             dashboard.snapshot.host,

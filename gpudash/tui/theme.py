@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.color import Color, ColorSystem, ColorType
 from rich.style import Style
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme
 
 
-class Glyphs(NamedTuple):
+class Glyphs(Struct, frozen=True):
     """What bars, curves and marks are drawn with."""
 
     bar: BarGlyphs
@@ -89,7 +91,8 @@ def in_256(colors: Palette) -> Palette:
 
     Rich would take a dark grey for a teal: it asks for a grey only where the saturation is low.
     """
-    return colors._replace(
+    return replace(
+        colors,
         background=_nearest(colors.background),
         surface=_nearest(colors.surface),
         selected=_nearest(colors.selected),
@@ -133,7 +136,7 @@ _CURVES_ON_LIGHT = (
 )
 
 
-class Palette(NamedTuple):
+class Palette(Struct, frozen=True):
     """A few colours, as `#rrggbb` or as names of the terminal's own sixteen."""
 
     background: str
@@ -276,7 +279,7 @@ THEMES = tuple(PALETTES)
 """What can be chosen by name, the default first."""
 
 
-class Theme(NamedTuple):
+class Theme(Struct, frozen=True):
     """Styles by role, the steps of the bars from empty to full, and the glyphs."""
 
     base: Style
@@ -426,14 +429,15 @@ def load_theme(
         has_16 = color_system is ColorSystem.STANDARD
         colors = TERMINAL if has_16 else PALETTES[name]
         theme = _theme_of(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
-    return theme._replace(glyphs=ASCII if ascii else UNICODE)
+    return replace(theme, glyphs=ASCII if ascii else UNICODE)
 
 
 @cache
 def faded(theme: Theme) -> Theme:
     """Return the theme of values that are no longer true: everything recedes."""
     dim, faint = theme.dim, theme.faint
-    return theme._replace(
+    return replace(
+        theme,
         base=dim,
         strong=dim,
         owner=dim,

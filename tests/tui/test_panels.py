@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
@@ -192,6 +193,6 @@ def test_gpu_that_is_held_and_idle_says_so() -> None:
 def test_ascii_look_draws_nothing_else() -> None:
     dashboard = make_dashboard(busy_snapshot(5))
     panels = DashboardPanels(dashboard)
-    dashboard.theme = THEME._replace(glyphs=ASCII)
+    dashboard.theme = replace(THEME, glyphs=ASCII)
     drawn = panels.draw()
     assert text_of(drawn.devices + drawn.processes).isascii()

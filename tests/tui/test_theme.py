@@ -1,6 +1,7 @@
 from itertools import combinations
 
 import pytest
+from msgspec.structs import astuple, replace
 from rich.color import ColorSystem
 
 from gpudash.tui.theme import PALETTES, THEMES, in_256, load_theme, textual_theme
@@ -77,7 +78,7 @@ def test_sixteen_colours_are_the_terminals_own() -> None:
 
 def test_ascii_changes_the_glyphs_alone() -> None:
     theme = load_theme("dark", no_color=False, color_system=ColorSystem.TRUECOLOR, ascii=True)
-    assert "".join(map(str, theme.glyphs)).isascii()
+    assert "".join(map(str, astuple(theme.glyphs))).isascii()
 
 
 @pytest.mark.parametrize("name", [name for name in PALETTES if name != "terminal"])
@@ -93,4 +94,4 @@ def test_grounds_stay_apart_in_256_colours(name: str) -> None:
     [("#121212", "color(233)"), ("#5f0000", "color(52)"), ("#243449", "color(237)")],
 )
 def test_ground_is_the_nearest_of_256(color: str, expected: str) -> None:
-    assert in_256(PALETTES["dark"]._replace(background=color)).background == expected
+    assert in_256(replace(PALETTES["dark"], background=color)).background == expected

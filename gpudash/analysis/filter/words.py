@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.model.errors import FilterError
 from gpudash.model.text import SafeText, clean
@@ -15,7 +16,7 @@ _SIGNS = (">=", "<=", "!=", "==", ">", "<", "=", ":")
 _MAX_SHOWN = 40
 
 
-class Word(NamedTuple):
+class Word(Struct, frozen=True):
     """One word and where it stands in the filter."""
 
     start: int

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from threading import Thread
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
@@ -82,7 +82,7 @@ _Read = tuple[tuple[Acknowledgement, ...], SafeText | None]
 """The lines of the file, and what is wrong with it."""
 
 
-class InForce(NamedTuple):
+class InForce(Struct, frozen=True):
     """The acknowledgements that count at an instant, and what is wrong with their file."""
 
     found: Mapping[Place, Acknowledgement] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from math import inf
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.model import wire
 from gpudash.model.snapshot import EMPTY, Snapshot
@@ -26,7 +27,7 @@ _MAX_BYTES = 12 << 20
 """Of all but the newest."""
 
 
-class _Packed(NamedTuple):
+class _Packed(Struct, frozen=True):
     time: float
     reference: bytes
     """A line, packed."""

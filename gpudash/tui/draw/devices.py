@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
@@ -41,7 +41,7 @@ _MIN_BAR, _MAX_BAR = 3, 12
 _BY_KEY: dict[str, Column[DeviceRow]] = {column.key: column for column in DEVICE_COLUMNS}
 
 
-class _Parts(NamedTuple):
+class _Parts(Struct, frozen=True):
     """What there is room for beside number, utilization and memory."""
 
     label: int
@@ -272,7 +272,7 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     ]
 
 
-class UpperView(NamedTuple):
+class UpperView(Struct, frozen=True):
     """What the upper part of the screen shows, and how."""
 
     revision: int

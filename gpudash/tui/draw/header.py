@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 
@@ -209,7 +209,7 @@ _MIN_BAR, _MAX_BAR = 6, 12
 _PART_GAP = 3
 
 
-class _Part(NamedTuple):
+class _Part(Struct, frozen=True):
     """A word, its value, and the part of its limit that a bar behind it shows."""
 
     word: str

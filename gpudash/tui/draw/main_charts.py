@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import ceil, log
-from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpudash.analysis.history import History, Key
@@ -31,7 +32,7 @@ _MAX_KEPT = 1024
 Values = list[float | None]
 
 
-class _Finished(NamedTuple):
+class _Finished(Struct, frozen=True):
     """The columns of a curve but the last, as they were drawn once and for all."""
 
     seconds: int
@@ -143,7 +144,7 @@ _FIRST = ("gpu_utilization_percent", "memory_used_bytes", "power_usage_mw", "tem
 _VALUE = 7
 
 
-class _Band(NamedTuple):
+class _Band(Struct, frozen=True):
     """A curve: who it is about, what it may reach, what it is now."""
 
     label: str
@@ -155,7 +156,7 @@ class _Band(NamedTuple):
     """None is the highest of all in the block."""
 
 
-class _Block(NamedTuple):
+class _Block(Struct, frozen=True):
     """Curves below each other, and the title above them."""
 
     title: str
@@ -243,11 +244,11 @@ def _blocks(
     if across == 1:
         return [block]
     if (cells - 2 * _MARGIN + _GAP) // across - _GAP < _MIN_BLOCK:
-        return [block._replace(bands=block.extras[:1], extras=block.extras[1:])]
+        return [replace(block, bands=block.extras[:1], extras=block.extras[1:])]
     size = -(-len(block.bands) // across)
     parts = [block.bands[start : start + size] for start in range(0, len(block.bands), size)]
     return [
-        block._replace(title="" if number else block.title, bands=part, extras=[])
+        replace(block, title="" if number else block.title, bands=part, extras=[])
         for number, part in enumerate(parts)
     ]
 
@@ -267,7 +268,7 @@ def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
     """Return the curves of a metric: of each GPU that has it or is lost, then of all together."""
     shown = _charted(gpus, field)
     mean = _band("mean", shown, field)
-    bands = [_band(str(gpu.index), [gpu], field)._replace(top=mean.top) for gpu in shown]
+    bands = [replace(_band(str(gpu.index), [gpu], field), top=mean.top) for gpu in shown]
     if field.unit is Unit.BYTE:
         extra = _host_band("RAM", "memory_used_bytes", host, field.unit, host.memory_total_bytes)
     else:
@@ -307,9 +308,9 @@ def _scaled(block: _Block, trends: Trends, size: tuple[int, int], glyphs: Glyphs
         highest = max((value for value in values if value is not None), default=0.0)
         # In large steps, so that the curves seldom have to be drawn again.
         top = 2.0 ** ceil(log(highest, 2)) if highest > 0 else 1.0
-        every = [each._replace(top=each.top or top) for each in (*block.bands, *block.extras)]
+        every = [replace(each, top=each.top or top) for each in (*block.bands, *block.extras)]
         count = len(block.bands)
-        block = block._replace(bands=every[:count], extras=every[count:])
+        block = replace(block, bands=every[:count], extras=every[count:])
     tops = {band.top for band in block.bands}
     if block.unit is Unit.NONE or not block.title or len(tops) != 1:
         return block
@@ -317,7 +318,7 @@ def _scaled(block: _Block, trends: Trends, size: tuple[int, int], glyphs: Glyphs
     shown = [(band.label, short(band.top, band.unit)) for band, _ in _heights(block, height)]
     others = [f", {label} to {other}" for label, other in shown if other != reach]
     scale = f"{short(0, block.unit)} to {reach}{''.join(others)}"
-    return block._replace(title=f"{block.title}  {scale}")
+    return replace(block, title=f"{block.title}  {scale}")
 
 
 def _heading(

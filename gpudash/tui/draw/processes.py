@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
 
+from msgspec import Struct
 from rich.segment import Segment
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
@@ -55,7 +55,7 @@ _MAX_POSITION = 27
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
-class _Drawn(NamedTuple):
+class _Drawn(Struct, frozen=True):
     """A row as it was drawn last, and what that depended on."""
 
     cause: object

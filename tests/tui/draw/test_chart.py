@@ -6,6 +6,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.model.units import Unit
@@ -32,7 +33,7 @@ def loaded() -> None:
 
 
 def themed(glyphs: Glyphs, theme: Theme = PLAIN) -> Theme:
-    return theme._replace(glyphs=glyphs)
+    return replace(theme, glyphs=glyphs)
 
 
 def texts(lines: list[Line]) -> list[str]:
