@@ -133,8 +133,12 @@ class RestClock:
         self, key: str, device: AnyDevice, now: float, *, is_held: bool
     ) -> float | None:
         """Return how long a device has not computed, at least; None if it does or is not known."""
+        percent = load_percent(device)
+        if percent is None or percent >= IDLE_PERCENT:
+            # Whatever it does next begins later, like its rest.
+            return None
         rest = self._rests[key] = self._before.get(key) or Rest()
-        rest.use(load_percent(device), now)
+        rest.use(percent, now)
         rest.hold(now, is_held=is_held)
         seconds = rest.seconds(now)
         return None if seconds is None else floor_tenths(seconds)

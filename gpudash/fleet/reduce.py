@@ -161,9 +161,9 @@ class Reducer:
         is_held = device.job is not None or bool(device.users)
         is_held = is_held or notable(device.memory_used_bytes, device.memory_total_bytes)
         seconds = device.idle_seconds
-        key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
-        watched = self._rests.idle_seconds(key, device, now, is_held=is_held)
-        seconds = watched if seconds is None else seconds
+        if seconds is None:
+            key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
+            seconds = self._rests.idle_seconds(key, device, now, is_held=is_held)
         if device.xid is not None and meaning(device.xid).level == "critical":
             return UNUSABLE.id, seconds
         return activity(device, is_held=is_held, is_idle=is_rest(seconds)).id, seconds

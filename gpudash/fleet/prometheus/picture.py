@@ -66,6 +66,8 @@ _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.user_label for dialect in dialects())
+_STATUS = {True: UNUSABLE.id, False: UNKNOWN.id}
+"""That of a GPU by whether it has to be replaced; what else it does is found elsewhere."""
 _index = attrgetter("index")
 
 
@@ -273,7 +275,8 @@ class Picture:
         # What the server had for an answer is older than the answer.
         age: float | None = max(0.0, now - seen_at + (host.lag or 0.0))
         state, message = self._state(host, age or 0.0, is_there=bool(there))
-        is_rough = any(each.is_rough and each.seen_at == seen_at for each in devices)
+        is_old = seen_at < self.now
+        is_rough = is_old and any(each.is_rough and each.seen_at == seen_at for each in devices)
         is_age_known = seen_at > 0 and not is_rough and (host.lag is not None or not there)
         if host.is_frozen and there:
             age = None if host.changed_at is None else now - host.changed_at
@@ -345,7 +348,7 @@ class Picture:
     def _built(self, device: KnownDevice, now: float) -> FleetDevice:
         known: dict[str, Any] = device.values
         index, uuid, parent, name = device.index, device.uuid, None, device.name
-        label, losses = device_label(index), self.memory.losses(device)
+        label, is_new = device_label(index), device.seen_at >= self.now
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
             label = device_label(index, device.index)
@@ -355,7 +358,7 @@ class Picture:
         return FleetDevice(
             index=index,
             label=label,
-            status=_status([device]),
+            status=_STATUS[device.is_worn],
             uuid=uuid,
             parent_uuid=parent,
             name=name,
@@ -364,8 +367,8 @@ class Picture:
             users=device.users,
             job=device.job,
             idle_seconds=device.idle.seconds(now),
-            age_seconds=now - device.seen_at if device.seen_at < self.now else None,
-            losses=losses,
+            age_seconds=None if is_new else now - device.seen_at,
+            losses=device.returns or None if is_new else self.memory.losses(device),
             **known,
         )
 
@@ -456,9 +459,9 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     if value is None:
         return None
     value *= factor
-    if series.field.endswith("percent") and value > _MAX_PERCENT:
+    if value > _MAX_PERCENT and series.field.endswith("percent"):
         return None
-    if series.field.endswith("celsius") and value > _MAX_CELSIUS:
+    if value > _MAX_CELSIUS and series.field.endswith("celsius"):
         return None
     return value if series.field in FRACTIONS else round(value)
 
@@ -470,11 +473,6 @@ def _gpus(host: KnownHost) -> int:
 def _instance(device: KnownDevice) -> int:
     """Return the GPU instance id of a MIG instance, 0 of a GPU."""
     return number_of(device.instance) or 0
-
-
-def _status(devices: Iterable[KnownDevice]) -> str:
-    """Return what says already that a GPU is broken; what else it does is found elsewhere."""
-    return (UNUSABLE if any(each.is_worn for each in devices) else UNKNOWN).id
 
 
 def _parent(instances: list[KnownDevice]) -> FleetDevice:
@@ -491,7 +489,7 @@ def _parent(instances: list[KnownDevice]) -> FleetDevice:
     return FleetDevice(
         index=first.index,
         label=device_label(first.index),
-        status=_status(instances),
+        status=_STATUS[any(each.is_worn for each in instances)],
         uuid=first.uuid,
         name=first.name,
         **values,
