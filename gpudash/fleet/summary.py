@@ -136,7 +136,8 @@ class HostRow(NamedTuple):
     @property
     def free(self) -> int:
         """How many GPUs a job may have now."""
-        return sum(map(self.count, AVAILABLE))
+        counts = self.counts
+        return sum([counts.get(state.id, 0) for state in AVAILABLE])
 
     @property
     def _about(self) -> list[FleetDevice]:

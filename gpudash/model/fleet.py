@@ -447,7 +447,8 @@ _OLD_STATUSES = {state.word: state.id for state in STATES if state.word != state
 
 def _with_ids(snapshot: FleetSnapshot) -> FleetSnapshot:
     """Return a snapshot whose statuses are ids, also that of an older recording."""
-    if not any(each.status in _OLD_STATUSES for host in snapshot.hosts for each in host.devices):
+    statuses = [each.status for host in snapshot.hosts for each in host.devices]
+    if _OLD_STATUSES.keys().isdisjoint(statuses):
         return snapshot
     hosts = [
         replace(

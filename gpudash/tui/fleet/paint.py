@@ -222,13 +222,13 @@ class Painter:
             return self._one_of({row.host.driver_version or "?" for row in rows})
         if key == "owner":
             return self._one_of({user for row in rows for user in row.users})
-        held = sum(row.count(HELD) for row in rows)
+        held = sum([row.count(HELD) for row in rows])
         if key == "utilization":
             if all(map(is_whole_and_free, rows)):
                 return self._letter(self._free, "all free", self._theme.ok)
             # Without colours nothing else tells that some are.
             is_enough = held > 0 and self._theme.warn.color is None
-            if is_enough or 2 * held >= sum(row.gpus for row in rows) > 0:
+            if is_enough or (held and 2 * held >= sum(row.gpus for row in rows)):
                 return self._state(HELD)
         known = [value for row in rows if (value := self._painting.of_host(row)) is not None]
         mean = sum(known) / len(known) if known else None
