@@ -29,6 +29,9 @@ from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
+_MAIN_SHARE, _BRIEF_SHARE, _SHARE = 0.01, 0.002, 0.005
+"""How much of the time the server may work for main, another that is brief, all but main."""
+_MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 
 MAX_AT_ONCE = 10_000
 """Devices of which a look back asks at once: servers end queries that take long."""
@@ -65,6 +68,18 @@ class Query(NamedTuple):
     def is_of_exporters(self) -> bool:
         """Whether exporters have it, who know of nothing but now."""
         return self.form in (queries.value, queries.series)
+
+    def seconds(self, cost: float, load: float, *, has_hosts: bool = True) -> float:
+        """Return after how many seconds it is asked again, infinity for never.
+
+        The server works `cost` seconds for it, and the share `load` of the time for all but main.
+        """
+        if self.name == "main":
+            return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))
+        period = self.period
+        if period < inf and (self.is_brief or not has_hosts):
+            period = min(period, max(INTERVAL_SECONDS, cost / _BRIEF_SHARE))
+        return period * min(_MAX_STRETCH, max(1.0, load / _SHARE))
 
     def expressions(self, picture: Picture) -> list[str]:
         """Return it in PromQL, in parts if it is long; empty if there is nothing to ask."""

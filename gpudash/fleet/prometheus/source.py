@@ -58,9 +58,6 @@ from gpudash.model.units import counted
 _NAMES_SPAN = 600.0
 _TIMEOUT_SECONDS = 30.0
 
-_MAIN_SHARE, _BRIEF_SHARE, _SHARE = 0.01, 0.002, 0.005
-"""How much of the time the server may work for main, another that is brief, all but main."""
-_MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
@@ -435,15 +432,10 @@ class PrometheusSource(Source):
         now, was_whole = time.monotonic(), view.is_whole
         task.is_done, task.failures, task.error = True, 0, None
         task.took.append(seconds)
-        period = task.period
-        if task.name == "main":
-            period = min(_MAX_MAIN_SECONDS, max(period, task.cost / _MAIN_SHARE))
-        elif period < inf:
-            if task.query.is_brief or not view.picture.inventory.hosts:
-                period = min(period, max(INTERVAL_SECONDS, task.cost / _BRIEF_SHARE))
-            others = (each for each in view.tasks.values() if each.name != "main")
-            load = sum(each.cost / each.period for each in others)
-            period *= min(_MAX_STRETCH, max(1.0, load / _SHARE))
+        others = (each for each in view.tasks.values() if each.name != "main")
+        load = sum(each.cost / each.period for each in others)
+        has_hosts = bool(view.picture.inventory.hosts)
+        period = task.query.seconds(task.cost, load, has_hosts=has_hosts)
         task.due_at = now + period * self._pace
         # The rest becomes visible with the next values, once all is there.
         if task.name == "main" or view.at is not None or not was_whole:

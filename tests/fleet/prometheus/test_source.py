@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import partial
+from math import inf
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from gpudash.config.settings import FleetSettings, Settings
 from gpudash.fleet.collector import merge
 from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.questions import questions
 from gpudash.fleet.prometheus.source import PrometheusSource, opened
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
@@ -209,6 +211,20 @@ def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(serve
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
         assert read_until(source, lambda reading: bool(reading.hosts)).report.state == "ok"
         source.close(10)
+
+
+def test_a_server_is_asked_as_often_as_that_is_cheap() -> None:
+    asked = {query.name: query for query in questions()}
+
+    def seconds(name: str, *costs: float, load: float = 0.0) -> list[float]:
+        return [round(asked[name].seconds(cost, load)) for cost in costs]
+
+    assert seconds("main", 0.05, 0.2, 2) == [10, 20, 60]
+    for name in ("power_usage_mw", "temperature_celsius", "memory_used_bytes"):
+        assert seconds(name, 0.01, 0.05, 2) == [10, 25, 60]
+    assert seconds("sm_clock_mhz", 0.01, 2) == [120, 120]
+    assert [*seconds("power_usage_mw", 0.05, load=0.01), *seconds("users", 0, load=1)] == [50, 240]
+    assert asked["frozen"].seconds(0.01, 1) == inf
 
 
 def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
