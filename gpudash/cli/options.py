@@ -70,10 +70,10 @@ def is_recorded(options: argparse.Namespace) -> bool:
     return options.replay is not None or options.at is not None
 
 
-def open_recording(file: str | None, seconds: int = 0) -> Recording:
+def open_recording(file: str | None, *, is_coarse: bool = False) -> Recording:
     """Return the recording of a file, or the history of this host if None; raises GpudashError.
 
-    Samples of the history are at least `seconds` apart.
+    The history may be a coarse one, for long times.
     """
     from gpudash.feed.attached import ServiceError
     from gpudash.feed.past import open_past
@@ -82,7 +82,7 @@ def open_recording(file: str | None, seconds: int = 0) -> Recording:
     if file is not None:
         return Recording(file)
     try:
-        return open_past(seconds)
+        return open_past(is_coarse=is_coarse)
     except ServiceError as error:
         hint = "give --replay FILE or --prometheus"
         raise GpudashError(f"no history of this host: {error}; {hint}") from None

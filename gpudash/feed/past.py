@@ -15,6 +15,9 @@ from gpudash.feed.recording import segments
 from gpudash.feed.recording.reader import Recording
 
 _NAME = "gpudash serve"
+_COARSE_SECONDS = 10, 60
+"""Between the samples that are read of a long time, and between those that are large."""
+_LARGE_BYTES = 1 << 18
 
 
 class ServiceSegments:
@@ -66,9 +69,12 @@ def _connected() -> Service:
     return service
 
 
-def open_past(seconds: int = 0) -> Recording:
-    """Return the past of this machine as a recording, of samples `seconds` apart at least.
+def open_past(*, is_coarse: bool = False) -> Recording:
+    """Return the past of this machine as a recording; a coarse one is for long times.
 
     Raises ServiceError where there is none, WireError where it cannot be read.
     """
-    return Recording(ServiceSegments(seconds))
+    seconds, others = _COARSE_SECONDS if is_coarse else (0, 0)
+    recording = Recording(ServiceSegments(seconds))
+    is_large = is_coarse and len(recording.last.line) > _LARGE_BYTES
+    return Recording(ServiceSegments(others)) if is_large else recording

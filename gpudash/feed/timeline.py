@@ -228,11 +228,17 @@ class Timeline(Generic[D]):
         """Learn how far the past reaches, without waiting; `on_known` is called if that is new."""
 
     def read_past(
-        self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]
+        self,
+        read: Callable[[Recording], R],
+        on_read: Callable[[R | None], object],
+        *,
+        is_coarse: bool = False,
+        is_asked: bool = True,
     ) -> None:
         """Read of a history behind what is kept, without waiting; nothing where there is none.
 
-        `on_read` gets what was read, None if it cannot be.
+        A coarse one is for long times. `on_read` gets what was read, None if it cannot be, of
+        which nothing is said unless the user has asked.
         """
 
     def change_speed(self, step: int) -> None:

@@ -121,11 +121,25 @@ class Visits(Timeline[D]):
             )
 
     def read_past(
-        self, read: Callable[[Recording], R], on_read: Callable[[R | None], object]
+        self,
+        read: Callable[[Recording], R],
+        on_read: Callable[[R | None], object],
+        *,
+        is_coarse: bool = False,
+        is_asked: bool = True,
     ) -> None:
-        """Read of the history in the thread; why it cannot be read is shown."""
+        """Read of the history in the thread."""
         if not self.reaches_back:
             return
+
+        def open_and_read() -> R:
+            from gpudash.feed.past import open_past
+            from gpudash.system.memory import give_back_freed
+
+            try:
+                return read(open_past(is_coarse=True) if is_coarse else self._opened())
+            finally:
+                give_back_freed()
 
         def take(found: R | None) -> None:
             on_read(found)
@@ -133,9 +147,10 @@ class Visits(Timeline[D]):
 
         def fail(error: str) -> None:
             on_read(None)
-            self._show_problem(error)
+            if is_asked:
+                self._show_problem(error)
 
-        self._background.submit(lambda: read(self._opened()), take, fail, is_lasting=True)
+        self._background.submit(open_and_read, take, fail, is_lasting=True)
 
     def _show_problem(self, error: str) -> None:
         self._problem = f"history: {error}"

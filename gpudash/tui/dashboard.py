@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
+from gpudash.analysis.history.metrics import MetricStore
 from gpudash.analysis.table import process_rows, rows_per_gpu
 from gpudash.analysis.usage import Tally, tally
 from gpudash.feed.protocol import FeedState, SnapshotFeed
+from gpudash.model.errors import WireError
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_enlarged, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
-from gpudash.tui.draw.main_charts import curve_count
+from gpudash.tui.draw.main_charts import MAX_SECONDS, curve_count
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
@@ -23,6 +27,7 @@ from gpudash.tui.status import StatusMessage, error_text, state_mark
 from gpudash.tui.theme import Theme, faded
 
 if TYPE_CHECKING:
+    from gpudash.feed.recording.reader import Recording
     from gpudash.fleet.events import Log
     from gpudash.fleet.from_snapshot import SnapshotReader
     from gpudash.tui.reporting import ReportCommand
@@ -97,6 +102,8 @@ class DashboardModel:
         """What happened while it was watched; None before the second snapshot."""
         self._reader: SnapshotReader | None = None
         self._watched: Snapshot = EMPTY
+        self._earlier: tuple[float, MetricStore] | None = None
+        """What was before the first snapshot and is not charted yet, and when it began."""
         self._take_derived()
 
     # What is shown
@@ -128,6 +135,9 @@ class DashboardModel:
 
     def watch(self, snapshots: Sequence[Snapshot]) -> None:
         """Note what happened from each snapshot of the feed to the next."""
+        if self._earlier is not None and self.time.is_live:
+            self.history.precede(*self._earlier)
+            self._earlier = None
         for snapshot in snapshots:
             if snapshot.brief or snapshot is self._watched:
                 continue
@@ -141,7 +151,26 @@ class DashboardModel:
 
                 self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)
                 self.log.watch(self._reader.alone(first), first.leases)
+                self._read_earlier()
             self.log.watch(self._reader.alone(snapshot), snapshot.leases)
+
+    def _read_earlier(self) -> None:
+        """Read what was before the first snapshot, to chart it with the next one that is shown."""
+        now, latest = self.history.now, self.history.latest.taken_at
+
+        def read(recording: Recording) -> tuple[float, MetricStore] | None:
+            began, store = None, MetricStore()
+            for sample in recording.between(latest - timedelta(seconds=MAX_SECONDS), latest):
+                with suppress(WireError):
+                    snapshot, ago = sample.snapshot(), (latest - sample.taken_at).total_seconds()
+                    store.push(now - ago, snapshot)
+                    began = now - ago if began is None else began
+            return None if began is None else (began, store)
+
+        def take(earlier: tuple[float, MetricStore] | None) -> None:
+            self._earlier = earlier
+
+        self.time.read_past(read, take, is_coarse=True, is_asked=False)
 
     def _take_derived(self) -> None:
         snapshot = self.snapshot

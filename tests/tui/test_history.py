@@ -68,6 +68,46 @@ async def test_without_one_that_is_said_and_charts_are_of_minutes(
         assert "last 30m" in on.text
 
 
+def second(first: Snapshot, seconds: float = 1) -> Snapshot:
+    """The host a second after a sample of it, or several."""
+    up = replace(first.host, uptime_seconds=(first.host.uptime_seconds or 0) + seconds)
+    return replace(first, host=up, taken_at=first.taken_at + timedelta(seconds=seconds))
+
+
+@pytest.mark.usefixtures("served")
+async def test_a_screen_opens_with_the_half_hour_before_it(host: Host) -> None:  # noqa: F811
+    first, read = live(host), list[object]()
+    async with on_screen(first, feed=ServedFeed(), size=(140, 40)) as on:
+        assert "last 1s of" in on.text
+        await on.give(second(first))
+        on.dashboard.time.read_past(lambda _: 1, read.append)
+        await on.until(lambda: read)
+        await on.press("p")
+        await on.give(second(first, 2))
+        assert "last 1s of" in on.text
+        await on.press("p")
+        await on.give(second(first, 3))
+        assert "last 15m" in on.text
+        await on.press("d")
+        assert "last 5m" in on.text
+        await on.press("r")
+        await on.shows("last 30m")
+
+
+@pytest.mark.parametrize("user", ["root", None])
+async def test_one_without_a_history_opens_with_the_present(
+    host: Host,  # noqa: F811
+    path: Path,  # noqa: F811
+    user: str | None,
+) -> None:
+    first = live(host, user)
+    async with on_screen(first, feed=ServedFeed(), size=(140, 40)) as on:
+        for seconds in (1, 2, 3):
+            await on.give(second(first, seconds))
+        assert "last 3s of" in on.text
+        assert "no gpudash serve" not in on.footer
+
+
 async def test_times_are_those_that_it_has(host: Host, served: Served) -> None:  # noqa: F811
     taken_at = host.wall + timedelta(hours=2)
     now = replace(live(host), taken_at=taken_at)

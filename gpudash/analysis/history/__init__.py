@@ -71,6 +71,12 @@ class History:
                 store.push(moment, snapshot)
             self._visited = samples[0][0], store
 
+    def precede(self, began: float, earlier: MetricStore) -> None:
+        """Chart also what was before the first sample; `earlier` has that from `began` on."""
+        for moment in self.moments:
+            earlier.push(moment, self.at(moment))
+        self._began, self._metrics = began, earlier
+
     @property
     def _charted(self) -> MetricStore:
         return self._metrics if self._visited is None else self._visited[1]

@@ -29,8 +29,6 @@ from gpudash.system import terminal
 
 _Hosts = dict[HostKey, FleetHost]
 _DEFAULT_SINCE = "12h"
-_STEP_SECONDS = 60
-"""Of the history of this host."""
 _MAX_SAMPLES = 4000
 """Of a recording; of a longer one they are further apart."""
 
@@ -53,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     problems: list[str] = []
     if options.replay is not None or _is_of_this_host(options):
         check_recording(options)
-        recording = open_recording(options.replay, _STEP_SECONDS)
+        recording = open_recording(options.replay, is_coarse=True)
         span, found = _of_recording(recording, options, hosts)
     else:
         span, found = _of_sources(options, hosts, problems)

@@ -87,8 +87,7 @@ class Charting:
     def __init__(self, history: History, past: Timeline[Snapshot]) -> None:
         self.wanted = device_metrics()[0]
         """The metric chosen; a device that lacks it shows another."""
-        moments = history.moments
-        seen = history.now - moments[0] if moments else 0.0
+        seen = history.now - history.began
         self.seconds = RANGES[0] if seen <= RANGES[0] else RANGES[1]
         self.overlaid: set[str] = set()
         """The keys of the devices shown beside the one looked at."""
