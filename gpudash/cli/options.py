@@ -71,16 +71,16 @@ def is_recorded(options: argparse.Namespace) -> bool:
 
 
 def open_recording(file: str | None, *, is_coarse: bool = False) -> Recording:
-    """Return the recording of a file, or the history of this host if None; raises GpudashError.
+    """Return a recording, or the history of this host if None, a coarse one for long times.
 
-    The history may be a coarse one, for long times.
+    Raises GpudashError.
     """
     from gpudash.feed.attached import ServiceError
     from gpudash.feed.past import open_past
-    from gpudash.feed.recording.reader import Recording
+    from gpudash.feed.recording.reader import Recording, open_coarse
 
     if file is not None:
-        return Recording(file)
+        return open_coarse(file) if is_coarse else Recording(file)
     try:
         return open_past(is_coarse=is_coarse)
     except ServiceError as error:

@@ -12,12 +12,9 @@ from typing import Any
 from gpudash.feed.attached import PAST_NAMES, Service, ServiceError
 from gpudash.feed.collector import service_socket
 from gpudash.feed.recording import segments
-from gpudash.feed.recording.reader import Recording
+from gpudash.feed.recording.reader import Recording, open_coarse
 
 _NAME = "gpudash serve"
-_COARSE_SECONDS = 10, 60
-"""Between the samples that are read of a long time, and between those that are large."""
-_LARGE_BYTES = 1 << 18
 
 
 class ServiceSegments:
@@ -25,16 +22,13 @@ class ServiceSegments:
 
     path = _NAME
 
-    def __init__(self, seconds: int = 0) -> None:
-        """Leave out those of which samples are closer than `seconds`."""
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._service: Service | None = None
 
     def names(self) -> Sequence[str]:
         """Return the names of all; raises ServiceError where there are none."""
         names, _ = self._ask(PAST_NAMES)
-        known = segments.listed(each for each in names or () if isinstance(each, str))
-        found = [each.name for each in known if each.seconds >= self._seconds]
+        found = [each for each in names or () if isinstance(each, str) and segments.is_name(each)]
         if not found:
             raise ServiceError(f"{_NAME} has no history of this host yet")
         return found
@@ -74,7 +68,5 @@ def open_past(*, is_coarse: bool = False) -> Recording:
 
     Raises ServiceError where there is none, WireError where it cannot be read.
     """
-    seconds, others = _COARSE_SECONDS if is_coarse else (0, 0)
-    recording = Recording(ServiceSegments(seconds))
-    is_large = is_coarse and len(recording.last.line) > _LARGE_BYTES
-    return Recording(ServiceSegments(others)) if is_large else recording
+    past = ServiceSegments()
+    return open_coarse(past) if is_coarse else Recording(past)

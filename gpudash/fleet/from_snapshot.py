@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import statuses
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS, is_recent
 from gpudash.model.device import AnyDevice, Device, device_labels
+from gpudash.model.errors import WireError
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess, FleetSnapshot
+from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import NAME_BYTES, SafeText, bound
+
+if TYPE_CHECKING:
+    from gpudash.feed.recording.reader import Recording
 
 _MAX_USERS, _MAX_PROCESSES = 64, 256
 _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
@@ -81,6 +87,34 @@ class SnapshotReader:
     def alone(self, snapshot: Snapshot) -> FleetSnapshot:
         """Return many hosts of which it is the only one."""
         return FleetSnapshot(taken_at=snapshot.taken_at, hosts=(self.read(snapshot),))
+
+
+def recorded(
+    recording: Recording, start: datetime, end: datetime, step: int = 1
+) -> Iterator[tuple[FleetSnapshot, Sequence[Lease]]]:
+    """Yield many hosts as they were before `start` and from there to `end`, and leases of one.
+
+    Of each multiple of `step` seconds it is the first sample, whatever `start` is. What can be
+    read of a damaged recording still happened: lines of it that cannot be are left out.
+    """
+    before = recording.at(start).taken_at
+    reader, last = None, None
+    begin = before - timedelta(seconds=before.timestamp() % step)
+    for sample in recording.between(begin, end):
+        number = sample.taken_at.timestamp() // step
+        if number == last:
+            continue
+        last = number
+        try:
+            if sample.is_fleet:
+                yield sample.fleet(), ()
+                continue
+            snapshot = sample.snapshot()
+        except WireError:
+            continue
+        if not snapshot.brief:
+            reader = reader or SnapshotReader(snapshot.host.hostname, None)
+            yield reader.alone(snapshot), snapshot.leases
 
 
 def _processes(snapshot: Snapshot) -> list[FleetProcess]:

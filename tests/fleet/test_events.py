@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -321,6 +321,26 @@ def test_a_recording_of_one_host_has_its_leases_too(
         ["gpu-returned", "node1", "1"],
         ["lease-ended", "node1", "0"],
     ]
+
+
+def test_what_happened_does_not_depend_on_since_when_is_asked(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "long.jsonl"
+    moments = (-50_000, *range(0, 700, 7))
+    free = (device(0, "free", job=None),)
+    lines = [
+        at(each, host(1, state="ok" if each % 3 else "down", devices=free)) for each in moments
+    ]
+    file.write_bytes(b"".join(document.encode(each) + b"\n" for each in lines))
+    found, begin = [], INSTANT + timedelta(seconds=510)
+    for since in ("14h", "1h", "196s", "187s"):
+        options = parse(["events", f"--replay={file}", f"--since={since}", "--json"])
+        assert options.run(options) == 0
+        all_of_them = json.loads(capfd.readouterr().out)
+        found.append([e for e in all_of_them if datetime.fromisoformat(e["at"]) > begin])
+    assert found[0]
+    assert found == [found[0]] * len(found)
 
 
 @pytest.mark.parametrize("hostname", [os.uname().nodename, "another"])

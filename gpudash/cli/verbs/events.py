@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime, timezone
-from itertools import chain
 
 from gpudash.actions.kill import audit
 from gpudash.analysis.health.acknowledged import spellings
@@ -18,10 +17,10 @@ from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.events import Changes, events
-from gpudash.fleet.from_snapshot import SnapshotReader
+from gpudash.fleet.from_snapshot import recorded
 from gpudash.fleet.sources import SOURCES, WITH_PAST
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
-from gpudash.model.errors import ExitStatus, GpudashError, UsageError, WireError
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fleet import Event, FleetHost, FleetSnapshot, HostKey
 from gpudash.model.text import clean
 from gpudash.output.events import render
@@ -29,8 +28,9 @@ from gpudash.system import terminal
 
 _Hosts = dict[HostKey, FleetHost]
 _DEFAULT_SINCE = "12h"
-_MAX_SAMPLES = 4000
-"""Of a recording; of a longer one they are further apart."""
+_STEPS = 1, 10, 60, 600
+"""Seconds between the samples of a recording that are looked at, further apart in a longer one."""
+_MAX_SAMPLES = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,37 +134,20 @@ def _of_recording(
         span = known.first or end, end
     else:
         span = parse_window(options.since or _DEFAULT_SINCE, options.at, known)
-    return span, list(_recorded(recording, *span, hosts))
+    is_file = options.replay is not None and not os.path.isdir(options.replay)
+    step = _step(known) if is_file else 1
+    changes = Changes()
+    found: list[Event] = []
+    for many, leases in recorded(recording, *span, step):
+        hosts.update({host.key: host for host in many.hosts})
+        found += changes.add(many, leases)
+    return span, [*found, *_signals({name for _, name in hosts}, *span)]
 
 
-def _recorded(
-    recording: Recording, start: datetime, end: datetime, hosts: _Hosts
-) -> Iterator[Event]:
-    changes, step = Changes(), (end - start) / _MAX_SAMPLES
-    first, due, reader = recording.at(start), start, None
-    for sample in chain((first,), recording.after(first)):
-        if sample.taken_at > end:
-            return
-        if sample.taken_at < due and sample is not first:
-            continue
-        due = sample.taken_at + step
-        try:
-            if sample.is_fleet:
-                many = sample.fleet()
-                hosts.update({host.key: host for host in many.hosts})
-                yield from changes.add(many)
-                continue
-            snapshot = sample.snapshot()
-        except WireError:
-            # What can be read of a damaged recording still happened.
-            continue
-        if not snapshot.brief:
-            if reader is None:
-                reader = SnapshotReader(snapshot.host.hostname, None)
-                yield from _signals({snapshot.host.hostname}, start, end)
-            many = reader.alone(snapshot)
-            hosts.update({host.key: host for host in many.hosts})
-            yield from changes.add(many, snapshot.leases)
+def _step(known: Span) -> int:
+    """Return how far apart samples of a recording are looked at, whatever is asked of it."""
+    seconds = (known.last - (known.first or known.last)).total_seconds()
+    return next((each for each in _STEPS if seconds <= each * _MAX_SAMPLES), _STEPS[-1])
 
 
 def _signals(names: Set[str], start: datetime, end: datetime) -> Sequence[Event]:
@@ -191,6 +174,6 @@ VERB = Verb(
     "The past of a Prometheus is looked at in steps of a minute or more, longer for more GPUs: "
     "what is away for less is left out. Two times are those between which it happened, in JSON "
     "`at` and `within_seconds` before. Without a source it is the Prometheus of the settings, else "
-    "what gpudash serve remembers of this host, in steps of a minute. "
-    "Signals are those that gpudash sent on this host.",
+    "what gpudash serve remembers of this host: every ten seconds for a day, every minute before "
+    "that and of hundreds of processes. Signals are those that gpudash sent on this host.",
 )

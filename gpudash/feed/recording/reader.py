@@ -26,6 +26,9 @@ from gpudash.model.snapshot import Snapshot
 
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
+_COARSE_SECONDS = 10, 60
+"""Between samples of a long time, and between those of them that are large."""
+_LARGE_BYTES = 1 << 18
 _MAX_OPEN_FILES = 4
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 """When a file begins of whose name that is not to be read."""
@@ -184,8 +187,12 @@ class Recording:
         chunks: Callable[[str], Chunks] = open_chunks,
         *,
         of_numbers: bool = False,
+        seconds: int = 0,
     ) -> None:
-        """With `of_numbers` its samples are the lines of the segments of numbers."""
+        """With `of_numbers` its samples are the lines of the segments of numbers.
+
+        Segments of which samples are closer than `seconds` are left out.
+        """
         if isinstance(source, str) and os.path.isdir(source):
             source = segments.LocalSegments(source)
         self._open_chunks, self._segments = chunks, None
@@ -194,7 +201,7 @@ class Recording:
             self.path, self._files = source, [[source]]
         else:
             self.path, self._segments = source.path, source
-            self._starts, self._files = _files_of(source, of_numbers)
+            self._starts, self._files = _files_of(source, of_numbers, seconds)
         self._by_start = sorted(range(len(self._files)), key=lambda file: self._starts[file])
         self._open: dict[int, Chunks] = {}
         self._kept: dict[tuple[int, int], list[Sample]] = {}
@@ -397,14 +404,25 @@ class Recording:
         return _HINT
 
 
-def _files_of(source: Segments, of_numbers: bool) -> tuple[Sequence[datetime], list[list[str]]]:
+def open_coarse(source: str | Segments) -> Recording:
+    """Return a recording, as `Recording` does, of segments no finer than long times need."""
+    seconds, others = _COARSE_SECONDS
+    recording = Recording(source, seconds=seconds)
+    is_large = len(recording.last.line) > _LARGE_BYTES
+    return Recording(source, seconds=others) if is_large else recording
+
+
+def _files_of(
+    source: Segments, of_numbers: bool, seconds: int
+) -> tuple[Sequence[datetime], list[list[str]]]:
     """Return when segments begin, and the files of each, the best first.
 
     Raises UsageError where there are none.
     """
     try:
         listed = segments.listed(source.names())
-        found = [each for each in listed if each.has_numbers is of_numbers]
+        same = [each for each in listed if each.has_numbers is of_numbers]
+        found = [each for each in same if each.seconds >= seconds] or same
     except OSError as error:
         raise UsageError(f"{source.path}: {error.strerror}") from None
     if not found:
