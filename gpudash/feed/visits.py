@@ -147,8 +147,7 @@ class Visits(Timeline[D]):
 
         def fail(error: str) -> None:
             on_read(None)
-            if is_asked:
-                self._show_problem(error)
+            self._show_problem(error) if is_asked else self._changed()
 
         self._background.submit(open_and_read, take, fail, is_lasting=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gpudash.feed.recording.reader import Recording
     from gpudash.fleet.events import Log
     from gpudash.fleet.from_snapshot import SnapshotReader
+    from gpudash.model.fleet import Event
     from gpudash.tui.reporting import ReportCommand
 
 PANELS = ("host", "history", "sparklines")
@@ -38,6 +39,8 @@ PANELS = ("host", "history", "sparklines")
 _HOLD_SECONDS = 60.0
 _MIN_BELOW = 6
 """Lines of header, headings, footer and a few processes."""
+_EVENTS_HOURS = 12
+"""How far back a history is read for events, from the instant that is shown."""
 _YOUNG_SECONDS = 60
 """How long the history is too short to deserve several lines a curve."""
 
@@ -100,6 +103,12 @@ class DashboardModel:
         self._peak_findings = PeakHold()
         self.log: Log | None = None
         """What happened while it was watched; None before the second snapshot."""
+        self.earlier_events: Sequence[Event] | None = ()
+        """What happened in a history before it was watched, None while that is being read."""
+        self.events_since: datetime | None = None
+        """From when on, None where nothing is read."""
+        self._first: Snapshot = EMPTY
+        """The snapshot that the first event is compared to."""
         self._reader: SnapshotReader | None = None
         self._watched: Snapshot = EMPTY
         self._earlier: tuple[float, MetricStore] | None = None
@@ -150,9 +159,37 @@ class DashboardModel:
                 from gpudash.fleet.from_snapshot import SnapshotReader
 
                 self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)
+                self._first = first
                 self.log.watch(self._reader.alone(first), first.leases)
                 self._read_earlier()
             self.log.watch(self._reader.alone(snapshot), snapshot.leases)
+
+    def read_events(self) -> None:
+        """Read once what happened before it was watched, where a history has that."""
+        first, time = self._first, self.time
+        if first is EMPTY or not time.reaches_back or self.events_since is not None:
+            return
+        since = self.snapshot.taken_at - timedelta(hours=_EVENTS_HOURS)
+        self.events_since, self.earlier_events = since, None
+
+        def read(recording: Recording) -> list[Event]:
+            from gpudash.fleet.events import Changes
+            from gpudash.fleet.from_snapshot import SnapshotReader, recorded
+
+            changes = Changes()
+            found: list[Event] = []
+            for many, leases in recorded(recording, since, first.taken_at):
+                found += changes.add(many, leases)
+            reader = SnapshotReader(first.host.hostname, None)
+            found += changes.add(reader.alone(first), first.leases)
+            return [each for each in found if each.at >= since]
+
+        def take(found: Sequence[Event] | None) -> None:
+            self.earlier_events = found or ()
+            if found is None:
+                self.events_since = first.taken_at
+
+        time.read_past(read, take, is_coarse=True, is_asked=False)
 
     def _read_earlier(self) -> None:
         """Read what was before the first snapshot, to chart it with the next one that is shown."""

@@ -15,7 +15,7 @@ from gpudash.feed.timeline import Timeline
 from gpudash.feed.visits import Visits
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from tests.factories import make_snapshot
+from tests.factories import make_device, make_host, make_snapshot
 from tests.feed.test_history import START, Host
 from tests.feed.test_past import Served, host, path, remembered, served  # noqa: F401
 from tests.tui.stage import HandFeed, OnScreen, on_screen
@@ -94,6 +94,20 @@ async def test_a_screen_opens_with_the_half_hour_before_it(host: Host) -> None: 
         await on.shows("last 30m")
 
 
+@pytest.mark.usefixtures("served")
+async def test_events_of_before_are_read_from_it(host: Host) -> None:  # noqa: F811
+    same = make_host(hostname=clean("h" * 400), uptime_seconds=5000)
+    first = replace(live(host), host=same, devices=(make_device(state="lost"),))
+    async with on_screen(first, "E", feed=ServedFeed(), size=(140, 20)) as on:
+        assert "since it is watched" in on.text
+        await on.give(second(first))
+        await on.until(lambda: "gpu-lost" in on.text)
+        assert f"since {first.taken_at - timedelta(hours=12):%m-%d}" in on.text
+        await on.give(second(replace(first, devices=make_snapshot(1).devices), 2))
+        rows = [line.split()[2] for line in on.lines[3:5]]
+        assert rows == ["gpu-returned", "gpu-lost"]
+
+
 @pytest.mark.parametrize("user", ["root", None])
 async def test_one_without_a_history_opens_with_the_present(
     host: Host,  # noqa: F811
@@ -106,6 +120,8 @@ async def test_one_without_a_history_opens_with_the_present(
             await on.give(second(first, seconds))
         assert "last 3s of" in on.text
         assert "no gpudash serve" not in on.footer
+        await on.press("E")
+        await on.until(lambda: "nothing has happened since" in on.text and "loading" not in on.text)
 
 
 async def test_times_are_those_that_it_has(host: Host, served: Served) -> None:  # noqa: F811

@@ -1,4 +1,7 @@
-"""The view of what happened on the host while it was watched, or in what was played."""
+"""The view of what happened on the host while it was watched, or in what was played.
+
+Where a service remembers what was before, that is read, too.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,19 @@ class EventsView(View):
     def _happened(self) -> list[Event]:
         """What happened until the instant that is shown."""
         log, until = self.dashboard.log, self.dashboard.snapshot.taken_at
-        return [] if log is None else [each for each in reversed(log.watched) if each.at <= until]
+        found = (*(self.dashboard.earlier_events or ()), *(log.watched if log else ()))
+        return [each for each in reversed(found) if each.at <= until]
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title, and the headings where there are rows."""
+        self.dashboard.read_events()
         theme, found = self.dashboard.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
+        since = self.dashboard.events_since
+        if self.dashboard.earlier_events is None:
+            title.append(Segment("  loading those before", theme.dim))
+        elif since is not None:
+            title.append(Segment(f"  since {since.astimezone():%m-%d %H:%M}", theme.dim))
         if not found:
             return [title]
         self._grid.fit(found, len(found), cells)
@@ -41,8 +51,9 @@ class EventsView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the rows; those that are not in view are blank."""
         theme, found = self.dashboard.value_theme, self._happened
+        since = self.dashboard.events_since
         if not found:
-            text = "nothing has happened since it is watched"
+            text = f"nothing has happened since {'it is watched' if since is None else 'then'}"
             return [[], [Segment(" " * MARGIN + text, theme.dim)]]
         first = max(0, min(self.first, len(found) - height))
         seen = found[first : first + height]
