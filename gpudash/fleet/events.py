@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import meaning
-from gpudash.fleet.summary import brief, label_of
+from gpudash.fleet.summary import brief, label_of, statuses_of
 from gpudash.model.fleet import (
     HOST_STATES,
     Event,
@@ -41,7 +41,7 @@ _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
 _HOT = HOT.id
 _Held = Mapping[SafeText, tuple[int, SafeText | None]]
-"""How many devices of a host each job has, and its user."""
+"""How many GPUs of a host each job has, and its user."""
 
 
 class _Gpu(Struct):
@@ -102,7 +102,7 @@ class Changes:
         self._shown: tuple[FleetHost, ...] = ()
         """The hosts of the newest snapshot."""
         self._held: dict[HostKey, _Held] = {}
-        """Jobs by host, with their devices there and their user."""
+        """Jobs by host, with their GPUs there and their user."""
         self._by_job: dict[SafeText, dict[HostKey, tuple[int, SafeText | None]]] = {}
         """The same by job."""
         self._named: dict[SafeText, _Job] = {}
@@ -455,13 +455,12 @@ def _identity(event: Event) -> object:
 
 
 def _held(host: FleetHost) -> _Held:
-    held: dict[SafeText, tuple[int, SafeText | None]] = {}
-    divided = {each.parent_uuid for each in host.devices}
-    for each in host.devices:
-        if each.job is not None and (each.uuid is None or each.uuid not in divided):
-            count, user = held.get(each.job, (0, None))
-            held[each.job] = count + 1, user or (each.users[0] if each.users else None)
-    return held
+    jobs = {each.job for each in host.devices if each.job is not None}
+    held = {job: [each for each in host.devices if each.job == job] for job in jobs}
+    return {
+        job: (len(statuses_of(some)), next((user for each in some for user in each.users), None))
+        for job, some in held.items()
+    }
 
 
 def _problem(device: FleetDevice) -> State | None:

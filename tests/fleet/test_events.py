@@ -69,12 +69,12 @@ def test_of_too_many_events_those_of_jobs_are_left_out() -> None:
     assert (shown[0], shown[-1]) == (lost, later[-1])
 
 
-def test_a_job_on_mig_instances_has_those_and_not_their_gpu_as_well() -> None:
+def test_a_job_on_mig_instances_of_one_gpu_has_one_gpu() -> None:
     idle = host(1, devices=(device(0, "free"),))
     instances = [device(n, parent_uuid="GPU-0", uuid=f"MIG-{n}", job="77") for n in range(2)]
     divided = host(1, devices=(device(0, "divided", job="77"), *instances))
     (began,) = events((at(0, idle), at(10, divided)))
-    assert (began.job, began.what) == ("77", "2 GPUs")
+    assert (began.job, began.what) == ("77", "1 GPU")
 
 
 def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
