@@ -13,7 +13,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns.report import REPORT_COLUMNS, seen_text
 from gpudash.analysis.minutes import Minutes
-from gpudash.analysis.report import ReportSums
+from gpudash.analysis.report import Price, ReportSums
 from gpudash.feed.background import Background
 from gpudash.feed.supervisor import Output
 from gpudash.model import report
@@ -58,6 +58,8 @@ class ReportPane:
         """
         self.first = 0
         """Index of the first row in view."""
+        self.price: Price = lambda _name: None
+        """That of an hour of a GPU, for a report of what was watched."""
         self._command, self._watched, self._changed = command, watched, changed
         self._until = until
         self._span = self._by = 0
@@ -136,9 +138,9 @@ class ReportPane:
                 problem = (output.failure or "no report").removeprefix("gpudash: ")
                 problem = problem.removeprefix("no history of this host: ")
         if self._watched is None:
-            return None, problem or "only with --prometheus or --host"
+            return None, problem or "only with --prometheus, --host or --demo"
         why = f": {problem}" if problem else ""
-        return _of_watched(self._watched, self._until, by), f"as watched here{why}"
+        return _of_watched(self._watched, self._until, by, self.price), f"as watched here{why}"
 
     # How it is drawn
 
@@ -173,7 +175,7 @@ class ReportPane:
         return [*heads, grid.heading(theme), *drawn]
 
 
-def _of_watched(history: History, end: datetime | None, by: Grouping) -> Report:
+def _of_watched(history: History, end: datetime | None, by: Grouping, price: Price) -> Report:
     """Return a report of the samples that are kept, up to `end`, as far apart as they are."""
     sums, moments = ReportSums(by), history.moments
     steps = sorted(b - a for a, b in pairwise(moments))
@@ -190,4 +192,4 @@ def _of_watched(history: History, end: datetime | None, by: Grouping) -> Report:
             sums.add(minute)
     if (last := minutes.end()) is not None:
         sums.add(last)
-    return sums.report(now, since, until, lambda _name: None)
+    return sums.report(now, since, until, price)

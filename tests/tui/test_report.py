@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import msgspec
 
+from gpudash.config.settings import FleetSettings
 from gpudash.model.report import Report, ReportHost, ReportRow
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
@@ -43,13 +44,16 @@ def printing(*users: str) -> Sequence[str]:
 
 
 async def test_without_a_history_it_is_of_what_was_watched() -> None:
-    async with on_screen(sample(0)) as on:
+    prices = FleetSettings(prices={"": 3600.0})
+    async with on_screen(sample(0), fleet=prices, size=(120, 24)) as on:
         for second in range(1, 8):
             await on.give(sample(second))
         await on.press("U")
         shown = await on.shows("seen 7s of 7s")
         assert "as watched here" in shown
-        assert [line.split()[:2] for line in on.lines if " ann " in line] == [["ann", "7s"]]
+        (row,) = [line.split() for line in on.lines if " ann " in line]
+        assert row[:2] == ["ann", "7s"]
+        assert "7.00" in row
         await on.press("b")
         await on.shows("Report by gpu, today", "SEEN")
 
@@ -104,4 +108,4 @@ async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
 
 async def test_without_any_it_is_said_who_knows_it() -> None:
     async with on_screen(fleet(some_hosts(2)), "U") as on:
-        await on.shows("Report by user, today", "only with --prometheus or --host")
+        await on.shows("Report by user, today", "only with --prometheus, --host or --demo")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from gpudash.fleet.users import Prices
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
@@ -29,6 +30,7 @@ class ReportView(View):
     def on_mount(self) -> None:
         """Have the report made."""
         super().on_mount()
+        self._report.price = Prices(self.app.preferences.current.fleet.prices)
         self._report.ask()
 
     def on_unmount(self) -> None:
