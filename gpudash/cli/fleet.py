@@ -175,7 +175,7 @@ class Printed:
         from gpudash.fleet.events import Log
         from gpudash.fleet.reduce import Reducer
 
-        self._reducer = Reducer(settings(options).fleet.prices, acknowledged(options))
+        self._reducer = Reducer(prices(options), acknowledged(options))
         self._fits = fits(options)
         self.log = Log()
 
@@ -203,10 +203,15 @@ class Printed:
 
 
 def prices(options: argparse.Namespace) -> Prices:
-    """Return the prices of the settings; raises UsageError for mistakes in these."""
+    """Return the prices of the settings, else those of a demo; raises UsageError for mistakes."""
     from gpudash.fleet.users import Prices
 
-    return Prices(settings(options).fleet.prices)
+    known = settings(options).fleet.prices
+    if not known and options.demo is not None:
+        from gpudash.fleet.demo import PRICES
+
+        known = PRICES
+    return Prices(known)
 
 
 def fits(options: argparse.Namespace) -> Fits | None:

@@ -57,7 +57,7 @@ def show(
         from gpudash.tui.fleet.model import FleetModel
 
         model = FleetModel(feed, open_host, reaches, fleet.prices(options))
-        if options.host or options.hosts_file or options.prometheus:
+        if options.host or options.hosts_file or options.prometheus or options.demo:
             words = report_words(options)
             model.report_command = None if words is None else (words, fleet.environment(options))
         if options.where is not None:

@@ -170,12 +170,12 @@ def report_words(options: argparse.Namespace) -> list[str] | None:
 
     Servers are named in its environment, as they may be with a password.
     """
-    if options.demo is not None or options.gpu is not None:
+    if options.gpu is not None:
         return None
     words = [*collector_words()[:-1], "report", "--json"]
     if options.prometheus is not None:
         words.append("--prometheus")
-    for name in ("host", "hosts-file", "ssh-config") if options.prometheus is None else ():
+    for name in ("host", "hosts-file", "ssh-config", "demo") if options.prometheus is None else ():
         given = getattr(options, name.replace("-", "_"))
         values = given if isinstance(given, list) else [given]
         words += [f"--{name}={each}" for each in values if each is not None]

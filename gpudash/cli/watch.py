@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         file = "" if options.replay is None else f" {shlex.quote(options.replay)}"
         raise UsageError(f"the screen of a recording is gpudash replay{file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
-    for_this_run["reported"] = report_words(options)
+    for_this_run["reported"] = None if options.demo else report_words(options)
     if options.host:
         from gpudash.cli import remote
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, pairwise
 from math import ceil, inf, sin
 from random import Random
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, Fault, faults
 from gpudash.fleet.events import events
+from gpudash.fleet.report import steady_minute
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
@@ -38,6 +39,7 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
 )
+from gpudash.model.report import Minute
 from gpudash.model.text import SafeText, clean
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
@@ -65,6 +67,8 @@ _MODELS = (
     _Model(SafeText("NVIDIA A100-SXM4-80GB"), 80 * _GIB, 400_000, 58_000, 1410),
     _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
 )
+PRICES = {"H100": 2.5, "A100": 1.5, "L40S": 0.9}
+"""Of an hour of its GPUs, unless the settings have others."""
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
 
 
@@ -167,6 +171,19 @@ class DemoSource(Source):
                 hosts[host] = self._host(host, at, is_brief=True)
             taken_at = datetime.fromtimestamp(at, timezone.utc)
             yield FleetSnapshot(taken_at=taken_at, sources=(source,), hosts=tuple(hosts))
+
+    def minutes(self, since: datetime, until: datetime) -> Iterator[Minute]:
+        """Yield what each host did from one change on it to the next, in numbers."""
+        start, end = since.timestamp(), until.timestamp()
+        times = [[start] for _ in range(self._count)]
+        for at, changed in self._changes(start, end):
+            for host in changed if at < end else range(self._count):
+                times[host].append(at)
+        for host, some in enumerate(times):
+            for begin, at in pairwise(some):
+                seen = self._host(host, (begin + at) / 2)
+                if seen.state == "ok":
+                    yield steady_minute(seen, at - begin, datetime.fromtimestamp(at, timezone.utc))
 
     def _changes(self, start: float, end: float) -> list[tuple[float, set[int]]]:
         """Return when jobs and faults begin and end between two instants, and on which hosts."""

@@ -7,7 +7,7 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from gpudash.fleet.health.survey import FLEET, Survey, job_kind
 from gpudash.fleet.jobs import COMPUTES, owner_of, pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
-from gpudash.fleet.users import Prices, users_of
+from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
@@ -51,11 +51,10 @@ class Reducer:
 
     def __init__(
         self,
-        prices: Mapping[str, float] | None = None,
+        price: Price = lambda _name: None,
         acknowledged: Callable[[], InForce] = InForce,
     ) -> None:
-        """`prices` are those of an hour of a GPU by a part of its name."""
-        self.price = Prices(prices)
+        self.price = price
         self._acknowledged = acknowledged
         self._checks, self._checks_of_known = checks(), checks()
         self._tracker = SymptomTracker()

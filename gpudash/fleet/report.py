@@ -9,13 +9,24 @@ from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from statistics import median
 
+from msgspec.structs import replace
+
 from gpudash.analysis.minutes import Minutes
 from gpudash.feed.instants import Span
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.supervisor import Output, wait
 from gpudash.fleet import ssh
 from gpudash.model.errors import UsageError, WireError
-from gpudash.model.report import Minute, Report, decode, decode_minute
+from gpudash.model.fleet import FleetHost
+from gpudash.model.report import (
+    Minute,
+    MinuteDevice,
+    MinuteUse,
+    Report,
+    decode,
+    decode_minute,
+)
+from gpudash.model.text import SafeText
 
 _MINUTE = timedelta(minutes=1)
 _TOLERANCE = 1.0
@@ -62,6 +73,34 @@ def _answered(lines: Iterable[bytes]) -> Report | str:
         return decode(found[-1]) if found else "answers without a report"
     except WireError as error:
         return str(error)
+
+
+def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute:
+    """Return what a host did for so long before an instant, if that was the same all the time.
+
+    What MIG instances do is in the rows of their GPUs.
+    """
+    devices, jobs = list[MinuteDevice](), list[MinuteUse]()
+    for position, gpu in enumerate(each for each in host.devices if each.parent_uuid is None):
+        percent, memory = gpu.gpu_utilization_percent, gpu.memory_used_bytes
+        held = seconds if gpu.job is not None or gpu.users else 0.0
+        idle, unknown = held if percent == 0 else 0.0, held if percent is None else 0.0
+        energy = None if gpu.power_usage_mw is None else gpu.power_usage_mw * seconds
+        seen, uuid, label = seconds if gpu.state == "ok" else 0.0, SafeText(gpu.key), gpu.label
+        sums = held, held, idle, unknown, memory, energy, seen, uuid
+        devices.append(MinuteDevice(*sums, label or SafeText(str(gpu.index)), gpu.name))
+        users, part = gpu.users or (None,), 1 / max(1, len(gpu.users))
+        energy = None if energy is None else energy * part
+        shared = held, held * part, idle, unknown, memory, energy, position
+        jobs += [MinuteUse(*shared, user, gpu.job) for user in users if held]
+    return Minute(
+        taken_at=taken_at,
+        host=host.name,
+        seconds=seconds,
+        devices=tuple(devices),
+        users=tuple([replace(each, job=None) for each in jobs]),
+        jobs=tuple(jobs),
+    )
 
 
 def recorded_span(recording: Recording) -> Span:

@@ -7,11 +7,13 @@ from math import inf
 
 import pytest
 
-from gpudash.fleet.demo import DemoSource
+from gpudash.analysis.report import ReportSums
+from gpudash.fleet.demo import PRICES, DemoSource
 from gpudash.fleet.events import events
 from gpudash.fleet.jobs import job_gpus
 from gpudash.fleet.prometheus.dialects import FIELDS
 from gpudash.fleet.summary import GpuRow
+from gpudash.fleet.users import Prices
 from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
 
 NOW = 1_800_000_000.0
@@ -106,6 +108,26 @@ def test_a_past_has_all_that_went_wrong_to_the_minute() -> None:
         if at <= 0
     }
     assert len(found) == 6
+
+
+def test_a_report_of_it_has_what_was_held_idle() -> None:
+    end = datetime.fromtimestamp(NOW, timezone.utc)
+    sums = ReportSums("user")
+    for minute in demo(1000).minutes(end - timedelta(hours=12), end):
+        sums.add(minute)
+    report = sums.report(end, end - timedelta(hours=12), end, Prices(PRICES))
+    rows = {row.user: row for row in report.rows}
+    # He has had all GPUs of a host for eight hours and uses none; nobody else has so many idle.
+    walter = rows["walter"]
+    assert (walter.held_seconds, walter.idle_seconds) == (64 * 3600.0, 64 * 3600.0)
+    assert walter.cost == 64 * next(
+        p for part, p in PRICES.items() if part in walter.models[0].name
+    )
+    # One was down for 24 minutes, one is since 15, one has sent nothing for 20.
+    lost = sorted(
+        12 * 3600 - each.seen_seconds for each in report.hosts if each.seen_seconds < 43200
+    )
+    assert lost == [15 * 60, 20 * 60, 24 * 60]
 
 
 def test_shows_an_earlier_instant() -> None:

@@ -185,7 +185,7 @@ def test_gpu_with_instances_is_divided() -> None:
 def test_users_hold_gpus_and_hours() -> None:
     held = gpu(users=ALICE, memory_used_bytes=2 * GIB, idle_seconds=7200.0, name="NVIDIA H100")
     busy = gpu(index=1, uuid="GPU-1", users=BOB, gpu_utilization_percent=90.0, job="8")
-    users = Reducer({"h100": 2.5, "nvidia h": 1.0}).reduce(snapshot(held, busy)).users
+    users = Reducer(Prices({"h100": 2.5, "nvidia h": 1.0})).reduce(snapshot(held, busy)).users
     assert [user.name for user in users] == ["alice", "bob"]
     assert (users[0].devices, users[0].held_idle, users[0].idle_gpu_hours) == (1, 1, 2.0)
     assert users[0].idle_cost == 2.0

@@ -17,6 +17,7 @@ from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import parse
 from gpudash.feed.history import History
 from gpudash.feed.recording.segments import Folder
+from gpudash.fleet.demo import PRICES
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.report import Grouping, Minute, Report, ReportFinding, ReportRow, encode_minute
@@ -229,6 +230,13 @@ def test_mistakes_are_usage_errors(file: Path, words: list[str], message: str) -
     options = parse(["report", f"--replay={file}", *words])
     with pytest.raises(UsageError, match=message):
         options.run(options)
+
+
+def test_simulated_hosts_report_their_past_at_prices(capfd: pytest.CaptureFixture[str]) -> None:
+    found = run(capfd, "--no-config", "--demo=fleet-16x8", "--since=1h", "--by=host")
+    costs = [row.held_seconds / 3600 * PRICES["H100"] for row in found.rows]
+    assert [row.cost for row in found.rows] == pytest.approx(costs)
+    assert (len(costs), max(costs)) == (16, 8 * PRICES["H100"])
 
 
 def test_hosts_report_by_themselves_and_who_fails_is_named(

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=_FORMATS, default=argparse.SUPPRESS, metavar="F", help=text)
     text = "until when, instead of now or the end of the recording"
     add_shared(parser, "json", "replay", "at", "no-config", "ascii", at=text)
-    add_shared(parser, "host", "hosts-file", "ssh-config", "prometheus")
+    demo = "simulate many hosts: fleet, fleet-64x8"
+    add_shared(parser, "host", "hosts-file", "ssh-config", "prometheus", "demo", demo=demo)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,10 +57,13 @@ def run(options: argparse.Namespace) -> int:
         check_recording(options)
         report = _of_recording(open_recording(options.replay), options)
     elif options.host is not None or options.hosts_file is not None:
-        refuse(options, ("prometheus",), "--host: give one of the two")
+        refuse(options, ("prometheus", "demo"), "--host: give one of the two")
         report = _of_hosts(options)
     elif options.prometheus is not None:
+        refuse(options, ("demo",), "--prometheus: give one of the two")
         report = _of_prometheus(options)
+    elif options.demo is not None:
+        report = _of_demo(options)
     else:
         report = _of_recording(open_recording(None), options)
     _write(report, options)
@@ -137,6 +141,19 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
                 failures.append(f"{name}: {error}")
     if len(failures) == len(sources):
         raise GpudashError("; ".join(failures))
+    return sums.report(now, since, until, prices(options))
+
+
+def _of_demo(options: argparse.Namespace) -> Report:
+    """Return the report of simulated hosts."""
+    from gpudash.fleet.demo import opened
+
+    now = datetime.now(timezone.utc)
+    since, until = _window(options, now)
+    sums = ReportSums(options.by)
+    for source in opened(options, None):
+        for minute in source.minutes(since, until):
+            sums.add(minute)
     return sums.report(now, since, until, prices(options))
 
 

@@ -14,6 +14,7 @@ from gpudash.fleet.events import since_then
 from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
+from gpudash.fleet.users import Prices
 from gpudash.model.fleet import (
     FINDING_WORDS,
     HOST_STATES,
@@ -114,7 +115,7 @@ def test_worst_comes_first_and_each_has_evidence_and_advice() -> None:
 def test_money_only_by_configured_prices() -> None:
     source = DemoSource(clock=START.timestamp)
     without = [f.sentence for f in findings_of(source) if f.rule == "held-idle"]
-    priced = findings_of(source, Reducer({"NVIDIA": 2.0}))
+    priced = findings_of(source, Reducer(Prices({"NVIDIA": 2.0})))
     assert "price" not in without[0]
     advice = {f.rule: f.advice for f in findings_of(source)}
     assert "has no price: set prices under [fleet]" in advice["held-idle"]
