@@ -116,8 +116,7 @@ class DemoSource(Source):
                 self._by_host.setdefault(host, []).append(fault)
         self._planned = lru_cache(4 * hosts + 64)(self._plan)
         self._task = lru_cache(4 * hosts + 64)(self._task_of)
-        digits = max(2, len(str(hosts)))
-        self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
+        self._names = [SafeText(f"gpu{n + 1:0{max(2, len(str(hosts)))}d}") for n in range(hosts)]
         self._racks = [SafeText(f"r{host // RACK + 1:02d}") for host in range(hosts)]
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
         self._request, self._has_news = FleetRequest(), False
@@ -203,8 +202,7 @@ class DemoSource(Source):
         return sorted(found.items())
 
     def _faults_at(self, host: int, now: float) -> list[Fault]:
-        now -= self._start
-        return [fault for fault in self._by_host.get(host, ()) if fault.at <= now < fault.until]
+        return [f for f in self._by_host.get(host, ()) if f.at <= now - self._start < f.until]
 
     # Who works on what
 
@@ -295,14 +293,12 @@ class DemoSource(Source):
         present = self._faults_at(host, now)
         kinds = {fault.kind: fault for fault in present}
         silent = kinds.get("down") or kinds.get("frozen")
-        seen = now if silent is None else self._start + silent.at
-        seen = seen // _TICK * _TICK
-        message = None if silent is None else MESSAGES[silent.kind]
+        seen = (now if silent is None else self._start + silent.at) // _TICK * _TICK
         return FleetHost(
             name=self._names[host],
             group=self._racks[host],
             state="ok" if silent is None else "down" if silent.kind == "down" else "stale",
-            message=message,
+            message=None if silent is None else MESSAGES[silent.kind],
             age_seconds=now - seen,
             expected_devices=self._gpus,
             driver_version=SafeText("535.247.01" if "skew" in kinds else "550.163.01"),
@@ -310,6 +306,12 @@ class DemoSource(Source):
             memory_used_bytes=(220 + host % 90) * _GIB,
             memory_total_bytes=1024 * _GIB,
             drain_reason=MESSAGES["draining"] if "draining" in kinds else None,
+            slow_seconds={
+                self._uuids[host * self._gpus + gpu]: now - self._start - each.at
+                for each in present
+                for gpu in each.gpus
+                if each.kind in ("hot", "straggler")
+            },
             devices=tuple(self._devices(host, seen, present, is_brief=is_brief)),
             processes=self._foreign(host, kinds.get("foreign")),
         )
@@ -457,10 +459,8 @@ class DemoSource(Source):
 
     def _values(self, host: int, moment: float, metric: str) -> list[float | None]:
         known = self._host(host, moment)
-        devices = [each for each in known.devices if each.parent_uuid is None]
-        if known.state != "ok":
-            return [None] * len(devices)
-        values = [getattr(each, metric, None) for each in devices]
+        field = metric if known.state == "ok" else ""
+        values = [getattr(e, field, None) for e in known.devices if e.parent_uuid is None]
         return [value if isinstance(value, (int, float)) else None for value in values]
 
 

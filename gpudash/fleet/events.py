@@ -261,7 +261,9 @@ class Changes:
         is_hot = self._is_hot(device)
         if is_hot is not gpu.is_hot and state is None:
             words = HOT.sentence if is_hot else "is not throttled any more"
-            yield _of_gpu("throttled" if is_hot else "unthrottled", host, gpu, at, words, job=job)
+            began = self._began(at, host.slow_seconds.get(gpu.uuid or "") if is_hot else None)
+            kind: EventKind = "throttled" if is_hot else "unthrottled"
+            yield _of_gpu(kind, host, gpu, began, words, job=job)
 
     def _is_hot(self, device: FleetDevice) -> bool:
         return device.status == _HOT and device.uuid not in self._outliers

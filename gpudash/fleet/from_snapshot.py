@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import statuses
+from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS, is_recent
 from gpudash.model.device import AnyDevice, Device, device_labels
 from gpudash.model.errors import WireError
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess, FleetSnapshot
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import HOT
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class SnapshotReader:
             cpu_percent=host.cpu_percent,
             memory_used_bytes=host.memory_used_bytes,
             memory_total_bytes=host.memory_total_bytes,
+            slow_seconds=_slow_seconds(snapshot),
             devices=tuple(devices),
             processes=tuple(_processes(snapshot)),
         )
@@ -115,6 +118,17 @@ def recorded(
         if not snapshot.brief:
             reader = reader or SnapshotReader(snapshot.host.hostname, None)
             yield reader.alone(snapshot), snapshot.leases
+
+
+def _slow_seconds(snapshot: Snapshot) -> dict[str, float]:
+    """Return how long heat has slowed GPUs down, by UUID, where that is known."""
+    found: dict[str, float] = {}
+    for finding in snapshot.findings or ():
+        rule, seconds = RULES_BY_ID.get(finding.rule), finding.held_seconds
+        if rule is not None and rule.status is HOT and seconds is not None:
+            for uuid in finding.uuids:
+                found[uuid] = max(seconds, found.get(uuid, 0.0))
+    return found
 
 
 def _processes(snapshot: Snapshot) -> list[FleetProcess]:

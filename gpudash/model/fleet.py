@@ -7,6 +7,7 @@ its host's `age_seconds`. A field that is None is not known; 0 means zero.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
@@ -116,6 +117,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
         "Why the scheduler starts nothing there, null if it does or is not known.")] = None
     worst_finding: Annotated[str | None, _host(Unit.NONE,
         "Rule of the worst finding about it, warn or critical; null for none.")] = None
+    slow_seconds: Annotated[Mapping[str, Seconds], Meta(max_length=1 << 14), _host(Unit.SECOND,
+        "How long GPUs have been slow or hot, by UUID, of those of which that is known.")] = {}
     devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,
         "GPUs by index, each followed by its MIG instances; as last known.")] = ()
     processes: Annotated[Annotated[tuple[FleetProcess, ...], Meta(max_length=1 << 12)] | None,

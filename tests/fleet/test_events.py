@@ -214,6 +214,9 @@ def test_throttling_begins_and_ends() -> None:
         "throttled",
         "unthrottled",
     ]
+    known = replace(hot, slow_seconds={"GPU-0": 4.0})
+    (event,) = events((at(0, host(1)), at(10, known)))
+    assert event.at == INSTANT + timedelta(seconds=6)
 
 
 def test_jobs_of_the_scheduler_begin_once_they_run() -> None:

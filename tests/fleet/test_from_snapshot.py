@@ -13,6 +13,7 @@ from gpudash.fleet.reduce import Reducer
 from gpudash.model.fault import XidEvent
 from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.process import Job
+from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 from tests.analysis.health.examined import later
 from tests.factories import (
@@ -141,6 +142,21 @@ def test_what_the_host_knows_by_itself_is_taken_over() -> None:
     snapshot = make_snapshot(devices=(device,), findings=())
     (found,) = reader().read(snapshot).devices
     assert (found.status, found.idle_seconds) == ("held-idle", 600.0)
+
+
+def test_how_long_heat_has_slowed_a_gpu_down_is_as_the_host_knows_it() -> None:
+    hot = Finding(
+        rule="thermal-slowdown-software",
+        level="warn",
+        sentence="GPU 0 is hot",
+        advice="",
+        uuids=(gpu_uuid(0),),
+        held_seconds=600.0,
+    )
+    snapshot = make_snapshot(devices=(make_device(status="hot"),), findings=(hot,))
+    many = FleetSnapshot(taken_at=snapshot.taken_at, hosts=(reader().read(snapshot),))
+    (found,) = Reducer().reduce(many).findings
+    assert (found.rule, found.held_seconds) == ("gpus-hot", 600)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,12 @@ def _of_heat(rule: Rule, what: str, rows: Sequence[GpuRow]) -> Symptom:
         f"Check fans, air and the slot; which clocks it loses: {enter(rows[0].host)}",
         rows,
         fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],
+        ages=_slow_seconds(rows),
     )
+
+
+def _slow_seconds(rows: Sequence[GpuRow]) -> list[float | None]:
+    return [row.host.slow_seconds.get(row.device.uuid or "") for row in rows]
 
 
 def _degrees(rows: Sequence[GpuRow]) -> str:
@@ -213,6 +218,7 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
             subject=name,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
             evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}")],
+            ages=_slow_seconds(slow),
         )
 
 
