@@ -539,7 +539,14 @@ FLEET_KEYS: tuple[Key, ...] = (
             "list the users (also u)",
             "users",
         ),
-        Key("fleet.jobs", "5", "5", "open_page('tables.JobsPage')", "list the jobs", "jobs"),
+        Key(
+            "fleet.jobs",
+            "5",
+            "5",
+            "open_page('tables.JobsPage')",
+            "list the jobs; / and its number opens one",
+            "jobs",
+        ),
         Key(
             "fleet.findings",
             "6,w",

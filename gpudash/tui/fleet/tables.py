@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 
+from gpudash.analysis.filter import Filter
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import (
@@ -42,6 +43,7 @@ from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.keymap import CHART_KEYS, GROUP_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
 Row = TypeVar("Row")
 
@@ -345,6 +347,12 @@ class JobsPage(TablePage[FleetJob]):
     TITLE = "Jobs"
     ROLES: ClassVar[Mapping[str, str]] = {"job": "strong", "user": "owner", "name": "dim"}
     EMPTY = "no job is known: neither Slurm's nor Kubernetes' labels are there"
+
+    def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
+        """Show the GPUs of the only job that passes the filter: its number was typed."""
+        if self.model.is_filtered and len(self.ranking.rows) == 1:
+            self.model.before_narrow = Filter("")
+            self.action_enter()
 
     @property
     def ranking(self) -> Ranking[FleetJob]:

@@ -171,6 +171,9 @@ class FilterPrompt(Vertical):
     class Changed(Message):
         """What is typed has changed."""
 
+    class Kept(Message):
+        """What is typed stays in force."""
+
     class Resized(Message):
         """It was opened or closed, or takes another number of lines."""
 
@@ -240,6 +243,7 @@ class FilterPrompt(Vertical):
         if self.error is None:
             self._filtered.report(self._filtered.warning)
             self.close()
+            self.post_message(self.Kept())
 
     def action_abandon(self) -> None:
         """Close as if nothing had been typed."""

@@ -1106,6 +1106,11 @@ async def test_each_job_has_sums_of_its_own_and_is_opened_at_its_slowest_gpu() -
         assert "Job 4242  8 busy" in on.text
         await on.press("end", "escape", "down", "enter")
         assert "Job 777  2 busy" in on.text
+        await on.press("escape", "slash", *"777", "enter")
+        assert "Job 777  2 busy" in on.text
+        await on.press("escape")
+        assert len(on.model.jobs.rows) == 2
+        await on.press("enter")
         assert [row.gpu.label for row in on.model.job_gpus.rows] == ["0", "1"]
         await on.press("escape", "up", "enter")
         assert "Job 4242  8 busy" in on.text
