@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
-from gpudash.fleet.events import when
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import Event, FleetJob, FleetUser
@@ -479,7 +478,9 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
 
 
 EVENT_COLUMNS: tuple[Column[Event], ...] = (
-    _word("time", "TIME", when, 17, sort_key=lambda event: event.at.timestamp()),
+    _word(
+        "time", "TIME", lambda event: event.when, 17, sort_key=lambda event: event.at.timestamp()
+    ),
     _word(
         "event",
         "EVENT",

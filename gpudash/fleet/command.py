@@ -101,7 +101,7 @@ class CommandSource(Source):
             state=state,
             message=self._message,
             age_seconds=age,
-            answering_hosts=0 if is_over else len(self._hosts),
+            answering_hosts=0 if is_over or self._is_past else len(self._hosts),
         )
         if self._is_past or age is None or is_over:
             return Reading(report=report)

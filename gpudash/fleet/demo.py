@@ -162,8 +162,8 @@ class DemoSource(Source):
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
         """Yield what there was at each minute in which something changed, and at the end."""
         start, end = since.timestamp(), until.timestamp()
-        name = SafeText(f"simulated, {self._count} x {self._gpus}")
-        source = FleetSource(kind="demo", name=name, within_seconds=_STEP)
+        name, count = SafeText(f"simulated, {self._count} x {self._gpus}"), self._count
+        source = FleetSource(kind="demo", name=name, answering_hosts=count, within_seconds=_STEP)
         hosts = [self._host(host, start, is_brief=True) for host in range(self._count)]
         for at, changed in [(start, set[int]()), *self._changes(start, end)]:
             for host in changed:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import meaning
+from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import brief, label_of, statuses_of
 from gpudash.model.fleet import (
     HOST_STATES,
@@ -35,10 +36,9 @@ MAX_KEPT = 2000
 """Of more events those of jobs go first, the oldest first."""
 _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
-_EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
-"""How exactly an instant must be known for its second to be shown, and for its first minute."""
 _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
+_DRAINING = ANNOTATING | {"demo"}
 _HOT = HOT.id
 _Held = Mapping[SafeText, tuple[int, SafeText | None]]
 """How many GPUs of a host each job has, and its user."""
@@ -74,6 +74,8 @@ class _Host(Struct):
     """By their UUIDs; those that were lost, too."""
     has_lost: bool = False
     """Whether one of them is lost."""
+    is_drained: bool | None = None
+    """None while that is not known."""
 
 
 class _Job(Struct):
@@ -124,6 +126,8 @@ class Changes:
         """When the newest snapshot was taken; None before the first."""
         self._oldest_seconds = 0.0
         """How old the values in it may be."""
+        self._knows_drained = False
+        """Whether a scheduler says of the newest snapshot which hosts are drained."""
         self._within = 0.0
         """How long before it may have happened what is new in it, in seconds."""
 
@@ -136,6 +140,10 @@ class Changes:
         self._lost.clear()
         self._left.clear()
         self._within = self._within_seconds(snapshot)
+        self._knows_drained = any(
+            each.kind in _DRAINING and each.state == "ok" and each.answering_hosts
+            for each in snapshot.sources
+        )
         hotter = (each.uuids for each in snapshot.findings if each.rule == "hot-outlier")
         self._outliers = frozenset(chain.from_iterable(hotter))
         # Nearly all, of thousands, where the past is gone through.
@@ -179,11 +187,16 @@ class Changes:
             if not is_down and is_news:
                 yield _of_host("host-up", host, at, "is new here")
         known.host = host
+        if self._knows_drained:
+            was_drained, known.is_drained = known.is_drained, host.drain_reason is not None
+            if was_drained is not None and was_drained is not known.is_drained:
+                kind: EventKind = "drained" if known.is_drained else "undrained"
+                yield _of_host(kind, host, at, host.drain_reason or "may have jobs again")
         if is_down != known.is_down:
             known.is_down = is_down
             why = f": {host.message}" if is_down and host.message else ""
             words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
-            kind: EventKind = "host-down" if is_down else "host-up"
+            kind = "host-down" if is_down else "host-up"
             began = self._began(at, host.age_seconds) if is_down else at
             event = _of_host(kind, host, began, words)
             yield replace(event, job=self._jobs_on(host.key)) if is_down else event
@@ -387,22 +400,6 @@ def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
     changes = Changes()
     for snapshot in snapshots:
         yield from changes.add(snapshot)
-
-
-def since_then(then: FleetSnapshot, now: FleetSnapshot) -> list[Event]:
-    """Return what differs now from an instant before."""
-    return [*events((then, now))]
-
-
-def when(event: Event) -> str:
-    """Return when something happened, or between which minutes: no more than is known."""
-    last, seconds = event.at.astimezone(), event.within_seconds or 0.0
-    if seconds < _EXACT_SECONDS:
-        return f"{last:%m-%d %H:%M:%S}"
-    if seconds >= _DAY_SECONDS:
-        return f"by {last:%m-%d %H:%M}"
-    first = f"{last - timedelta(seconds=seconds):%m-%d %H:%M}"
-    return first if first == f"{last:%m-%d %H:%M}" else f"{first}-{last:%H:%M}"
 
 
 class Log:

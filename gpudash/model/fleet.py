@@ -8,7 +8,7 @@ its host's `age_seconds`. A field that is None is not known; 0 means zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,8 @@ SourceState = Literal["ok", "starting", "stale", "failed"]
 JobKind = Literal["slurm", "kubernetes"]
 HostKey = tuple[str | None, str]
 """Cluster and name of a host."""
+_EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
+"""How exactly an instant must be known for its second to be shown, and for its first minute."""
 
 _gpu = partial(metric, Group.STATE)
 _host = partial(metric, Group.HOST)
@@ -242,6 +244,8 @@ EventKind = Literal[
     "xid",
     "throttled",
     "unthrottled",
+    "drained",
+    "undrained",
     "job-began",
     "job-ended",
     "lease-taken",
@@ -275,6 +279,17 @@ class Event(Struct, frozen=True, kw_only=True):
     def level(self) -> Level:
         """How bad it is."""
         return "critical" if self.kind in ("gpu-lost", "host-down", "xid") else "ok"
+
+    @property
+    def when(self) -> str:
+        """When it happened, or between which minutes: no more than is known."""
+        last, seconds = self.at.astimezone(), self.within_seconds or 0.0
+        if seconds < _EXACT_SECONDS:
+            return f"{last:%m-%d %H:%M:%S}"
+        if seconds >= _DAY_SECONDS:
+            return f"by {last:%m-%d %H:%M}"
+        first = f"{last - timedelta(seconds=seconds):%m-%d %H:%M}"
+        return first if first == f"{last:%m-%d %H:%M}" else f"{first}-{last:%H:%M}"
 
     @property
     def is_of_job(self) -> bool:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime, timedelta
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
 from gpudash.fleet.columns import EVENT_COLUMNS
-from gpudash.fleet.events import Log, events, since_then
+from gpudash.fleet.events import Log, events
 from gpudash.model import fleet as document
 from gpudash.model import wire
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import Event, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import Event, FleetHost, FleetJob, FleetSnapshot, FleetSource
 from gpudash.model.process import Lease
 from gpudash.model.text import SafeText
 from tests.factories import make_device, make_host, make_snapshot
@@ -219,6 +222,23 @@ def test_throttling_begins_and_ends() -> None:
     assert event.at == INSTANT + timedelta(seconds=6)
 
 
+def test_a_host_is_drained_and_no_more_as_its_scheduler_says() -> None:
+    free, drained = host(1), host(1, drain_reason=SafeText("bad fan (root)"))
+
+    def slurm(*known: FleetHost, **fields: Any) -> FleetSnapshot:
+        source = FleetSource(kind="slurm", name=SafeText("scontrol"), answering_hosts=1)
+        return replace(at(next(seconds), *known), sources=(replace(source, **fields),))
+
+    seconds = count(0, 60)
+    seen = slurm(free), slurm(drained), slurm(free, state="failed"), slurm(drained), slurm(free)
+    assert [(each.kind, each.what) for each in events(seen)] == [
+        ("drained", "bad fan (root)"),
+        ("undrained", "may have jobs again"),
+    ]
+    # Of the past a scheduler tells nothing.
+    assert [*events((slurm(free, answering_hosts=0), slurm(drained)))] == []
+
+
 def test_jobs_of_the_scheduler_begin_once_they_run() -> None:
     free = host(1, *["free"] * 8)
     job = FleetJob(id=SafeText("7"), state=SafeText("PENDING"), user=SafeText("eve"), devices=2)
@@ -232,8 +252,8 @@ def test_jobs_of_the_scheduler_begin_once_they_run() -> None:
 
 def test_what_differs_now_is_what_happened_between_the_two() -> None:
     then, now = at(0, host(1), host(2)), at(3600, host(1, state="down"), host(2))
-    assert [each.kind for each in since_then(then, now)] == ["host-down"]
-    assert since_then(then, at(3600, host(1), host(2))) == []
+    assert [each.kind for each in events((then, now))] == ["host-down"]
+    assert [*events((then, at(3600, host(1), host(2))))] == []
 
 
 def test_what_lasts_for_a_known_time_began_before_it_was_seen() -> None:

@@ -161,6 +161,8 @@ _SINCE_WORDS = {
     "host-up": "up",
     "throttled": "throttled",
     "unthrottled": "not throttled",
+    "drained": "drained",
+    "undrained": "not drained",
 }
 _JOB_WORDS = {"job-began": "began", "job-ended": "ended"}
 

@@ -17,7 +17,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.events import MAX_KEPT, Log, since_then
+from gpudash.fleet.events import MAX_KEPT, Log, events
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
@@ -462,7 +462,7 @@ class FleetModel:
         """What differs now from the instant in the past that is shown, where the filter lets it."""
         compared = self.snapshot, self.history.latest
         if self._compared is None or any(map(is_not, self._compared[0], compared)):
-            self._compared = compared, since_then(*compared)
+            self._compared = compared, [*events(compared)]
         return self._passing(self._compared[1])
 
     def _passing(self, events: list[Event]) -> Sequence[Event]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.health.rule import since
 from gpudash.fleet.demo import DemoSource
-from gpudash.fleet.events import since_then
+from gpudash.fleet.events import events
 from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
@@ -229,7 +229,7 @@ def test_a_gpu_of_a_finding_of_heat_is_hot_and_no_event_of_one_that_slows_down()
     assert (row.state_text, row.counts) == ("1 hot", {"hot": 1, "busy": 17})
     assert totals([row]).counts["hot"] == 1
     assert found.users[0].busy == 18
-    assert since_then(before, found) == []
+    assert [*events((before, found))] == []
 
 
 def test_what_was_lost_last_stands_first() -> None:
