@@ -19,9 +19,10 @@ from gpudash.feed.supervisor import Output
 from gpudash.model import report
 from gpudash.model.errors import WireError
 from gpudash.model.report import Grouping, Report, ReportRow
+from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, joined
+from gpudash.tui.draw.line import Line, cells_of, joined
 from gpudash.tui.theme import Theme
 
 if TYPE_CHECKING:
@@ -150,19 +151,21 @@ class ReportPane:
         by = self._kinds[self._by]
         is_past_day = self._until is not None and not self._span
         title = f"Report by {by}, {'that day' if is_past_day else _SPANS[self._span][0]}"
-        head = [Segment(" " * MARGIN + title, theme.title)]
+        span = ""
         if found is not None:
             # It is made once, and is not of now after a while.
-            until = f"{found.until.astimezone():%m-%d %H:%M}"
-            head.append(Segment(f"  {seen_text(found)}, until {until}", theme.base))
+            span = f"{seen_text(found)}, until {found.until.astimezone():%m-%d %H:%M}"
             failed = [each for each in found.hosts if each.message is not None]
             if failed:
                 note = f"{counted(len(failed), 'host')} without: {failed[0].message}"
-        heads = [head]
-        if note:
-            noted = [*head, Segment(f"  {note}", theme.dim)]
-            fits = sum(each.cell_length for each in noted) <= cells
-            heads = [noted] if fits else [head, [Segment(" " * MARGIN + note, theme.dim)]]
+        heads: list[list[Segment]] = [[Segment(" " * MARGIN + title, theme.title)]]
+        for text, style in ((span, theme.base), (note, theme.dim)):
+            if not text:
+                continue
+            if cells_of(heads[-1]) + width(text) + 2 <= cells:
+                heads[-1].append(Segment(f"  {text}", style))
+            else:
+                heads.append([Segment(" " * MARGIN + text, style)])
         rows = () if found is None else found.rows
         self.count, self.room = len(rows), max(0, height - 1 - len(heads))
         self.scroll(0)

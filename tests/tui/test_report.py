@@ -106,6 +106,16 @@ async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
         await on.shows("Report by host")
 
 
+async def test_what_does_not_fit_behind_the_title_stands_below_it() -> None:
+    page = Overview(HandFeed())
+    page.dashboard.report_command = printing("ann"), {}
+    async with on_screen(sample(0), "U", page=page, size=(60, 24)) as on:
+        await on.shows("seen 1d00h of 2d00h, until")
+        title = next(n for n, line in enumerate(on.lines) if "Report by user" in line)
+        assert on.lines[title].split() == ["Report", "by", "user,", "today"]
+        assert on.lines[title + 1].startswith(" seen 1d00h of 2d00h, until 11-04")
+
+
 async def test_without_any_it_is_said_who_knows_it() -> None:
     async with on_screen(fleet(some_hosts(2)), "U") as on:
         await on.shows("Report by user, today", "only with --prometheus, --host or --demo")
