@@ -35,6 +35,8 @@ ReportCommand = tuple[Sequence[str], Mapping[str, str]]
 _SPANS = (("today", "00:00"), ("7 days", "7d"), ("30 days", "30d"))
 _LIMIT_SECONDS = 300.0
 _BAR = 6
+_MEASURED = 400
+"""Rows by which columns are made as wide as they need; others may widen them later."""
 _Chosen = tuple[int, int]
 """A span and a kind of rows, by their positions."""
 _Made = tuple[Report | None, str]
@@ -174,7 +176,8 @@ class ReportPane:
             return [*heads, [], [Segment(" " * MARGIN + text, theme.dim)]]
         grid = self._grids[by]
         seen = rows[self.first : self.first + self.room]
-        drawn = grid.rows(rows, rows, cells, seen, lambda row: joined(grid.draw(row, theme)))
+        measured = [*rows[:_MEASURED], *seen]
+        drawn = grid.rows(measured, rows, cells, seen, lambda row: joined(grid.draw(row, theme)))
         return [*heads, grid.heading(theme), *drawn]
 
 
