@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime, timedelta
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
