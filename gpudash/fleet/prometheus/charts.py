@@ -50,11 +50,13 @@ class OpenChart:
         expression = None
         if bool(hosts) == bool(request.hosts):
             percent = set(picture.percent_hosts())
+            people = (each.people for each in picture.inventory.devices())
             expression = catalog.chart(
                 request.metric,
                 names_by_label(hosts),
                 by_device=request.by_device,
                 percent=names_by_label(percent.intersection(hosts) if hosts else percent),
+                is_single=all(len(each) <= 1 for each in people),
             )
         if expression is None:
             self._finish((), "the exporters of these hosts have no such metric")

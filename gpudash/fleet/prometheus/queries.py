@@ -157,10 +157,9 @@ def last_seen(seconds: float) -> Form:
         window = older - end + _SEEN_SECONDS
         is_long = window > _MAX_EXACT_SECONDS
         moment = f"time() + 0 * {term.selector}" if is_long else f"timestamp({term.selector})"
-        times = _max(term.by, moment)
         # Not every server takes an offset of 0.
         offset = f" offset {end:.0f}s" if end else ""
-        return f"max_over_time(({times})[{window:.0f}s:{step}]{offset})"
+        return f"max_over_time(({_max(term.by, moment)})[{window:.0f}s:{step}]{offset})"
 
     return form
 
@@ -276,8 +275,7 @@ class Catalog(NamedTuple):
         """Yield a series a device that has all of its labels."""
         for dialect in dialects():
             if main := self._main(dialect):
-                yield from main
-                yield from self._terms(dialect, IDENTITY)
+                yield from (*main, *self._terms(dialect, IDENTITY))
 
     def past(self) -> Iterator[Metric]:
         """Yield the same of dialects that there are, with the labels that say what a device is."""
@@ -328,9 +326,8 @@ class Catalog(NamedTuple):
             )
             for each in self._present(dialect, MEMORY) if idle else ():
                 bound = f">= {NOTABLE_BYTES / each.factor:g}"
-                yield self._term(dialect, each.name)._replace(
-                    bound=bound, condition=f" and ({idle})"
-                )
+                term = self._term(dialect, each.name)
+                yield term._replace(bound=bound, condition=f" and ({idle})")
 
     def used(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
         """Yield what shows of few devices that they compute or are not held."""
@@ -408,10 +405,12 @@ class Catalog(NamedTuple):
                 matchers += [matcher(each, map(str, sorted(gpus))) for each in by_index]
                 yield term._replace(matcher=", ".join(matchers))
 
-    def chart(self, field: str, hosts: Names, *, by_device: bool, percent: Names) -> str | None:
+    def chart(
+        self, field: str, hosts: Names, *, by_device: bool, percent: Names, is_single: bool
+    ) -> str | None:
         """Ask for a field of each device, or of each host on average; without hosts, of all.
 
-        `percent` are hosts whose ratios are percentages.
+        `percent` are hosts whose ratios are percentages, `is_single` that no device has two series.
         """
         texts = []
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
@@ -423,11 +422,13 @@ class Catalog(NamedTuple):
                     # Before the others, which have these hosts too.
                     terms.insert(0, (1.0, self.of_hosts(whole, percent)))
                 for factor, term in ((factor, term) for factor, some in terms for term in some):
-                    text = f"{_max(term.by, term.selector)} * {factor:.17g}"
+                    times = "" if factor == 1 else f" * {factor:.17g}"
+                    text = _max(term.by, term.selector) + times
                     is_mean = hosts and not by_device
                     texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
-        asked = _or(texts)
-        return asked if hosts or asked is None else f"avg({asked})"
+        if is_single and not hosts and len(texts) == 1:
+            texts = [term.selector + times]
+        return _or(texts) if hosts or not texts else f"avg({_or(texts)})"
 
     def _chosen(self) -> Iterator[Dialect]:
         return (dialect for dialect in dialects() if dialect.name in self.choices)

@@ -187,6 +187,19 @@ def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     assert promql(Catalog(frozenset()).identity(), value) is None
 
 
+@pytest.mark.parametrize("is_single", [True, False])
+def test_the_mean_of_all_counts_a_gpu_with_two_series_once(*, is_single: bool) -> None:
+    names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"})
+    catalog = Catalog(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
+    for field, name, factor in (
+        ("gpu_utilization_percent", "DCGM_FI_DEV_GPU_UTIL", ""),
+        ("power_usage_mw", "DCGM_FI_DEV_POWER_USAGE", " * 1000"),
+    ):
+        each = name if is_single else f"max by (Hostname, gpu, GPU_I_ID) ({name})"
+        asked = catalog.chart(field, {}, by_device=False, percent={}, is_single=is_single)
+        assert asked == f"avg({each}{factor})"
+
+
 def test_exporters_that_show_the_same_gpus_are_those_of_one_host() -> None:
     two = [row(instance=f"{name}:9836", Hostname="demo", UUID="GPU-1") for name in ("a", "b")]
     (named,) = {choose_labels(two).host(each) for each in two}
