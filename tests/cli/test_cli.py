@@ -218,6 +218,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--hosts-file", "h", "--once", "--replay", "f"], "--hosts-file does not go with"),
         (["--host=a,b", "--once", "--at", "10:53"], "--at goes with --prometheus, --replay"),
         (["kill", "1", "--signal", "KIL"], "did you mean KILL?"),
+        (["serve", "--demo", "--listen=127.0.0.1:0", "--keep=7d"], "give --history DIR"),
         (["serve", "--listen", "9836"], "expected HOST:PORT or :PORT"),
         (["serve", "--listen", "::1:9836"], "expected HOST:PORT or :PORT"),
         (["serve", "--listen", "127.0.0.1:65536"], "expected HOST:PORT or :PORT"),

@@ -50,6 +50,7 @@ _CLIENT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
 _FILES = ("--tls-cert", "--tls-key", "--client-ca")
 _PATHS = (*_FILES, "--socket", "--history")
+_HOW_KEPT = "keep", "max_size", "history_without_commands"
 _KEEP_SECONDS, _HISTORY_BYTES = 30 * 86400.0, 500 << 20
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _INDEX = (
@@ -133,9 +134,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "keep samples in this folder, for all who connect ($STATE_DIRECTORY/history in a unit)"
     add("--history", metavar="DIR", help=text)
     text = "how long to keep one sample a minute; all are kept for 1 h, one in 10 s for 24 h (30d)"
-    add("--keep", type=span, default=_KEEP_SECONDS, metavar="T", help=text)
+    add("--keep", type=span, metavar="T", help=text)
     text = "what they may take on the disk, the oldest are removed first (500M)"
-    add("--max-size", type=size, default=_HISTORY_BYTES, metavar="SIZE", help=text)
+    add("--max-size", type=size, metavar="SIZE", help=text)
     add("--history-without-commands", action="store_true", help="keep no command lines in it")
     text = "print a systemd unit that runs this command, and exit"
     add("--print-unit", action="store_true", help=text)
@@ -151,6 +152,8 @@ def run(options: argparse.Namespace) -> int:
     if options.print_unit:
         terminal.write(_unit(sys.argv, options.socket_group).encode())
         return ExitStatus.OK
+    if options.history is None and not os.environ.get("STATE_DIRECTORY"):
+        refuse(options, _HOW_KEPT, "a service that keeps nothing: give --history DIR")
     interval = options.interval or _DEFAULT_INTERVAL
     noted = NotedSignals(ends=True)
     argv = collector_command(options)
@@ -237,7 +240,8 @@ def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]
         yield None, ""
         return
     report, has_commands = terminal.write_message, not options.history_without_commands
-    keep, limit = options.keep, options.max_size
+    keep = _KEEP_SECONDS if options.keep is None else options.keep
+    limit = _HISTORY_BYTES if options.max_size is None else options.max_size
     numbers = Minutes(options.interval or _DEFAULT_INTERVAL)
     try:
         history = History(folder, keep, limit, report, numbers=numbers, has_commands=has_commands)
