@@ -148,6 +148,10 @@ class ReportSums:
         """Note why there is nothing of a host."""
         self._add_host(ReportHost(name=host, message=message))
 
+    def note(self, note: SafeText) -> None:
+        """Note what is missing of what was added."""
+        self._hosts = {name: replace(host, note=note) for name, host in self._hosts.items()}
+
     def report(self, taken_at: datetime, since: datetime, until: datetime, price: Price) -> Report:
         """Return the sums as a document; without a minute and a report there are no rows."""
         rows = [row.row(identity, price) for identity, row in self._rows.items()]
@@ -191,6 +195,7 @@ class ReportSums:
                 seen_seconds=host.seen_seconds + known.seen_seconds,
                 gpu_seconds=host.gpu_seconds + known.gpu_seconds,
                 message=host.message or known.message,
+                note=host.note or known.note,
             )
         self._hosts[host.name] = host
 

@@ -171,6 +171,8 @@ class ReportHost(Struct, frozen=True, kw_only=True):
         "Of its GPUs: for how long it is known whether they were held, added up.")] = 0.0
     message: Annotated[SafeText | None, _document(Unit.NONE,
         "Why there is nothing of it, null if there is.")] = None
+    note: Annotated[SafeText | None, _document(Unit.NONE,
+        "What is missing in it, such as samples behind damage; null for nothing.")] = None
     # fmt: on
 
 
@@ -200,12 +202,12 @@ def encode_minute(minute: Minute) -> bytes:
 
 def decode_minute(line: bytes) -> Minute:
     """Return the minute of one line, its texts cleaned; raises WireError."""
-    return wire.decode_document(line, _minutes(), _require_devices)
+    return wire.decode_document(line, _minutes(), _require_devices, "minute")
 
 
 def decode(line: bytes) -> Report:
     """Return the report of one line, its texts cleaned; raises WireError."""
-    return wire.decode_document(line, _reports())
+    return wire.decode_document(line, _reports(), what="report")
 
 
 def json_schema() -> dict[str, Any]:

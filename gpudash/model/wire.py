@@ -203,8 +203,12 @@ def decode_document(
     line: bytes,
     decoder: msgspec.json.Decoder[_Document],
     check: Callable[[_Document], None] | None = None,
+    what: str = "snapshot",
 ) -> _Document:
-    """Return the document of one line as `decode` does; `check` may raise ValidationError."""
+    """Return the document of one line as `decode` does; `check` may raise ValidationError.
+
+    `what` errors call it.
+    """
     try:
         document = decoder.decode(line)
         require_calendar(document.taken_at)
@@ -214,7 +218,7 @@ def decode_document(
             return document
         return msgspec.convert(_clean_values(msgspec.to_builtins(document)), decoder.type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError(f"not a gpudash snapshot: {error}") from None
+        raise WireError(f"not a gpudash {what}: {error}") from None
 
 
 def decoder_of(document: type[_Document]) -> msgspec.json.Decoder[_Document]:

@@ -414,7 +414,7 @@ REPORT_KEYS: tuple[Key, ...] = (
         "Report",
         Key("report.longer", "minus", "-", "zoom(1)", "report a longer time", "longer"),
         Key("report.shorter", "plus,equals_sign", "+", "zoom(-1)", "report a shorter time"),
-        Key("report.by", "b", "b", "group_by", "report by the next: users, GPUs, jobs", "by"),
+        Key("report.by", "b", "b", "group_by", "report by the next: users, GPUs, jobs", "group"),
     ),
     *VIEW_KEYS,
 )

@@ -160,6 +160,10 @@ class ReportPane:
             failed = [each for each in found.hosts if each.message is not None]
             if failed:
                 note = f"{counted(len(failed), 'host')} without: {failed[0].message}"
+            noted = [each for each in found.hosts if each.note is not None]
+            if noted and not note:
+                name = f"{noted[0].name}: " if len(found.hosts) > 1 else ""
+                note = f"{name}{noted[0].note}"
         heads: list[list[Segment]] = [[Segment(" " * MARGIN + title, theme.title)]]
         for text, style in ((span, theme.base), (note, theme.dim)):
             if not text:

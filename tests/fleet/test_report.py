@@ -189,7 +189,9 @@ def test_damage_is_reported_and_what_can_be_read_counts(
     assert options.run(options) == ExitStatus.OK
     out, error = capfd.readouterr()
     assert [line.split()[1] for line in error.splitlines()] == [samples.name, numbers.name]
-    assert by_user(report.decode(out.encode()))["bob"].held_seconds == 1180
+    found = report.decode(out.encode())
+    assert by_user(found)["bob"].held_seconds == 1180
+    assert str(found.hosts[0].note).startswith(f"{samples.name} is damaged")
 
 
 def test_where_nothing_was_seen_it_is_said_what_there_is(
@@ -249,7 +251,8 @@ def test_hosts_report_by_themselves_and_who_fails_is_named(
     folder = tmp_path / "ssh"
     folder.mkdir()
     monkeypatch.setenv("PATH", far_ssh.install(folder)["PATH"])
-    (folder / "answer").write_bytes(msgspec.json.encode(found))
+    hosts = tuple(replace(each, note=SafeText("x is damaged")) for each in found.hosts)
+    (folder / "answer").write_bytes(msgspec.json.encode(replace(found, hosts=hosts)))
     script = f'#!/bin/sh\necho "$@" >> {folder}/words\necho Welcome\ncat {folder}/answer\n'
     (folder / "far" / "gpudash").write_text(script)
     options = parse(["report", "--json", "--by=gpu", "--host=lab[1-2],down", "--since=2d"])
@@ -264,13 +267,21 @@ def test_hosts_report_by_themselves_and_who_fails_is_named(
         ("lab1", 1200),
         ("lab2", 1200),
     ]
-    assert error == "gpudash: down: ssh: connect to host down port 22: Connection refused\n"
+    assert error.splitlines() == [
+        "gpudash: lab1: x is damaged",
+        "gpudash: lab2: x is damaged",
+        "gpudash: down: ssh: connect to host down port 22: Connection refused",
+    ]
     words = (folder / "words").read_text().splitlines()
     assert words == ["report --json --by gpu --since 172800s"] * 2
     options = parse(["report", "--host=down,denied"])
     with pytest.raises(GpudashError, match="Connection refused") as raised:
         options.run(options)
     assert "denied: eve@denied: Permission denied" in str(raised.value)
+    (folder / "answer").write_bytes(b'{"report":1}')
+    options = parse(["report", "--host=lab1"])
+    with pytest.raises(GpudashError, match="lab1: not a gpudash report"):
+        options.run(options)
 
 
 def test_a_host_that_lies_has_rows_of_its_own_alone() -> None:

@@ -36,7 +36,8 @@ def sample(second: int) -> Snapshot:
 def printing(*users: str) -> Sequence[str]:
     """A command that prints the report of two days that is asked for, by its own words."""
     rows = tuple(ReportRow(user=SafeText(user), held_seconds=7200.0) for user in users)
-    hosts = (ReportHost(name=SafeText("node1"), seen_seconds=86400.0),)
+    note = SafeText("some is damaged")
+    hosts = (ReportHost(name=SafeText("node1"), seen_seconds=86400.0, note=note),)
     until = START + timedelta(days=2)
     made = Report(taken_at=until, by="user", since=START, until=until, hosts=hosts, rows=rows)
     code = "import sys; print(sys.argv[1].replace('ann', '-'.join(sys.argv[2:])))"
@@ -64,7 +65,7 @@ async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
     async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
         await on.shows("today  seen 1d00h of 2d00h, until 11-04", "--since-00:00---by-user", "2.0h")
         await on.press("minus")
-        await on.shows("Report by user, 7 days", "--since-7d---by-user")
+        await on.shows("Report by user, 7 days", "--since-7d---by-user", "some is damaged")
 
 
 async def test_one_of_the_past_ends_when_what_is_shown_was_taken() -> None:

@@ -86,8 +86,10 @@ def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
     sums = ReportSums(options.by)
     for minute in recorded_minutes(recording, since, until):
         sums.add(minute)
-    report = sums.report(now, since, until, prices(options))
     notes = [each.note for each in (recording, recording.numbers) if each is not None]
+    if any(notes):
+        sums.note(clean("; ".join(filter(None, notes))))
+    report = sums.report(now, since, until, prices(options))
     if not any(each.seen_seconds for each in report.hosts):
         notes.append(f"nothing was seen in that time: there are samples of {known}")
     for note in filter(None, notes):
@@ -117,7 +119,11 @@ def _of_hosts(options: argparse.Namespace) -> Report:
         failures.append(f"{host}: {message}")
     if len(failures) == len(hosts):
         raise GpudashError("; ".join(failures))
-    return sums.report(now, since, until, prices(options))
+    report = sums.report(now, since, until, prices(options))
+    for each in report.hosts:
+        if each.note is not None:
+            terminal.write_message(f"gpudash: {each.name}: {each.note}\n")
+    return report
 
 
 def _of_prometheus(options: argparse.Namespace) -> Report:
