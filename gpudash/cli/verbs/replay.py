@@ -20,6 +20,7 @@ from gpudash.cli.watch import show
 from gpudash.feed.instants import parse_instant
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording, Sample
+from gpudash.feed.recording.samples import sample_at
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
@@ -67,13 +68,16 @@ def run(options: argparse.Namespace) -> int:
 def print_lines(options: argparse.Namespace) -> int:
     """Print the documents of a recording, byte for byte unless GPUs are chosen.
 
+    Whether there is none near the time that is asked for stands on the error output.
     On a terminal they are encoded again: anything may have been written to the file.
     """
     check_recording(options)
     gpus = gpu_selectors(options)
     is_encoded_again = bool(gpus) or terminal.is_terminal()
     recording = open_recording(options.replay)
-    start = _start(recording, options.at)
+    start, gap = (recording.first, "") if options.at is None else sample_at(recording, options.at)
+    if gap:
+        terminal.write_message(f"gpudash: {gap}\n")
     for sample in chain((start,), recording.after(start)):
         line = _encoded_again(sample, gpus) if is_encoded_again else sample.line
         terminal.write(line + b"\n")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudash.cli.arguments import parse
 from gpudash.feed.instants import Span
 from gpudash.feed.recording.reader import Chunks, PlainChunks, Recording, open_chunks
 from gpudash.feed.recording.samples import after, open_recorded
@@ -280,10 +281,15 @@ def test_all_that_precedes_damage_is_read_and_the_damage_reported(tmp_path: Path
 
 
 @pytest.mark.parametrize(("at", "is_told"), [(9, False), (60, False), (80, True), (7200, False)])
-def test_a_time_without_a_sample_near_it_is_told(path: Path, at: int, is_told: bool) -> None:
+def test_a_time_without_a_sample_near_it_is_told(
+    path: Path, at: int, is_told: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
     recording = Recording(str(write(path, map(line, [0, 2, 4, 6, 7200, 7202]))))
     gap = f"no samples from {Span(second(6).taken_at, second(7200).taken_at)}"
     assert open_recorded(recording, f"+{at}s").note == (gap if is_told else "")
+    options = parse(["--json", "--replay", str(path), "--at", f"+{at}s"])
+    options.run(options)
+    assert capfd.readouterr().err == (f"gpudash: {gap}\n" if is_told else "")
 
 
 def test_many_samples_that_cannot_be_decoded_are_given_up(path: Path) -> None:
