@@ -18,6 +18,7 @@ from gpudash.actions.kill.report import Report, describe, offer
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import in_loop
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.dialogs.kill import Answer, KillScreen
@@ -63,12 +64,18 @@ class _Flow:
             self._selection,
             answer,
             self._dashboard.theme,
-            latest=lambda: self._dashboard.snapshot,
+            latest=self._latest,
             guard_seconds=unasked if offer else asked,
             offer=offer,
         )
         if not put_above(self._app, dialog, partial(self._answered, result)):
             self._selection.close()
+
+    def _latest(self) -> Snapshot:
+        """Return the snapshot of now, also while one of the past is shown."""
+        dashboard = self._dashboard
+        known = dashboard.snapshot, dashboard.history.latest
+        return max(known, key=lambda each: each.taken_at)
 
     def _answered(self, result: str, answer: Answer | None) -> None:
         if answer is not None:

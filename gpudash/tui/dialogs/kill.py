@@ -102,8 +102,8 @@ class KillScreen(Dialog["Answer | None"]):
     ) -> None:
         """Ask about a selection; `offer` is the sentence before it after a signal that was ignored.
 
-        `answer` is what yes means at first; `latest` returns the snapshot shown behind it, to whose
-        time ages are counted. For `guard_seconds` after it can be read it ignores keys and clicks.
+        `answer` is what yes means at first; `latest` returns the newest snapshot, to whose time
+        ages are counted. For `guard_seconds` after it can be read it ignores keys and clicks.
         """
         super().__init__(theme)
         self.set_reactive(KillScreen.answer, answer)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from textual.events import Key
 
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.link import FrameLimiter
 from tests.actions.kill.family import Family
@@ -41,17 +42,24 @@ async def test_the_question_says_all_that_is_known(victim: Any) -> None:
         await on.shows("no children")
 
 
-async def test_its_age_is_that_of_the_table_behind_it(victim: Any) -> None:
+async def test_its_age_is_that_of_the_table_unless_that_is_of_the_past(victim: Any) -> None:
     process = process_for(victim.pid)
+
+    def after(seconds: float) -> Snapshot:
+        born = process.create_time or 0
+        return host_of(process, taken_at=datetime.fromtimestamp(born + seconds, timezone.utc))
+
     async with stage((120, 50)) as on:
         await on.ask(process)
         for seconds, age in ((59, "59s"), (3600, "1h00m")):
-            born = process.create_time
-            on.feed.give(
-                host_of(process, taken_at=datetime.fromtimestamp(born + seconds, timezone.utc))
-            )
+            on.feed.give(after(seconds))
             await on.shows(f", started {age} ago,")
             assert re.search(rf"^ *{victim.pid} .* {age} .*sleep 600", on.text, re.MULTILINE)
+        await on.press("n", "p")
+        on.feed.give(after(7200))
+        await on.press("K")
+        await on.shows(", started 2h00m ago,")
+        assert re.search(rf"^ *{victim.pid} .* 1h00m .*sleep 600", on.text, re.MULTILINE)
         await on.press("n")
 
 
