@@ -46,7 +46,7 @@ async def test_charts_of_hours_are_drawn_from_it(host: Host) -> None:  # noqa: F
     async with on_screen(live(host), "d", feed=ServedFeed(), size=(100, 40)) as on:
         await longest_chart(on)
         for title in ("last 1d", "last 6h", "last 60m"):
-            assert title in on.text
+            assert f"{title} by the minute" in on.text
             await on.until(lambda: "mean" in on.text and "loading:" not in on.text)
             await on.press("plus")
         await on.press("at", *"-2h", "enter")

@@ -26,7 +26,7 @@ from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.keymap import DEVICE_KEYS, Key
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.device.chart import Charting, Time, legend, title
+from gpudash.tui.views.device.chart import LONG, Charting, Time, legend, title
 from gpudash.tui.views.device.details import (
     DeviceDetails,
     HolderTable,
@@ -242,7 +242,9 @@ class DeviceView(View):
 
     def _range(self) -> str:
         loading = "loading: " if self.charting.is_loading else ""
-        return f"{loading}last {span(self.charting.seconds)}"
+        # The lowest and the mean are those of its numbers a minute.
+        by = " by the minute" if self.charting.seconds in LONG else ""
+        return f"{loading}last {span(self.charting.seconds)}{by}"
 
     def chart_metric(self, name: str | None) -> None:
         """Chart a metric by its name; None leaves it as it is."""
