@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, Fault, faults
 from gpudash.fleet.events import events
-from gpudash.fleet.report import steady_minute
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
@@ -173,10 +172,11 @@ class DemoSource(Source):
 
     def minutes(self, since: datetime, until: datetime) -> Iterator[Minute]:
         """Yield what each host did from one change on it to the next, in numbers."""
-        start, end = since.timestamp(), until.timestamp()
-        times = [[start] for _ in range(self._count)]
-        for at, changed in self._changes(start, end):
-            for host in changed if at < end else range(self._count):
+        from gpudash.fleet.report import steady_minute
+
+        times = [[since.timestamp()] for _ in range(self._count)]
+        for at, changed in self._changes(since.timestamp(), until.timestamp()):
+            for host in changed if at < until.timestamp() else range(self._count):
                 times[host].append(at)
         for host, some in enumerate(times):
             for begin, at in pairwise(some):
