@@ -15,13 +15,14 @@ from gpudash.cli.smi_options import as_there, no_handle
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean
-from tests.e2e.run import gpudash, tell
+from tests.e2e.run import Line, each_of, gpudash, tell
 from tests.fakenvml.build import environment
 from tests.waiting import until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 DRIVER = "535.261.03"
+FROZEN: dict[str, object] = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000}
 HELP = "Please run 'nvidia-smi -h' for help."
 INVALID = "Invalid combination of input arguments"
 
@@ -145,6 +146,23 @@ NOT_HERE = {
 }
 
 
+def answers(lines: Sequence[Line], library: Path) -> list[tuple[int, str, str]]:
+    """What gpudash, called nvidia-smi, answers to command lines: status, stdout and stderr."""
+    return each_of(lines, library, "nvidia-smi", **FROZEN)
+
+
+def answers_there(
+    nvidia_smi: str, lines: Sequence[Line], library: Path
+) -> list[tuple[int, str, str]]:
+    """What NVIDIA's own answers to them."""
+    found = []
+    for line, settings in lines:
+        argv, env = [nvidia_smi, *line.split()], environment(library, **{**FROZEN, **settings})
+        run = subprocess.run(argv, env=env, capture_output=True, text=True)
+        found.append((run.returncode, run.stdout, run.stderr))
+    return found
+
+
 @pytest.fixture
 def smi(tmp_path: Path, fakenvml: Path) -> Run:
     """A function that runs gpudash, called nvidia-smi, to its end."""
@@ -156,7 +174,7 @@ def smi(tmp_path: Path, fakenvml: Path) -> Run:
         library: Path = fakenvml,
         **settings: object,
     ) -> subprocess.CompletedProcess[str]:
-        settings = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000, **settings}
+        settings = {**FROZEN, **settings}
         env = {**environment(library, **settings), "PATH": path or str(program.parent)}
         return subprocess.run(
             [sys.executable, program, *words], env=env, capture_output=True, text=True, timeout=120
@@ -173,29 +191,23 @@ def script(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_what_is_refused_there_is_refused_in_its_words(smi: Run, line: str) -> None:
-    run = smi(line.split())
-    status, text = REFUSED[line]
-    assert (run.returncode, run.stdout, run.stderr) == (status, f"{text}\n", "")
+def test_what_is_refused_there_is_refused_in_its_words(fakenvml: Path) -> None:
+    found = answers([(line, {}) for line in REFUSED], fakenvml)
+    expected = {line: (status, f"{text}\n", "") for line, (status, text) in REFUSED.items()}
+    assert dict(zip(REFUSED, found, strict=True)) == expected
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_refusals_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str) -> None:
-    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000)
-    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
-    ours = smi(line.split())
-    assert (ours.returncode, ours.stdout, ours.stderr) == (
-        theirs.returncode,
-        theirs.stdout,
-        theirs.stderr,
-    )
+def test_refusals_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    lines: list[Line] = [(line, {}) for line in REFUSED]
+    assert answers(lines, fakenvml) == answers_there(nvidia_smi, lines, fakenvml)
 
 
-@pytest.mark.parametrize(("code", "line"), WITHOUT_A_HANDLE)
-def test_a_gpu_without_a_handle_ends_what_is_about_it(smi: Run, code: int, line: str) -> None:
-    run = smi(line.split(), FAIL=f"*:1:{code}")
-    assert (run.returncode, run.stdout, run.stderr) == (*WITHOUT_A_HANDLE[code, line], "")
+OUT_OF_ORDER: list[Line] = [(line, {"FAIL": f"*:1:{code}"}) for code, line in WITHOUT_A_HANDLE]
+
+
+def test_a_gpu_without_a_handle_ends_what_is_about_it(fakenvml: Path) -> None:
+    found = dict(zip(WITHOUT_A_HANDLE, answers(OUT_OF_ORDER, fakenvml), strict=True))
+    assert found == {case: (*answer, "") for case, answer in WITHOUT_A_HANDLE.items()}
 
 
 def test_no_gpu_beside_a_cpu_has_a_handle(smi: Run) -> None:
@@ -206,13 +218,9 @@ def test_no_gpu_beside_a_cpu_has_a_handle(smi: Run) -> None:
     assert (run.returncode, run.stdout) == (255, f"{text} a given CPU information\n\n")
 
 
-@pytest.mark.parametrize(("code", "line"), WITHOUT_A_HANDLE)
-def test_a_gpu_without_a_handle_beside_nvidia_smi(
-    nvidia_smi: str, fakenvml: Path, code: int, line: str
-) -> None:
-    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000, FAIL=f"*:1:{code}")
-    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
-    assert (theirs.returncode, theirs.stdout) == WITHOUT_A_HANDLE[code, line]
+def test_a_gpu_without_a_handle_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    found = answers_there(nvidia_smi, OUT_OF_ORDER, fakenvml)
+    assert [each[:2] for each in found] == [*WITHOUT_A_HANDLE.values()]
 
 
 def test_the_kernel_knows_a_gpu_without_a_handle() -> None:
@@ -226,29 +234,24 @@ def test_the_kernel_knows_a_gpu_without_a_handle() -> None:
     assert no_handle(replace(lost, pci_device_id="0x20B210DE"), "GPU0") is None
 
 
-def test_a_list_without_gpus_is_refused_in_half_a_line(smi: Run) -> None:
-    text = "Failed to parse device string on command line"
-    for line in ("-i ,", "nvlink -s -i ,", "mig -lgi -i ,"):
-        run = smi(line.split())
-        assert (run.returncode, run.stdout, run.stderr) == (255, text, "")
+def test_a_list_without_gpus_is_refused_in_half_a_line(fakenvml: Path) -> None:
+    found = answers([(line, {}) for line in ("-i ,", "nvlink -s -i ,", "mig -lgi -i ,")], fakenvml)
+    assert {*found} == {(255, "Failed to parse device string on command line", "")}
 
 
 EMPTY = {"gpu": "\n\n\n", "compute-apps": "\n", "supported-clocks": "\n\n\n"}
 
 
-@pytest.mark.parametrize("query", EMPTY)
-def test_a_query_of_nothing_has_empty_lines(smi: Run, query: str) -> None:
-    run = smi([f"--query-{query}=", "--format=csv"])
-    assert (run.returncode, run.stdout) == (0, EMPTY[query])
+def test_a_query_of_nothing_has_empty_lines(fakenvml: Path) -> None:
+    found = answers([(f"--query-{query}= --format=csv", {}) for query in EMPTY], fakenvml)
+    assert found == [(0, text, "") for text in EMPTY.values()]
 
 
-@pytest.mark.parametrize(
-    "line", ["-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1", "pmon -c 0"]
-)
-@pytest.mark.parametrize("status", NOT_HERE)
-def test_without_a_driver(smi: Run, status: int, line: str) -> None:
-    run = smi(line.split(), INIT_ERR=status)
-    assert (run.returncode, run.stdout, run.stderr) == (status, f"{NOT_HERE[status]}\n", "")
+def test_without_a_driver(fakenvml: Path) -> None:
+    of_queries = "-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1", "pmon -c 0"
+    for status, text in NOT_HERE.items():
+        found = answers([(line, {"INIT_ERR": status}) for line in of_queries], fakenvml)
+        assert {*found} == {(status, f"{text}\n", "")}
 
 
 SETS = [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.cli.test_smi import DRIVER, Run, smi
-from tests.fakenvml.build import environment
+from tests.cli.test_smi import DRIVER, Run, answers, answers_there, smi
+from tests.e2e.run import Line
 
 __all__ = ["smi"]
 
@@ -100,22 +99,15 @@ ANSWERED = {
 """What nvidia-smi 535 prints to stdout, and its status."""
 
 
-@pytest.mark.parametrize("line", ANSWERED)
-def test_the_words_and_statuses_are_those_of_nvidia_smi(smi: Run, line: str) -> None:
-    run = smi(line.split())
-    assert (run.returncode, run.stdout, run.stderr) == (*ANSWERED[line], "")
+def test_the_words_and_statuses_are_those_of_nvidia_smi(fakenvml: Path) -> None:
+    found = answers([(line, {}) for line in ANSWERED], fakenvml)
+    expected = {line: (*answer, "") for line, answer in ANSWERED.items()}
+    assert dict(zip(ANSWERED, found, strict=True)) == expected
 
 
-@pytest.mark.parametrize("line", ANSWERED)
-def test_beside_nvidia_smi(smi: Run, nvidia_smi: str, fakenvml: Path, line: str) -> None:
-    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000)
-    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
-    ours = smi(line.split())
-    assert (ours.returncode, ours.stdout, ours.stderr) == (
-        theirs.returncode,
-        theirs.stdout,
-        theirs.stderr,
-    )
+def test_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    lines: list[Line] = [(line, {}) for line in ANSWERED]
+    assert answers(lines, fakenvml) == answers_there(nvidia_smi, lines, fakenvml)
 
 
 def test_a_metric_of_performance_monitoring_that_is_not_read_has_a_column(smi: Run) -> None:
@@ -136,18 +128,13 @@ PROCESSES = [
 
 
 @pytest.mark.parametrize("mig", [0, 1])
-@pytest.mark.parametrize("line", PROCESSES)
-def test_processes_beside_nvidia_smi(
-    smi: Run, nvidia_smi: str, fakenvml: Path, line: str, mig: int
-) -> None:
+def test_processes_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, mig: int) -> None:
     # pmon leaves out those that are not there.
     pids = sorted((os.getpid(), os.getppid(), 1), reverse=True)
     settings = {"MIG": mig, "PROCS_PER_DEVICE": 3, "PIDS": ",".join(map(str, pids))}
-    frozen = {"DEVICES": 2, "DRIVER": DRIVER, "TIME": 1_795_000_000}
-    env = environment(fakenvml, **frozen, **settings)
-    theirs = subprocess.run([nvidia_smi, *line.split()], env=env, capture_output=True, text=True)
-    ours = smi(line.split(), **settings)
-    assert without_time(ours.stdout) == without_time(theirs.stdout)
+    lines: list[Line] = [(line, settings) for line in PROCESSES]
+    ours, theirs = answers(lines, fakenvml), answers_there(nvidia_smi, lines, fakenvml)
+    assert [without_time(text) for _, text, _ in ours] == [without_time(x) for _, x, _ in theirs]
 
 
 def without_time(text: str) -> list[str]:
@@ -158,11 +145,10 @@ CAPTURED = Path(__file__).parents[1] / "output" / "captured"
 OF_INSTANCES = ["-lgip", "-lgipp", "-lgi", "-lcip", "-lcipp", "-lci"]
 
 
-@pytest.mark.parametrize("option", OF_INSTANCES)
-def test_a_list_of_instances_as_it_was_captured(smi: Run, option: str) -> None:
-    run = smi(["mig", option], MIG=1)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout == (CAPTURED / f"mig{option}.txt").read_text()
+def test_a_list_of_instances_as_it_was_captured(fakenvml: Path) -> None:
+    found = answers([(f"mig {option}", {"MIG": 1}) for option in OF_INSTANCES], fakenvml)
+    captured = [(CAPTURED / f"mig{option}.txt").read_text() for option in OF_INSTANCES]
+    assert found == [(0, text, "") for text in captured]
 
 
 CALL = "nvmlDeviceGetGpuInstance"
@@ -178,47 +164,39 @@ OF_SOME_INSTANCES = {
 }
 
 
-@pytest.mark.parametrize(("line", "fail"), OF_SOME_INSTANCES)
-def test_why_there_is_no_list_of_instances(smi: Run, line: str, fail: str) -> None:
-    run = smi(["mig", *line.split()], MIG=1, FAIL=fail)
-    assert (run.returncode, run.stdout, run.stderr) == (*OF_SOME_INSTANCES[line, fail], "")
+def of_instances(*cases: tuple[str, str]) -> list[Line]:
+    return [(f"mig {line}", {"MIG": 1, "FAIL": fail}) for line, fail in cases]
 
 
-@pytest.mark.parametrize(
-    ("line", "fail"),
-    [
+def test_why_there_is_no_list_of_instances(fakenvml: Path) -> None:
+    found = answers(of_instances(*OF_SOME_INSTANCES), fakenvml)
+    assert found == [(*answer, "") for answer in OF_SOME_INSTANCES.values()]
+
+
+def test_lists_of_instances_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    lines = of_instances(
         *OF_SOME_INSTANCES,
-        *((option, "") for option in OF_INSTANCES),
-        ("-lcip -gi 2,3", ""),
-        ("-lci -gi 1 -ci 0 -lgip", ""),
+        *((option, "") for option in (*OF_INSTANCES, "-lcip -gi 2,3", "-lci -gi 1 -ci 0 -lgip")),
         ("-lgip", f"{CALL}ProfileInfoV:*:4"),
-    ],
-)
-def test_lists_of_instances_beside_nvidia_smi(
-    smi: Run, nvidia_smi: str, fakenvml: Path, line: str, fail: str
-) -> None:
-    settings = {"MIG": 1, "FAIL": fail}
-    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER, TIME=1_795_000_000, **settings)
-    words = ["mig", *line.split()]
-    theirs = subprocess.run([nvidia_smi, *words], env=env, capture_output=True, text=True)
-    ours = smi(words, **settings)
-    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    )
+    ours, theirs = answers(lines, fakenvml), answers_there(nvidia_smi, lines, fakenvml)
+    assert [each[:2] for each in ours] == [each[:2] for each in theirs]
 
 
-@pytest.mark.parametrize("line", ["mig -cgi 9", "nvlink -re"])
-def test_what_is_not_done_here_is_said(smi: Run, line: str) -> None:
-    run = smi(line.split(), MIG=1)
-    assert (run.returncode, run.stdout.count("\n")) == (3, 1)
-    assert run.stdout.startswith(line.split()[0])
+def test_what_is_not_done_here_is_said(fakenvml: Path) -> None:
+    lines = "mig -cgi 9", "nvlink -re"
+    found = answers([(line, {"MIG": 1}) for line in lines], fakenvml)
+    for line, (status, text, _) in zip(lines, found, strict=True):
+        assert (status, text.count("\n")) == (3, 1)
+        assert text.startswith(line.split()[0])
 
 
-@pytest.mark.parametrize(
-    "words", [["topo"], ["topo", "-m", "-h"], ["nvlink"], ["mig"], ["pmon", "-h"]]
-)
-def test_the_help_of_a_command(smi: Run, words: list[str]) -> None:
-    run = smi(words)
-    assert run.returncode == 0
-    assert f"sage: nvidia-smi {words[0]} [" in run.stdout
+def test_the_help_of_a_command(fakenvml: Path) -> None:
+    lines = "topo", "topo -m -h", "nvlink", "mig", "pmon -h"
+    found = answers([(line, {}) for line in lines], fakenvml)
+    for line, (status, text, _) in zip(lines, found, strict=True):
+        assert status == 0
+        assert f"sage: nvidia-smi {line.split()[0]} [" in text
 
 
 BEGINNINGS = {
@@ -231,21 +209,19 @@ BEGINNINGS = {
 }
 
 
-@pytest.mark.parametrize("name", BEGINNINGS)
-def test_the_help_of_a_command_begins_as_there(smi: Run, name: str) -> None:
-    text = smi([name, "-h"]).stdout
-    assert text.startswith(f"\n    {BEGINNINGS[name]}")
-    assert f"\n\n    Usage: nvidia-smi {name} [options]\n\n    Options include:\n    [-h | " in text
-    assert "\n    [-i | --id]: only these GPUs" in text
+def test_the_help_of_a_command_begins_as_there(fakenvml: Path) -> None:
+    found = answers([(f"{name} -h", {}) for name in BEGINNINGS], fakenvml)
+    for (name, begin), (_, text, _) in zip(BEGINNINGS.items(), found, strict=True):
+        assert text.startswith(f"\n    {begin}")
+        usage = f"Usage: nvidia-smi {name} [options]"
+        assert f"\n\n    {usage}\n\n    Options include:\n    [-h | " in text
+        assert "\n    [-i | --id]: only these GPUs" in text
 
 
-@pytest.mark.parametrize("name", BEGINNINGS)
-def test_the_help_of_a_command_beside_nvidia_smi(
-    nvidia_smi: str, fakenvml: Path, name: str
-) -> None:
-    env = environment(fakenvml, DEVICES=2, DRIVER=DRIVER)
-    theirs = subprocess.run([nvidia_smi, name, "-h"], env=env, capture_output=True, text=True)
-    assert theirs.stdout.startswith(f"\n    {BEGINNINGS[name]}")
+def test_the_help_of_a_command_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    found = answers_there(nvidia_smi, [(f"{name} -h", {}) for name in BEGINNINGS], fakenvml)
+    for begin, (_, text, _) in zip(BEGINNINGS.values(), found, strict=True):
+        assert text.startswith(f"\n    {begin}")
 
 
 def test_a_wrong_option_of_rolling_lines_is_followed_by_the_usage(smi: Run) -> None:
@@ -285,8 +261,8 @@ def test_help_without_a_driver_has_the_version_of_its_library(
     assert run.stdout.startswith(f"NVIDIA System Management Interface -- v{DRIVER}\n")
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_the_help_of_a_query_needs_no_driver(smi: Run, query: str) -> None:
-    run = smi([f"--help-query-{query}"], INIT_ERR=9)
-    assert run.returncode == 0
-    assert '\n\n"timestamp"\n' in run.stdout
+def test_the_help_of_a_query_needs_no_driver(fakenvml: Path) -> None:
+    lines: list[Line] = [(f"--help-query-{query}", {"INIT_ERR": 9}) for query in QUERIES]
+    for status, text, _ in answers(lines, fakenvml):
+        assert status == 0
+        assert '\n\n"timestamp"\n' in text

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,53 @@ def gpudash(
         timeout=timeout,
     )
     return Result(run.returncode, run.stdout, run.stderr.decode(), time.monotonic() - start)
+
+
+_FORKS = """
+import json, os, sys
+import gpudash.analysis.health.engine, gpudash.cli.oneshot, gpudash.cli.query, gpudash.cli.smi
+import gpudash.collect.local, gpudash.feed.supervisor, gpudash.output.smi_details
+import gpudash.output.table
+from gpudash import cli
+program, runs = json.load(sys.stdin)
+sys.argv, ended = [program], []
+for words, environ in runs:
+    files = os.memfd_create("out"), os.memfd_create("err")
+    pid = os.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(environ)
+        os.dup2(files[0], 1)
+        os.dup2(files[1], 2)
+        cli.main(words)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    ended.append((status, *(os.pread(file, 1 << 24, 0).decode() for file in files)))
+    os.close(files[0])
+    os.close(files[1])
+json.dump(ended, sys.stdout)
+"""
+
+Line = tuple[str, Mapping[str, object]]
+"""A command line, and settings of the stand-in for it."""
+
+
+def each_of(
+    lines: Sequence[Line], library: Path, program: str = "gpudash", **settings: object
+) -> list[tuple[int, str, str]]:
+    """Run many command lines one after the other; status, stdout and stderr of each.
+
+    The program is loaded once for all of them, which is most of what a run costs.
+    """
+    jobs = [(words.split(), environment(library, **{**settings, **more})) for words, more in lines]
+    run = subprocess.run(
+        [sys.executable, "-c", _FORKS],
+        env=environment(library),
+        input=json.dumps([program, jobs]).encode(),
+        stdout=subprocess.PIPE,
+        timeout=LIMIT_SECONDS,
+        check=True,
+    )
+    return [(status, out, err) for status, out, err in json.loads(run.stdout)]
 
 
 def complete(device: Device) -> bool:

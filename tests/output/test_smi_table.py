@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpudash.output.smi_table import table
-from tests.e2e.run import gpudash
+from tests.e2e.run import each_of, gpudash
 from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
 
@@ -103,27 +103,25 @@ FAILING = {
 """What stands in its lines where such calls give an error."""
 
 
-@pytest.mark.parametrize("board", BOARDS)
-def test_each_line_as_it_was_captured(fakenvml: Path, board: str) -> None:
-    run = gpudash("smi", library=fakenvml, **FROZEN, **BOARDS[board])
-    assert (run.status, run.stderr) == (0, "")
-    assert lines(run.text) == lines((CAPTURED / f"table-{board}.txt").read_text())
+def test_each_line_as_it_was_captured(fakenvml: Path) -> None:
+    found = each_of([("smi", board) for board in BOARDS.values()], fakenvml, **FROZEN)
+    for name, (status, text, errors) in zip(BOARDS, found, strict=True):
+        assert (status, errors) == (0, "")
+        assert lines(text) == lines((CAPTURED / f"table-{name}.txt").read_text())
 
 
-@pytest.mark.parametrize(("calls", "code"), FAILING)
-def test_a_call_that_fails(fakenvml: Path, calls: Sequence[str], code: int) -> None:
-    run = gpudash("smi", library=fakenvml, **FROZEN, **failing(calls, code))
-    assert run.status == 0
-    assert FAILING[calls, code] in run.text
+def test_a_call_that_fails(fakenvml: Path) -> None:
+    found = each_of([("smi", failing(*each)) for each in FAILING], fakenvml, **FROZEN)
+    for expected, (status, text, _) in zip(FAILING.values(), found, strict=True):
+        assert status == 0
+        assert expected in text
 
 
-@pytest.mark.parametrize(("calls", "code"), FAILING)
-def test_a_call_that_fails_beside_nvidia_smi(
-    nvidia_smi: str, fakenvml: Path, calls: Sequence[str], code: int
-) -> None:
-    env = environment(fakenvml, **FROZEN, **failing(calls, code))
-    theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
-    assert FAILING[calls, code] in theirs.stdout
+def test_a_call_that_fails_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    for each, expected in FAILING.items():
+        env = environment(fakenvml, **FROZEN, **failing(*each))
+        theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
+        assert expected in theirs.stdout
 
 
 def failing(calls: Sequence[str], code: int) -> dict[str, str]:
@@ -140,13 +138,12 @@ def test_a_performance_state_that_the_driver_does_not_know(fakenvml: Path) -> No
     assert re.search("Performance State  +: Unknown\n", run.text)
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_each_line_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, state: str) -> None:
-    settings = {**FROZEN, **STATES[state]}
-    env = environment(fakenvml, **settings)
-    theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
-    ours = gpudash("smi", library=fakenvml, **settings)
-    assert (ours.status, lines(ours.text)) == (theirs.returncode, lines(theirs.stdout))
+def test_each_line_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    found = each_of([("smi", state) for state in STATES.values()], fakenvml, **FROZEN)
+    for state, (status, text, _) in zip(STATES.values(), found, strict=True):
+        env = environment(fakenvml, **{**FROZEN, **state})
+        theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
+        assert (status, lines(text)) == (theirs.returncode, lines(theirs.stdout))
 
 
 @pytest.mark.parametrize("words", ["-i 1", "-i 1,0", "-g 0", "--id=1"])

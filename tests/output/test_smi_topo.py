@@ -1,66 +1,51 @@
 """Against what nvidia-smi prints, of 535 on the stand-in, and of 580 where that has no such GPU."""
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from gpudash.model.snapshot import Nic, Topology
 from gpudash.model.text import clean
 from gpudash.output import smi_topo
-from tests.e2e.run import gpudash
+from tests.e2e.run import Line, each_of
 from tests.factories import make_topology
 
 CAPTURED = Path(__file__).parent / "captured"
 
 
-@pytest.mark.parametrize(
-    ("words", "settings", "name"),
-    [
-        ("-m", {"DEVICES": 4}, "topo-m.txt"),
-        ("-mp", {"DEVICES": 4}, "topo-mp.txt"),
-        ("-p2p r", {"DEVICES": 2, "MODEL": "geforce"}, "topo-p2p.txt"),
-    ],
-)
-def test_the_matrices(fakenvml: Path, words: str, settings: dict[str, Any], name: str) -> None:
-    run = gpudash("topo", *words.split(), library=fakenvml, **settings)
-    assert (run.status, run.text) == (0, (CAPTURED / name).read_text())
+def test_the_matrices(fakenvml: Path) -> None:
+    captured: dict[str, Line] = {
+        "topo-m.txt": ("topo -m", {"DEVICES": 4}),
+        "topo-mp.txt": ("topo -mp", {"DEVICES": 4}),
+        "topo-p2p.txt": ("topo -p2p r", {"DEVICES": 2, "MODEL": "geforce"}),
+    }
+    found = each_of([*captured.values()], fakenvml)
+    assert found == [(0, (CAPTURED / name).read_text(), "") for name in captured]
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("-c 0", "The GPUs that have an affinity with CPU 0 are:\n0, 1, 2, 3\n\n"),
-        ("-c 99", "No GPUs were found to have an affinity with CPU 99.\n\n"),
-        (
-            "-n 1 -i 0",
-            "Device 0 is connected by way of a single PCIe switch to device(s): 1\n\n",
-        ),
-        (
-            "-n 0 -i 0",
-            "Device 0 is not connected to other devices by way of an single on-board PCIe switch."
-            "\n\n",
-        ),
-        (
-            "-p -i 4,0",
-            "Device 0 is connected to device 4 by way of an SMP interconnect link between NUMA "
-            "nodes.\n\n",
-        ),
-        ("-M -i 7", "NUMA IDs of closest memory: 1\n"),
-        ("-C -i 7", "NUMA IDs of closest CPU: 1\n"),
-        ("-gnid -i 7", "N/A\n"),
-    ],
-)
-def test_what_is_asked_about_single_gpus(fakenvml: Path, words: str, text: str) -> None:
-    run = gpudash("topo", *words.split(), library=fakenvml)
-    assert (run.status, run.text) == (0, text)
+ABOUT = {
+    "-c 0": "The GPUs that have an affinity with CPU 0 are:\n0, 1, 2, 3\n\n",
+    "-c 99": "No GPUs were found to have an affinity with CPU 99.\n\n",
+    "-n 1 -i 0": "Device 0 is connected by way of a single PCIe switch to device(s): 1\n\n",
+    "-n 0 -i 0": "Device 0 is not connected to other devices by way of an single on-board PCIe "
+    "switch.\n\n",
+    "-p -i 4,0": "Device 0 is connected to device 4 by way of an SMP interconnect link between "
+    "NUMA nodes.\n\n",
+    "-M -i 7": "NUMA IDs of closest memory: 1\n",
+    "-C -i 7": "NUMA IDs of closest CPU: 1\n",
+    "-gnid -i 7": "N/A\n",
+}
 
 
-@pytest.mark.parametrize("words", ["-n 1", "-p -i 0", "-C -i 0,1"])
-def test_another_number_of_gpus_is_refused(fakenvml: Path, words: str) -> None:
-    run = gpudash("topo", *words.split(), library=fakenvml, DEVICES=4)
-    assert (run.status, run.text, run.stderr.count("\n")) == (2, "", 1)
+def test_what_is_asked_about_single_gpus(fakenvml: Path) -> None:
+    found = each_of([(f"topo {words}", {}) for words in ABOUT], fakenvml)
+    assert found == [(0, text, "") for text in ABOUT.values()]
+
+
+def test_another_number_of_gpus_is_refused(fakenvml: Path) -> None:
+    lines = "topo -n 1", "topo -p -i 0", "topo -C -i 0,1"
+    for status, text, errors in each_of([(line, {}) for line in lines], fakenvml, DEVICES=4):
+        assert (status, text, errors.count("\n")) == (2, "", 1)
 
 
 def with_cards() -> Topology:
