@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -249,9 +250,9 @@ def test_a_query_of_nothing_has_empty_lines(fakenvml: Path) -> None:
 
 def test_without_a_driver(fakenvml: Path) -> None:
     of_queries = "-L", "foo", "--query-gpu=foo --format=csv", "-l 1", "-i 0 -i 1", "pmon -c 0"
-    for status, text in NOT_HERE.items():
-        found = answers([(line, {"INIT_ERR": status}) for line in of_queries], fakenvml)
-        assert {*found} == {(status, f"{text}\n", "")}
+    cases = [*product(NOT_HERE, of_queries)]
+    found = answers([(line, {"INIT_ERR": status}) for status, line in cases], fakenvml)
+    assert found == [(status, f"{NOT_HERE[status]}\n", "") for status, _ in cases]
 
 
 SETS = [

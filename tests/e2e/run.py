@@ -70,8 +70,8 @@ def gpudash(
 _FORKS = """
 import json, os, sys
 import gpudash.analysis.health.engine, gpudash.cli.oneshot, gpudash.cli.query, gpudash.cli.smi
-import gpudash.collect.local, gpudash.feed.supervisor, gpudash.output.smi_details
-import gpudash.output.table
+import gpudash.collect.holders, gpudash.collect.host, gpudash.collect.local
+import gpudash.feed.supervisor, gpudash.output.smi_details, gpudash.output.table, pynvml
 from gpudash import cli
 program, runs = json.load(sys.stdin)
 sys.argv, ended = [program], []
