@@ -285,7 +285,7 @@ def test_a_disk_that_takes_nothing_loses_samples_and_is_reported_once(host: Host
 
 
 def test_a_segment_that_cannot_be_read_is_left_out(host: Host) -> None:
-    host.run(3 * HOUR)
+    host.run(3.2 * HOUR)
     others = [each for each in host.written if each.hour != 10]
     segment = sorted(host.folder.glob("*.10s.*"))[1]
     data = segment.read_bytes()
