@@ -70,7 +70,7 @@ def one_host(number: int, name: str = HOSTILE, *, gpus: int = 4, processes: int 
     return sample(10 * number, [0] * gpus, devices=devices, processes=listed, findings=wrong)
 
 
-def many_hosts(number: int, name: str = HOSTILE, *, hosts: int = 30) -> FleetSnapshot:
+def many_hosts(number: int, name: str = HOSTILE, *, hosts: int = 8) -> FleetSnapshot:
     """A sample of many hosts of which every page shows another value each time."""
     text, names = clean(name), tuple(clean(f"{name}{n}") for n in range(hosts))
     devices = tuple(

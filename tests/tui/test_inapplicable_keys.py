@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import FleetSource
 from gpudash.model.text import SafeText
@@ -57,16 +55,18 @@ async def test_a_gpu_that_sleeps_is_not_woken() -> None:
         assert "GPU 0 is asleep: only a program that uses it wakes it" in on.lines[-1]
 
 
-@pytest.mark.parametrize("view", ["", "d", "u"])
-async def test_monitoring_stops_only_after_a_question(view: str) -> None:
-    async with on_screen(busy_snapshot(), *filter(None, [view]), "X") as on:
-        assert "To reset a GPU or the driver" in on.text
-        await on.press("enter")
-        assert on.feed.state is FeedState.LIVE
-        await on.press("X", "y")
-        assert on.feed.state is FeedState.RELEASED
-        await on.press("X")
-        assert on.feed.state is FeedState.LIVE
+async def test_monitoring_stops_only_after_a_question() -> None:
+    async with on_screen(busy_snapshot()) as on:
+        for view in ("escape", "d", "u"):
+            await on.press(view, "X")
+            assert "To reset a GPU or the driver" in on.text
+            await on.press("enter")
+            assert on.feed.state is FeedState.LIVE
+            await on.press("X", "y")
+            assert on.feed.state is FeedState.RELEASED
+            await on.press("X")
+            assert on.feed.state is FeedState.LIVE
+            await on.press("escape")
 
 
 async def test_escape_resumes_monitoring_before_it_clears_anything() -> None:
@@ -85,22 +85,16 @@ async def test_a_pause_while_nothing_is_sampled_says_what_it_did() -> None:
         assert "no longer frozen" in on.lines[-1]
 
 
-@pytest.mark.parametrize(
-    ("size", "key", "said"),
-    [
-        ((80, 24), "c", "charts off: no room"),
-        ((80, 24), "v", "sparklines off"),
-        ((80, 24), "H", "line of the host off"),
-        ((140, 40), "c", "charts off"),
-        ((140, 40), "v", "sparklines off: they show where no charts are"),
-    ],
-)
-async def test_a_panel_that_is_toggled_is_named(size: tuple[int, int], key: str, said: str) -> None:
-    snapshot = busy_snapshot(20 if size == (80, 24) else 3)
-    async with on_screen(snapshot, key, size=size) as on:
-        assert on.lines[-1].rstrip().rpartition("│")[2].strip().startswith(said)
-        await on.press(key)
-        assert said.partition(" off")[0] + " on" in on.lines[-1]
+async def test_a_panel_that_is_toggled_is_named() -> None:
+    small = {"c": "charts off: no room", "v": "sparklines off", "H": "line of the host off"}
+    large = {"c": "charts off", "v": "sparklines off: they show where no charts are"}
+    for size, processes, keys in (((80, 24), 20, small), ((140, 40), 3, large)):
+        async with on_screen(busy_snapshot(processes), size=size) as on:
+            for key, said in keys.items():
+                await on.press(key)
+                assert on.lines[-1].rstrip().rpartition("│")[2].strip().startswith(said)
+                await on.press(key)
+                assert said.partition(" off")[0] + " on" in on.lines[-1]
 
 
 async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
@@ -112,19 +106,24 @@ async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
         assert on.dashboard.hidden == {"host"}
 
 
-@pytest.mark.parametrize("page", ["1", "2", "3", "4", "5", "6"])
-async def test_a_key_of_one_host_says_on_the_pages_of_many_why_it_does_nothing(page: str) -> None:
+async def test_a_key_of_one_host_says_on_the_pages_of_many_why_it_does_nothing() -> None:
     simulated = (FleetSource(kind="demo", name=SafeText("simulated")),)
-    async with on_screen(fleet(some_hosts(3), sources=simulated), page) as on:
-        for key in ("K", "f9", "T", "I", "x", "X"):
-            await on.press(key)
-            assert "a simulated cluster has no processes" in on.lines[-1]
-            await on.press("j")
-            assert "no processes" not in on.lines[-1]
-        await on.press("R")
-        assert "no host is asked by ssh" in on.lines[-1]
-    async with on_screen(fleet(some_hosts(3)), page, "K") as on:
-        assert "none of these can be entered by ssh" in on.lines[-1]
+    async with on_screen(fleet(some_hosts(3), sources=simulated)) as on:
+        for page in "123456":
+            await on.press(page)
+            for key in ("K", "f9", "T", "I", "x", "X"):
+                await on.press(key)
+                assert "a simulated cluster has no processes" in on.lines[-1]
+                await on.press("j")
+                assert "no processes" not in on.lines[-1]
+            await on.press("R")
+            assert "no host is asked by ssh" in on.lines[-1]
     entered = MapPage(FleetModel(HandFleetFeed(), reaches=lambda _host: True))
-    async with on_screen(fleet(some_hosts(3)), page, "K", page=entered) as on:
-        assert "\N{RETURN SYMBOL} enters that under the cursor" in on.lines[-1]
+    for first, said in (
+        (None, "none of these can be entered by ssh"),
+        (entered, "\N{RETURN SYMBOL} enters that under the cursor"),
+    ):
+        async with on_screen(fleet(some_hosts(3)), page=first) as on:
+            for page in "123456":
+                await on.press(page, "K")
+                assert said in on.lines[-1]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,13 +53,10 @@ def test_what_is_wrong_has_a_line_and_three_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-@pytest.mark.parametrize("gpus", [1, 4, 8])
-@pytest.mark.parametrize("processes", [0, 3, 12, 40])
-def test_a_finding_that_comes_moves_no_row(
-    size: tuple[int, int], gpus: int, processes: int
-) -> None:
-    plans = {compute_layout(*size, gpus, processes, findings=count) for count in range(6)}
-    assert len(plans) == 1
+def test_a_finding_that_comes_moves_no_row(size: tuple[int, int]) -> None:
+    for gpus, processes in product((1, 4, 8), (0, 3, 12, 40)):
+        plans = {compute_layout(*size, gpus, processes, findings=count) for count in range(6)}
+        assert len(plans) == 1, (gpus, processes)
 
 
 @pytest.mark.parametrize("curves", range(7))

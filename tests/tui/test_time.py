@@ -18,8 +18,10 @@ from tests.tui.stage import OnScreen, on_screen, process_of
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of 3 hours with a sample every 2 s."""
-    return write(tmp_path_factory.mktemp("recording") / "a", map(line, range(0, 10801, 2)))
+    """A recording of 3 hours with a sample every 2 s around those that are gone to."""
+    near = {at // 60 + minute for at in (0, 100, 3600, 4200, 4354, 10770) for minute in (-1, 0, 1)}
+    seconds = (at for at in range(0, 10801, 2) if at // 60 in near or at == 10800)
+    return write(tmp_path_factory.mktemp("recording") / "a", map(line, seconds))
 
 
 @asynccontextmanager

@@ -61,29 +61,19 @@ async def test_a_picture_of_a_dialog_is_saved(
     assert shown in "".join(ElementTree.parse(picture).getroot().itertext())
 
 
-async def test_dialogs_fit_terminals_of_every_size() -> None:
-    async with on_screen(busy_snapshot(), guard_seconds=0.0) as on:
-        for key in DIALOGS:
-            await on.resize(80, 24)
-            await on.press(key)
-            for size in ((40, 12), (23, 7), (10, 3), (1, 1)):
-                await on.resize(*size)
-                (box,) = on.app.screen.children
-                assert on.app.screen.region.contains_region(box.region), (key, size)
-            await on.press("escape")
-            assert not on.app.screen.is_modal, key
-
-
-async def test_a_smaller_terminal_shows_nothing_of_the_larger_one() -> None:
-    async with on_screen(busy_snapshot(), captured=True) as on:
+async def test_dialogs_fit_terminals_of_every_size_and_show_nothing_of_a_larger_one() -> None:
+    async with on_screen(busy_snapshot(), captured=True, guard_seconds=0.0) as on:
         for key in DIALOGS:
             await on.press(key)
-            for columns, rows in ((80, 24), (40, 10), (20, 5)):
+            for columns, rows in ((80, 24), (40, 12), (20, 5), (10, 3), (1, 1)):
                 on.terminal.screen.resize(rows, columns)
                 await on.pilot.resize_terminal(columns, rows)
                 await on.sent()
                 assert on.terminal.lines == on.lines, (key, columns)
+                (box,) = on.app.screen.children
+                assert on.app.screen.region.contains_region(box.region), (key, columns)
             await on.press("escape")
+            assert not on.app.screen.is_modal, key
 
 
 @pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])

@@ -26,10 +26,10 @@ def text(line: Line) -> str:
     return "".join(segment.text for segment in line)
 
 
-@pytest.mark.parametrize("cells", range(1, 101))
-def test_heading_and_devices_take_exactly_their_cells(cells: int) -> None:
-    grid = DeviceCells(ROWS, cells, THEME)
-    assert {cells_of(line) for line in [grid.heading(), *map(grid.draw, ROWS)]} == {cells}
+def test_heading_and_devices_take_exactly_their_cells() -> None:
+    for cells in range(1, 101):
+        grid = DeviceCells(ROWS, cells, THEME)
+        assert {cells_of(line) for line in [grid.heading(), *map(grid.draw, ROWS)]} == {cells}
 
 
 @pytest.mark.parametrize("cells", [MIN_DEVICE_CELLS, 20, 30, 45, 70])

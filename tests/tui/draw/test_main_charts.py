@@ -113,16 +113,15 @@ def test_the_scale_of_the_host_is_named_where_it_is_another() -> None:
     assert "RAM" not in titles(3)
 
 
-@pytest.mark.parametrize("height", range(24, 60))
-def test_every_curve_has_as_many_lines_at_any_height(height: int) -> None:
+def test_every_curve_has_as_many_lines_at_any_height() -> None:
     devices = sample(0, [50] * 8).devices
     count = curve_count(devices, 100)
-    room = compute_layout(100, height, 8, 8, curves=count).charts
-    if room:
+    rooms = {compute_layout(100, height, 8, 8, curves=count).charts for height in range(24, 60)}
+    for room in rooms - {0}:
         starts = [n for n, line in enumerate(drawn(100, room, devices)) if line[1:6].strip()][1:]
         assert {low - high for high, low in pairwise([*starts, room])} == {
             (room - 1) // len(starts)
-        }
+        }, room
 
 
 def test_one_curve_needs_no_mean() -> None:

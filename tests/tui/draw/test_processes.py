@@ -59,19 +59,18 @@ def test_the_column_that_orders_the_rows_is_shown_on_few_cells() -> None:
         assert cells_of(line) == 60
 
 
-@pytest.mark.parametrize("cells", range(30, 220, 7))
-def test_what_part_is_shown_covers_whole_headings_only(listing: Listing, cells: int) -> None:
-    headings, slash, shown = title(listing, cells).partition("/")
+def test_what_part_is_shown_covers_whole_headings_only(listing: Listing) -> None:
     known = {"PID", "USER", "GPUS", "▼GPU-MEM", "TYPE", "MEM%", "UTIL", "MEM-BW", "CPU", "RSS"}
-    assert set(headings.split()) <= known | {"TIME", "IDLE", "JOB", "COMMAND"}
-    assert slash
-    assert "20 of 40" in shown
+    for cells in range(30, 220, 7):
+        headings, slash, shown = title(listing, cells).partition("/")
+        assert set(headings.split()) <= known | {"TIME", "IDLE", "JOB", "COMMAND"}, cells
+        assert slash
+        assert "20 of 40" in shown
 
 
-@pytest.mark.parametrize("cells", range(0, 100))
-def test_it_takes_no_more_room_than_there_is(listing: Listing, cells: int) -> None:
-    line = position(listing, range(5), THEME, cells)
-    assert cells_of(line) <= max(cells, 4)
+def test_it_takes_no_more_room_than_there_is(listing: Listing) -> None:
+    for cells in range(100):
+        assert cells_of(position(listing, range(5), THEME, cells)) <= max(cells, 4)
 
 
 def test_the_least_important_goes_first(listing: Listing) -> None:

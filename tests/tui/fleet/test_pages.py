@@ -70,17 +70,16 @@ async def test_few_cells_have_fewer_columns_of_which_none_is_cut(key: str, last:
         assert " ".join(headings[-len(last.split()) :]).lstrip("▲▼") == last
 
 
-@pytest.mark.parametrize(
-    ("count", "size"), [(8, (60, 16)), (100, (40, 16)), (1000, (60, 16)), (1000, (40, 10))]
-)
-async def test_a_small_screen_has_a_map_under_a_heading_that_fits(
-    count: int, size: tuple[int, int]
-) -> None:
-    async with on_screen(fleet(some_hosts(count)), size=size) as on:
-        lines = on.lines
-    heading = next(n for n, line in enumerate(lines) if "a cell is" in line)
-    assert "█" in lines[heading + 1] or "▇" in lines[heading + 1] or "X" in lines[heading + 1]
-    assert re.match(r" utilization  a cell is (a|\d+) (GPU|hosts?)( |$)", lines[heading])
+async def test_a_small_screen_has_a_map_under_a_heading_that_fits() -> None:
+    for count, *sizes in ((8, (60, 16)), (100, (40, 16)), (1000, (60, 16), (40, 10))):
+        async with on_screen(fleet(some_hosts(count))) as on:
+            for size in sizes:
+                await on.resize(*size)
+                lines = on.lines
+                heading = next(n for n, line in enumerate(lines) if "a cell is" in line)
+                assert re.search("[█▇X]", lines[heading + 1])
+                text = r" utilization  a cell is (a|\d+) (GPU|hosts?)( |$)"
+                assert re.match(text, lines[heading])
 
 
 async def test_a_screen_without_room_for_the_map_names_the_page_that_has_the_hosts() -> None:
@@ -446,17 +445,19 @@ async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_
         assert "asking" in on.text
 
 
-@pytest.mark.parametrize("known", [True, False])
-async def test_a_host_is_not_charted_by_the_answer_for_another(known: bool) -> None:
+async def test_a_host_is_not_charted_by_the_answer_for_another() -> None:
     hosts = (host(1, cluster="east"), host(1, cluster="west"), host(2, cluster="west"))
     async with on_screen(fleet(hosts), "2", "home", "enter", size=(120, 40)) as on:
         (asked,) = on.feed.asked[-1].charts
-        fields = {} if known else {"lines": (), "message": SafeText("no such metric")}
-        await on.give(fleet(hosts, seconds=10, charts=(answer_to(asked, 10, **fields),)))
-        assert "asking" not in on.text
-        for _ in hosts[1:]:
-            await on.press("escape", "down", "enter")
-            assert "asking" in on.text
+        unknown = {"lines": (), "message": SafeText("no such metric")}
+        for seconds, fields in ((10, {}), (20, unknown)):
+            answer = answer_to(asked, seconds, **fields)
+            await on.give(fleet(hosts, seconds=seconds, charts=(answer,)))
+            assert "asking" not in on.text
+            for _ in hosts[1:]:
+                await on.press("escape", "down", "enter")
+                assert "asking" in on.text
+            await on.press("escape", "home", "enter")
 
 
 async def test_a_host_is_charted_by_the_one_of_two_servers_that_knows_it() -> None:
@@ -517,14 +518,14 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         assert model.totals.hosts == 7
 
 
-@pytest.mark.parametrize("text", ["-999999d", "9999-12-31 23:59"])
-async def test_a_time_that_cannot_be_shown_is_refused_with_the_span_that_there_is(
-    text: str,
-) -> None:
-    async with on_screen(fleet(some_hosts(3)), "at", *text, "enter") as on:
-        assert on.app.screen.is_modal
-        span = re.sub(r"\s+", " ", on.text.replace("\u2502", " "))
-        assert "is outside of what is there: " in span or "is not a time" in span
+async def test_a_time_that_cannot_be_shown_is_refused_with_the_span_that_there_is() -> None:
+    async with on_screen(fleet(some_hosts(3))) as on:
+        for text in ("-999999d", "9999-12-31 23:59"):
+            await on.press("at", *text, "enter")
+            assert on.app.screen.is_modal
+            span = re.sub(r"\s+", " ", on.text.replace("\u2502", " "))
+            assert "is outside of what is there: " in span or "is not a time" in span
+            await on.press("escape")
 
 
 @pytest.mark.parametrize(
@@ -616,11 +617,12 @@ def finding_about(number: int) -> Finding:
     return Finding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
 
 
-@pytest.mark.parametrize("key", ["1", "6"])
-async def test_findings_have_the_time_since_when_they_are(key: str) -> None:
+async def test_findings_have_the_time_since_when_they_are() -> None:
     found = Finding(rule="a", level="critical", sentence="a GPU is gone", held_seconds=60.0)
     since = (INSTANT - timedelta(seconds=60)).astimezone().strftime("since %H:%M")
-    async with on_screen(fleet(some_hosts(8), findings=(found,)), key) as on:
+    async with on_screen(fleet(some_hosts(8), findings=(found,))) as on:
+        assert since in on.text
+        await on.press("6")
         assert since in on.text
 
 
@@ -681,14 +683,13 @@ async def test_a_list_longer_than_the_window_shows_which_part_is_in_view() -> No
             assert on.lines[1].rstrip().endswith(f"-{count} of {count}")
 
 
-@pytest.mark.parametrize("cells", [60, 80, 160])
-async def test_every_list_has_its_title(cells: int) -> None:
-    async with on_screen(fleet(some_hosts(40)), size=(cells, 24)) as on:
-        for key, name in (("2", "Hosts"), ("3", "GPUs"), ("4", "Users"), ("5", "Jobs")):
+async def test_every_list_has_its_title() -> None:
+    async with on_screen(fleet(some_hosts(40))) as on:
+        for key, name in zip("2345w", ("Hosts", "GPUs", "Users", "Jobs", "Findings"), strict=True):
             await on.press(key)
-            assert on.lines[1].startswith(f" {name}  ")
-        await on.press("w")
-        assert on.lines[1].startswith(" Findings  ")
+            for cells in (60, 160, 80):
+                await on.resize(cells, 24)
+                assert on.lines[1].startswith(f" {name}  ")
 
 
 async def test_every_count_above_a_list_has_its_word() -> None:
@@ -711,19 +712,21 @@ async def test_letters_without_room_beside_the_title_are_explained_below_the_map
         assert re.search(rf"\b[A-Zh] {state}\b", text)
 
 
-@pytest.mark.parametrize(("count", "size"), [(40, SIZES[2]), *((1000, size) for size in SIZES)])
-async def test_lines_to_spare_show_more_findings(count: int, size: tuple[int, int]) -> None:
+async def test_lines_to_spare_show_more_findings() -> None:
     found = tuple(
         Finding(rule=f"r{n}", level="warn", sentence=SafeText(f"number {n} is wrong"))
         for n in range(60)
     )
-    async with on_screen(fleet(some_hosts(count), findings=found), size=size) as on:
-        lines = [line.strip() for line in on.lines]
-    seen = [line for line in lines if "is wrong" in line]
-    assert len(seen) >= 3
-    assert seen[-1].endswith(f"+{60 - len(seen)} more: w")
-    assert lines[-2] == seen[-1]
-    assert lines[2:].count("") <= 3
+    for count, sizes in ((40, SIZES[2:]), (1000, SIZES)):
+        async with on_screen(fleet(some_hosts(count), findings=found)) as on:
+            for size in sizes:
+                await on.resize(*size)
+                lines = [line.strip() for line in on.lines]
+                seen = [line for line in lines if "is wrong" in line]
+                assert len(seen) >= 3
+                assert seen[-1].endswith(f"+{60 - len(seen)} more: w")
+                assert lines[-2] == seen[-1]
+                assert lines[2:].count("") <= 3
 
 
 async def test_the_map_says_how_long_nothing_has_gone_wrong() -> None:

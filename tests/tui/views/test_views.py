@@ -24,19 +24,18 @@ def test_every_view_has_a_key() -> None:
     assert {*NAMES} == files - {"view", "process"}
 
 
-@pytest.mark.parametrize(
-    ("key", "title"),
-    [("u", "Users"), ("m", "Links"), ("w", "Findings:"), ("d", "GPU "), ("enter", "1000  python")],
-)
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
-async def test_every_view_has_its_title(key: str, title: str, size: tuple[int, int]) -> None:
+async def test_every_view_has_its_title() -> None:
     idle = make_process_device(sm_utilization_percent=0)
     found = Finding(rule="r", level="warn", sentence=SafeText("is wrong"))
     process = make_process(pid=1000, devices=(idle,))
-    async with on_screen(
-        make_snapshot(processes=(process,), findings=(found,)), key, size=size
-    ) as on:
-        assert on.lines[1].strip().startswith(title)
+    titles = {"u": "Users", "m": "Links", "w": "Findings:", "d": "GPU ", "enter": "1000  python"}
+    async with on_screen(make_snapshot(processes=(process,), findings=(found,))) as on:
+        for key, title in titles.items():
+            await on.press(key)
+            for size in ((140, 40), (80, 24)):
+                await on.resize(*size)
+                assert on.lines[1].strip().startswith(title)
+            await on.press("escape")
 
 
 @pytest.mark.parametrize("name", NAMES)
