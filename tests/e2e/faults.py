@@ -38,6 +38,13 @@ def of_driver(status: int, line: str, **told: object) -> Fault:
     return Fault(told, status, line, document=False)
 
 
+def of_call(name: str, error: str = "") -> Fault:
+    """A call about GPU 2 that never returns."""
+    call = f"nvmlDeviceGet{name}"
+    line = f"gpudash: GPU 2: driver not answering 2 s.*{call}"
+    return Fault({"HANG": f"{call}:2:inf"}, 10, line, "not-answering", error)
+
+
 FAULTS = {
     "healthy": Fault({}, 0),
     "lost when looked up": Fault({"LOST": 2}, 15, state="lost"),
@@ -62,16 +69,12 @@ FAULTS = {
     "unknown error": of_driver(231, "NVML error 999", INIT_ERR=999),
     "hangs when opened": of_driver(10, "nvmlInitWithFlags", HANG="nvmlInitWithFlags:*:inf"),
     "hangs when counted": of_driver(10, "nvmlDeviceGetCount", HANG="nvmlDeviceGetCount:*:inf"),
-    "hangs when looked up": Fault(
-        {"HANG": "nvmlDeviceGetHandleByIndex:2:inf"}, 10, "GPU 2: .* 2 s", "not-answering"
-    ),
-    "hangs in one getter": Fault(
-        {"HANG": "nvmlDeviceGetMinorNumber:2:inf"}, 10, "GPU 2: .* 2 s", "not-answering"
-    ),
-    "hangs in the processes": Fault(
-        {"HANG": "nvmlDeviceGetComputeRunningProcesses:2:inf"},
-        *(10, "GPU 2: .* 2 s", "not-answering", "GPU 2: processes unknown"),
-    ),
+    "hangs when looked up": of_call("HandleByIndex"),
+    "hangs in one getter": of_call("MinorNumber"),
+    "hangs in its name": of_call("UUID"),
+    "hangs in a rate": of_call("UtilizationRates"),
+    "hangs in a field": of_call("FieldValues"),
+    "hangs in the processes": of_call("ComputeRunningProcesses", "GPU 2: processes unknown"),
     "hangs in the topology": Fault(
         {"HANG": "nvmlDeviceGetP2PStatus:2:inf"}, 10, "topology unknown: .* 2 s", error="topology"
     ),

@@ -61,7 +61,7 @@ def test_stream_keeps_its_pace_and_its_values(
         for ahead in (HOUR, 0, -HOUR, 0):
             clock.set(ahead)
             stream.until(partial(is_ahead, ahead))
-            after = [stream.next() for _ in range(10)]
+            after = [stream.next() for _ in range(3)]
             for snapshot in after:
                 assert all(complete(device) for device in snapshot.devices)
                 assert [gpu.uuid for gpu in snapshot.devices] == [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.output.newer import NEWER
 from tests.waiting import LIMIT_SECONDS
@@ -87,31 +87,25 @@ def test_topology_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, words: str)
     assert mine == matrix(theirs.stdout, 4)
 
 
-@pytest.mark.parametrize(
-    ("driver", "seconds"),
-    [
-        ("535.261.03", None),
-        ("575.57.08", (100, 200, 300)),
-        # No release of NVML's header says which ids this one has.
-        ("580.76.05", None),
-        ("610.43.02", (100, 200, 300)),
-    ],
-)
-def test_the_counters_of_clocks_event_reasons_of_each_driver(
-    fakenvml: Path, driver: str, seconds: tuple[int, ...] | None
-) -> None:
+def test_the_counters_of_clocks_event_reasons_of_each_driver(fakenvml: Path) -> None:
     names = ("sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
-    run = gpudash(
-        f"--query-gpu={','.join(f'clocks_event_reasons_counters.{name}' for name in names)}",
-        "--format=csv,noheader,nounits",
-        library=fakenvml,
+    query = f"--query-gpu={','.join(f'clocks_event_reasons_counters.{name}' for name in names)}"
+    absent, known = ", ".join(["[N/A]"] * 3), "100000000, 200000000, 300000000"
+    expected = {
+        "535.261.03": absent,
+        "575.57.08": known,
+        # No release of NVML's header says which ids this one has.
+        "580.76.05": absent,
+        "610.43.02": known,
+    }
+    found = each_of(
+        [(f"{query} --format=csv,noheader,nounits", {"DRIVER": driver}) for driver in expected],
+        fakenvml,
         DEVICES=1,
-        DRIVER=driver,
         TIME=1_700_000_100,
         RISE="0:269:1e9,0:270:2e9,0:271:3e9",
     )
-    expected = ["[N/A]"] * 3 if seconds is None else [f"{each}000000" for each in seconds]
-    assert run.text.strip().split(", ") == expected
+    assert [text.strip() for _, text, _ in found] == [*expected.values()]
 
 
 GRACE = {
@@ -288,24 +282,20 @@ def test_a_bare_json_swallows_no_command(fakenvml: Path) -> None:
     assert len(run.document["links"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("names", "calls"),
-    [
-        ("index,uuid,pci.bus_id", set()),
-        ("temperature.gpu", {"TemperatureV"}),
-        ("clocks.applications.gr,inforom.img", {"ApplicationsClock", "InforomImageVersion"}),
-        ("ecc.errors.corrected.volatile.dram", {"MemoryErrorCounter"}),
-    ],
-)
-def test_a_query_reads_what_it_prints_and_no_more(
-    fakenvml: Path, names: str, calls: set[str]
-) -> None:
-    words = (f"--query-gpu={names}", "--format=csv")
-    run = gpudash(*words, library=fakenvml, DEVICES=1, TRACE=1)
-    made = set(re.findall(r"^fakenvml nvmlDeviceGet(\w+)\(0\)$", run.stderr, re.MULTILINE))
-    # What tells which GPU it is, for -i and to find it again.
-    made -= {"HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MinorNumber"}
-    assert (run.status, made) == (0, calls)
+def test_a_query_reads_what_it_prints_and_no_more(fakenvml: Path) -> None:
+    queries: dict[str, set[str]] = {
+        "index,uuid,pci.bus_id": set(),
+        "temperature.gpu": {"TemperatureV"},
+        "clocks.applications.gr,inforom.img": {"ApplicationsClock", "InforomImageVersion"},
+        "ecc.errors.corrected.volatile.dram": {"MemoryErrorCounter"},
+    }
+    lines: list[Line] = [(f"--query-gpu={names} --format=csv", {}) for names in queries]
+    found = each_of(lines, fakenvml, DEVICES=1, TRACE=1)
+    for calls, (status, _, trace) in zip(queries.values(), found, strict=True):
+        made = set(re.findall(r"^fakenvml nvmlDeviceGet(\w+)\(0\)$", trace, re.MULTILINE))
+        # What tells which GPU it is, for -i and to find it again.
+        made -= {"HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MinorNumber"}
+        assert (status, made) == (0, calls)
 
 
 def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> None:
@@ -324,18 +314,10 @@ def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> N
     assert first == "1410 MHz, 6.16\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("-q", "-d", "COMPUTE"),
-        ("nvlink", "-s"),
-    ],
-)
-def test_a_gpu_is_found_by_its_serial_number(fakenvml: Path, words: tuple[str, ...]) -> None:
-    by_index, by_serial = (
-        gpudash(*words, "-i", word, library=fakenvml, DEVICES=2, TIME=MOMENT)
-        for word in ("1", "1650523000001")
-    )
-    assert by_serial.status == 0
+def test_a_gpu_is_found_by_its_serial_number(fakenvml: Path) -> None:
     stamp = re.compile(r"Timestamp.*")
-    assert stamp.sub("", by_serial.text) == stamp.sub("", by_index.text)
+    for words in ("-q -d COMPUTE", "nvlink -s"):
+        lines: list[Line] = [(f"{words} -i {word}", {}) for word in ("1", "1650523000001")]
+        by_index, by_serial = each_of(lines, fakenvml, DEVICES=2, TIME=MOMENT)
+        assert by_serial[0] == 0
+        assert stamp.sub("", by_serial[1]) == stamp.sub("", by_index[1])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
-from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.e2e.run import GPUDASH, Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -18,14 +18,14 @@ from tests.fakenvml.build import environment
 pytestmark = pytest.mark.e2e
 
 FORMS = {
-    "a document": ("--once", "--json"),
-    "gpustat's": ("--json=gpustat",),
-    "a column for each metric": ("--format", "csv"),
-    "metrics": ("--format", "prometheus"),
-    "a query": ("--query-gpu=index,name,memory.used", "--format=csv,noheader"),
-    "a query of processes": ("--query-compute-apps=pid", "--format=csv,noheader"),
-    "a list": ("-L",),
-    "the links": ("topo",),
+    "a document": "--once --json",
+    "gpustat's": "--json=gpustat",
+    "a column for each metric": "--format csv",
+    "metrics": "--format prometheus",
+    "a query": "--query-gpu=index,name,memory.used --format=csv,noheader",
+    "a query of processes": "--query-compute-apps=pid --format=csv,noheader",
+    "a list": "-L",
+    "the links": "topo",
 }
 SEEN = ("lost when looked up", "hangs in one getter", "driver not loaded")
 """A fault of each kind: one GPU is out of order, one hangs, the driver refuses."""
@@ -33,30 +33,26 @@ OF_A_TABLE = (*SEEN, "reset required", "processes fail")
 """Those, and all that a row can say of a GPU."""
 
 
-@pytest.mark.parametrize(
-    ("form", "fault"),
-    [
+def test_every_form_has_the_status_and_one_line(fakenvml: Path) -> None:
+    cases = [
         *((form, SEEN[0]) for form in FORMS),
         *((form, fault) for form in ("a document", "a query", "the links") for fault in SEEN[1:]),
-    ],
-)
-def test_every_form_has_the_status_and_one_line(fakenvml: Path, form: str, fault: str) -> None:
-    told = FAULTS[fault]
-    run = gpudash(
-        *FORMS[form],
-        *("--timeout", f"{told.timeout:g}"),
-        library=fakenvml,
-        **{"DEVICES": DEVICES, **told.told},
-    )
-    assert run.status == told.status
-    assert run.seconds <= told.timeout + BEYOND
-    # A GPU that is out of order has a row or a line in every form, but among processes none.
-    has_no_row = form == "a query of processes" and told.status != 0
-    assert run.stderr.count("\n") == (bool(told.line) or has_no_row)
-    assert re.search(told.line, run.stderr)
-    if told.document and form in ("a query", "a list"):
-        indices = [re.search(r"\d", line) for line in run.text.splitlines()]
-        assert [found and int(found[0]) for found in indices] == [*range(DEVICES)]
+    ]
+    lines: list[Line] = [
+        (f"{FORMS[form]} --timeout {FAULTS[fault].timeout:g}", FAULTS[fault].told)
+        for form, fault in cases
+    ]
+    found = each_of(lines, fakenvml, DEVICES=DEVICES)
+    for (form, fault), (status, text, errors) in zip(cases, found, strict=True):
+        told = FAULTS[fault]
+        assert status == told.status, (form, fault)
+        # A GPU that is out of order has a row or a line in every form, but among processes none.
+        has_no_row = form == "a query of processes" and told.status != 0
+        assert errors.count("\n") == (bool(told.line) or has_no_row), (form, fault)
+        assert re.search(told.line, errors), (form, fault)
+        if told.document and form in ("a query", "a list"):
+            indices = [re.search(r"\d", line) for line in text.splitlines()]
+            assert [found and int(found[0]) for found in indices] == [*range(DEVICES)]
 
 
 @pytest.mark.parametrize("name", OF_A_TABLE)

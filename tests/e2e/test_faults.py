@@ -36,12 +36,6 @@ def test_gpu_lost_while_it_is_read_keeps_its_name(fakenvml: Path) -> None:
     assert all(complete(device) for device in run.snapshot.devices if device.index != 1)
 
 
-def test_table_shows_the_lost_gpu(fakenvml: Path) -> None:
-    run = gpudash("--once", library=fakenvml, DEVICES=4, LOST=2)
-    assert run.status == 15
-    assert "lost" in run.text.lower()
-
-
 @pytest.mark.parametrize("code", [3, 999])
 def test_failing_call_costs_its_own_values_only(fakenvml: Path, code: int) -> None:
     run = gpudash(

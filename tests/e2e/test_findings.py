@@ -11,7 +11,7 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from gpudash.system.processes import in_first_pid_namespace
-from tests.e2e.run import Result, gpudash, tell
+from tests.e2e.run import Result, each_of, gpudash, tell
 from tests.e2e.stream import drain, streaming
 from tests.holders import Holder
 
@@ -49,27 +49,16 @@ def test_trap_is_reported_with_owner_and_remedy_and_fails_a_check_for_warnings_a
     assert "8 GPUs: 1 busy, 7 held idle" in text
 
 
-@pytest.mark.parametrize(
-    ("level", "told", "status"),
-    [
+def test_fail_on_gives_one_unless_a_gpu_has_a_status_of_its_own(fakenvml: Path) -> None:
+    expected: list[tuple[str, dict[str, object], int]] = [
         ("info", FINE, 0),
         ("warn", {"DEVICES": 8, "LOAD": "busy"}, 1),
         ("info", {"DEVICES": 8, "LOAD": "busy"}, 1),
         ("critical", {"DEVICES": 8, "LOAD": "idle", "LOST": "1"}, 15),
         ("warn", {"DEVICES": 0}, 6),
-    ],
-)
-def test_fail_on_gives_one_unless_a_gpu_has_a_status_of_its_own(
-    fakenvml: Path, level: str, told: dict[str, object], status: int
-) -> None:
-    assert gpudash("--once", "--fail-on", level, library=fakenvml, **told).status == status
-
-
-@pytest.mark.parametrize("arguments", [("--json",), ("topo",)])
-def test_fail_on_goes_with_once(fakenvml: Path, arguments: tuple[str, ...]) -> None:
-    run = gpudash("--fail-on", "warn", *arguments, library=fakenvml)
-    assert run.status == 2
-    assert run.stderr.count("\n") == 1
+    ]
+    found = each_of([(f"--once --fail-on {level}", told) for level, told, _ in expected], fakenvml)
+    assert [status for status, _, _ in found] == [status for _, _, status in expected]
 
 
 def test_stream_tells_how_long_a_finding_has_held(fakenvml: Path, holders: Holders) -> None:

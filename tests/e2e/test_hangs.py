@@ -24,34 +24,6 @@ LATEST = 2 + 60.0
 """Seconds after which a look with that timeout must have answered."""
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "nvmlDeviceGetHandleByIndex",
-        "nvmlDeviceGetUUID",
-        "nvmlDeviceGetUtilizationRates",
-        "nvmlDeviceGetComputeRunningProcesses",
-        "nvmlDeviceGetFieldValues",
-    ],
-)
-def test_one_gpu_hangs_and_the_others_are_complete(fakenvml: Path, call: str) -> None:
-    run = gpudash(
-        *("--once", "--json", "--timeout", TIMEOUT),
-        library=fakenvml,
-        DEVICES=4,
-        HANG=f"{call}:2:inf",
-    )
-    assert run.status == 10
-    assert run.seconds < LATEST
-    assert run.stderr.count("\n") == 1
-    assert run.stderr.startswith("gpudash: GPU 2: driver not answering 2 s")
-    assert call in run.stderr
-    devices = run.snapshot.devices
-    assert [device.state for device in devices] == ["ok", "ok", "not-answering", "ok"]
-    assert all(complete(device) for device in devices if device.index != 2)
-    assert devices[2].memory_used_bytes is None
-
-
 def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
     run = gpudash(
         *("--once", "--timeout", TIMEOUT),
@@ -64,11 +36,11 @@ def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
     assert "1 NO ANSWER" in run.text
 
 
-@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetCount"])
-@pytest.mark.parametrize("command", [("--once",), ("--once", "--json"), ("topo",)])
+@pytest.mark.parametrize("command", [("--once",), ("topo",)])
 def test_driver_that_does_not_even_open_is_one_line(
-    fakenvml: Path, call: str, command: tuple[str, ...]
+    fakenvml: Path, command: tuple[str, ...]
 ) -> None:
+    call = "nvmlInitWithFlags"
     run = gpudash(*command, "--timeout", "4", library=fakenvml, HANG=f"{call}:*:inf")
     assert run.status == 10
     assert run.seconds < LATEST
@@ -201,10 +173,3 @@ def test_how_a_child_ended_is_reported(fakenvml: Path, number: int, words: str) 
         assert process.returncode == 128 + number
         assert error.endswith(words)
         assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("text", ["0", "soon", "nan", "1e9"])
-def test_timeout_that_is_none_is_reported(fakenvml: Path, text: str) -> None:
-    run = gpudash("--once", "--timeout", text, library=fakenvml)
-    assert run.status == 2
-    assert "0.1 to 3600" in run.stderr

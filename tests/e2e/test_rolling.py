@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import gpudash
+from tests.e2e.run import each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
@@ -60,10 +60,10 @@ def test_what_holds_the_clocks_back_is_known_in_the_first_line(fakenvml: Path) -
     assert run.text.splitlines()[-1].split() == ["0", "0", "0"]
 
 
-@pytest.mark.parametrize("verb", ["dmon", "pmon"])
-def test_gpus_that_are_not_there_have_the_status_of_none(fakenvml: Path, verb: str) -> None:
-    run = gpudash(verb, "-c", "1", "-i", "7", library=fakenvml, DEVICES=2)
-    assert (run.status, run.text, run.stderr.count("\n")) == (6, "", 1)
+def test_gpus_that_are_not_there_have_the_status_of_none(fakenvml: Path) -> None:
+    lines = [(f"{verb} -c 1 -i 7", {"DEVICES": 2}) for verb in ("dmon", "pmon")]
+    for status, text, errors in each_of(lines, fakenvml):
+        assert (status, text, errors.count("\n")) == (6, "", 1)
 
 
 def test_headings_are_repeated(fakenvml: Path) -> None:
@@ -72,25 +72,20 @@ def test_headings_are_repeated(fakenvml: Path) -> None:
     assert numbers == [0, 1, 46, 47]
 
 
-@pytest.mark.parametrize(("verb", "line"), [("dmon", "1 -"), ("pmon", "1 N/A")])
-def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(
-    fakenvml: Path, verb: str, line: str
-) -> None:
-    run = gpudash(verb, "-d", "0.1", "-c", "1", library=fakenvml, DEVICES=2, LOST="1")
-    assert run.status == 15
-    assert " ".join(run.text.splitlines()[-1].split()).startswith(line)
+def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(fakenvml: Path) -> None:
+    verbs = {"dmon": "1 -", "pmon": "1 N/A"}
+    found = each_of([(f"{verb} -c 1", {"DEVICES": 2, "LOST": "1"}) for verb in verbs], fakenvml)
+    for (status, text, _), row in zip(found, verbs.values(), strict=True):
+        assert status == 15
+        assert " ".join(text.splitlines()[-1].split()).startswith(row)
 
 
-@pytest.mark.parametrize(
-    ("settings", "status"),
-    [({"DEVICES": 0}, 6), ({"HANG": "nvmlInitWithFlags:*:inf"}, 10), ({"INIT_ERR": 9}, 9)],
-)
-def test_without_gpus_there_is_one_line_and_their_status(
-    fakenvml: Path, settings: dict[str, object], status: int
-) -> None:
-    run = gpudash("dmon", "-d", "0.1", "-c", "1", library=fakenvml, timeout=60, **settings)
-    assert (run.status, run.stdout) == (status, b"")
-    assert run.stderr.startswith("gpudash: ")
+def test_without_gpus_there_is_one_line_and_their_status(fakenvml: Path) -> None:
+    told = {6: {"DEVICES": 0}, 10: {"HANG": "nvmlInitWithFlags:*:inf"}, 9: {"INIT_ERR": 9}}
+    found = each_of([("dmon -d 0.1 -c 1", each) for each in told.values()], fakenvml)
+    for expected, (status, text, errors) in zip(told, found, strict=True):
+        assert (status, text) == (expected, "")
+        assert errors.startswith("gpudash: ")
 
 
 def test_pcie_rates_are_read_where_there_is_no_counter(fakenvml: Path) -> None:
@@ -99,20 +94,3 @@ def test_pcie_rates_are_read_where_there_is_no_counter(fakenvml: Path) -> None:
     _, received, sent = run.text.splitlines()[-1].split()
     assert received.isdecimal()
     assert sent.isdecimal()
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("dmon", "-s", "x"), "expected letters of pucvmet"),
-        (("pmon", "-s", "c"), "expected letters of um"),
-        (("dmon", "-o", "X"), "expected letters of DT"),
-        (("dmon", "--gpm-metrics", "99"), "expected numbers of 1, 2"),
-        (("dmon", "-c", "0"), "1 to 999999"),
-    ],
-)
-def test_bad_arguments_are_one_line(fakenvml: Path, words: tuple[str, ...], reason: str) -> None:
-    run = gpudash(*words, library=fakenvml)
-    assert run.status == 2
-    assert reason in run.stderr
-    assert run.stderr.count("\n") == 1
