@@ -52,6 +52,8 @@ class Chunks(Protocol):
     """How many in a row may hold no sample."""
     is_damaged: bool = False
     """Whether lines of what was read so far are lost to damage."""
+    is_cut: bool = False
+    """Whether it ends within a line, as one may that is being written."""
 
     def read(self, number: int) -> bytes:
         """Return the lines of a chunk."""
@@ -347,7 +349,8 @@ class Recording:
                 if self._segments is None:
                     raise
                 self._damaged, found = self._files[file][0], []
-            if self._chunks(file).is_damaged:
+            chunks, is_last = self._chunks(file), file == len(self._files) - 1
+            if chunks.is_damaged or (chunks.is_cut and not is_last):
                 self._damaged = self._files[file][0]
         self._kept[file, number] = found
         if len(self._kept) > _MAX_KEPT_CHUNKS:

@@ -25,6 +25,7 @@ _FRAME_BYTES = 4 << 20
 _MAX_BYTES = _FRAME_BYTES + FLEET_LINE_LIMIT
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 256
+_END = b"\x01\0\0gpu!"
 _FIRST_BYTES = 4096
 """Some of a frame, in which its first line is expected."""
 
@@ -57,7 +58,7 @@ class ZstdChunks:
     """A file of zstd frames, the last of which may be cut off; closes the descriptor, too."""
 
     max_empty = 8
-    is_damaged = False
+    is_damaged = is_cut = False
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -103,9 +104,23 @@ class ZstdChunks:
                     if size > _MAX_BYTES:
                         why = "a zstd frame too large for gpudash record: unpack it with unzstd"
                         raise WireError(why)
+                self.is_cut |= not decompressor.eof and _is_within_block(decompressor)
                 return b"".join(found)
         self.is_damaged = True
         return b"".join(found)
+
+
+def _is_within_block(decompressor: zstd.ZstdDecompressor) -> bool:
+    """Whether what comes next goes on with a block: a line was cut off, each being flushed."""
+    # Else this is an empty last block, and a checksum that is wrong once its last byte is there.
+    for number, byte in enumerate(_END, 1):
+        try:
+            decompressor.decompress(bytes([byte]))
+        except zstd.ZstdError:
+            return number < len(_END)
+        if decompressor.eof:
+            return False
+    return True
 
 
 def _frame_ends(descriptor: int, size: int) -> list[int]:
