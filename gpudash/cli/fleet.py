@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 _ONCE_SECONDS = 30.0
 _BRIEF_SECONDS, _BRIEF_HOSTS = 2.0, 250
-"""In which so many hosts are known whole, by a server that is not busy."""
-_REST_SHARE = 0.3
-"""Of the time that the first picture of more hosts took, for the rest."""
+"""In which so many hosts are known whole, by a server that is not busy; more take far longer."""
 _SAY_WHAT_IS_MISSING = ("table", "json")
 """Formats with a place for warnings."""
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
@@ -280,7 +278,7 @@ def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: boo
 
 def rest_seconds(hosts: int, took: float) -> float:
     """Return how long the rest is waited for after a first picture that took so many seconds."""
-    return _BRIEF_SECONDS - took if hosts <= _BRIEF_HOSTS else _REST_SHARE * took
+    return _BRIEF_SECONDS - took if hosts <= _BRIEF_HOSTS else 0.0
 
 
 def _settle(collector: Collector, deadline: float) -> bool:

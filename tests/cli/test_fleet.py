@@ -48,9 +48,9 @@ def test_what_a_scheduler_knows_when_it_first_answers_has_not_just_begun() -> No
         assert [each.job for each in events or ()] == began
 
 
-def test_once_waits_for_the_rest_of_few_hosts_and_little_for_that_of_many() -> None:
+def test_once_waits_for_the_rest_of_few_hosts_and_not_for_that_of_many() -> None:
     assert all(fleet.rest_seconds(100, took) + took >= 2 for took in (0.1, 1.0))
-    assert all(fleet.rest_seconds(1000, took) <= 0.3 * took for took in (0.5, 1.2, 6.0))
+    assert not any(fleet.rest_seconds(1000, took) for took in (0.5, 6.0))
 
 
 def test_what_failed_at_once_was_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
