@@ -67,12 +67,16 @@ def gpudash(
     return Result(run.returncode, run.stdout, run.stderr.decode(), time.monotonic() - start)
 
 
-_FORKS = """
+LOADED = """
 import json, os, sys
 import gpudash.analysis.health.engine, gpudash.cli.oneshot, gpudash.cli.query, gpudash.cli.smi
 import gpudash.collect.holders, gpudash.collect.host, gpudash.collect.local
 import gpudash.feed.supervisor, gpudash.output.smi_details, gpudash.output.table, pynvml
 from gpudash import cli
+"""
+"""What a process loads once that forks for command lines."""
+
+_FORKS = f"""{LOADED}
 program, runs = json.load(sys.stdin)
 sys.argv, ended = [program], []
 for words, environ in runs:
@@ -96,13 +100,20 @@ Line = tuple[str, Mapping[str, object]]
 
 
 def each_of(
-    lines: Sequence[Line], library: Path, program: str = "gpudash", **settings: object
+    lines: Sequence[Line],
+    library: Path,
+    program: str = "gpudash",
+    variables: Mapping[str, str] = {},
+    **settings: object,
 ) -> list[tuple[int, str, str]]:
     """Run many command lines one after the other; status, stdout and stderr of each.
 
     The program is loaded once for all of them, which is most of what a run costs.
     """
-    jobs = [(words.split(), environment(library, **{**settings, **more})) for words, more in lines]
+    jobs = [
+        (words.split(), {**environment(library, **{**settings, **more}), **variables})
+        for words, more in lines
+    ]
     run = subprocess.run(
         [sys.executable, "-c", _FORKS],
         env=environment(library),

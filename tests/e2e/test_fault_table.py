@@ -101,14 +101,6 @@ def test_one_look_in_odd_surroundings(fakenvml: Path, name: str) -> None:
         healthy_but(decode(run.stdout), BROKEN, "ok")
 
 
-@pytest.mark.parametrize("term", ["dumb", ""])
-def test_a_terminal_that_can_do_nothing_is_refused(fakenvml: Path, term: str) -> None:
-    with Terminal(GPUDASH, env=environment(fakenvml, DEVICES=2), term=term) as terminal:
-        assert terminal.wait_exit() == 2
-        assert "use gpudash --once" in terminal.text
-        assert b"\x1b" not in terminal.raw
-
-
 @pytest.mark.parametrize("arguments", [("--once",), ()])
 def test_a_terminal_that_never_answers_is_not_waited_for(
     fakenvml: Path, arguments: tuple[str, ...]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden, recording
 from tests.e2e.leasing import places, start
-from tests.e2e.run import GPUDASH
+from tests.e2e.run import GPUDASH, LOADED
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
@@ -154,10 +154,7 @@ LIVE = [
     ["--\x1b]0;owned\x07\x9b31m\u202e\n"],
     ["\x1b]0;owned\x07\x9b31m\u202e\n"],
 ]
-FORKS = """
-import json, os, sys
-import gpudash.analysis.health.engine, gpudash.collect.local, gpudash.output.table
-from gpudash import cli
+FORKS = f"""{LOADED}
 for words in json.loads(sys.argv[1]):
     if os.fork() == 0:
         cli.main(words)

@@ -22,7 +22,7 @@ import pytest
 from gpudash.feed.attached import attach
 from gpudash.feed.collector import RELEASED
 from gpudash.model.snapshot import Snapshot
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, each_of, gpudash
 from tests.e2e.serving import LINE, Viewer, doctor, has_sampled, pretending, serving
 from tests.e2e.stream import NO_VARIABLES, Stream, streaming
 from tests.e2e.terminal import Terminal
@@ -105,28 +105,16 @@ def test_what_it_does_not_serve_is_read_by_oneself(fakenvml: Path, path: Path) -
                 assert not is_shared(viewer.next()), words
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--once", "--json"),
-        ("-q",),
-        ("--query-gpu", "name"),
-        ("pick",),
-        ("run", "true"),
-        ("leases",),
-        ("kill", "4242", "--dry-run"),
-    ],
-)
-def test_what_decides_or_is_rare_asks_the_driver_itself(
-    fakenvml: Path, path: Path, words: tuple[str, ...]
-) -> None:
-    env = {**environment(fakenvml, DEVICES=1), "GPUDASH_SOCKET": str(path)}
+def test_what_decides_or_is_rare_asks_the_driver_itself(fakenvml: Path, path: Path) -> None:
+    lines = "--once --json", "-q", "--query-gpu name", "pick", "run true", "leases"
+    variables = {"GPUDASH_SOCKET": str(path)}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
         listener.setblocking(False)
-        run = subprocess.run([*GPUDASH, *words], env=env, capture_output=True, text=True)
-        assert "usage" not in run.stderr
+        cases = [(line, {}) for line in (*lines, "kill 4242 --dry-run")]
+        for _, _, errors in each_of(cases, fakenvml, variables=variables, DEVICES=1):
+            assert "usage" not in errors
         with pytest.raises(BlockingIOError):
             listener.accept()
 

@@ -51,6 +51,7 @@ def test_where_no_screen_can_be_one_line_says_why(
     with Terminal(shell(f"set -o pipefail; {line}"), env=os.environ, term=term) as terminal:
         assert terminal.wait_exit() == 2
         assert terminal.text.strip() == f"gpudash: {message}"
+        assert b"\x1b" not in terminal.raw
     assert out.read_bytes() == b""
 
 

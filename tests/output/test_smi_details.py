@@ -15,7 +15,7 @@ from gpudash.model.records import SampleBuffer
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import smi_details, smi_xml
 from gpudash.output.smi_details import details, reads, sections
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, each_of, gpudash
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
@@ -56,27 +56,26 @@ def comparable(text: str) -> list[str]:
     return LEFT_OUT.sub(r"\1", text).replace(NO_VOLTAGE, "N/A").splitlines()
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("mig.txt", ()),
-        ("mig.xml", ("-x",)),
-        ("mig-sections.txt", ("-d", SECTIONS)),
-        ("old.txt", ()),
-        ("old.xml", ("-x",)),
-        ("old-sections.txt", ("-d", SECTIONS)),
-        ("geforce.xml", ("-x",)),
-        ("pcie.txt", ()),
-    ],
-)
+PRINTED = {
+    "mig.txt": "",
+    "mig.xml": "-x",
+    "mig-sections.txt": f"-d {SECTIONS}",
+    "old.txt": "",
+    "old.xml": "-x",
+    "old-sections.txt": f"-d {SECTIONS}",
+    "geforce.xml": "-x",
+    "pcie.txt": "",
+}
+
+
 def test_every_line_beside_what_nvidia_smi_printed(
-    monkeypatch: pytest.MonkeyPatch, fakenvml: Path, name: str, words: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, fakenvml: Path
 ) -> None:
     monkeypatch.setenv("TZ", "UTC")
-    board = BOARDS[re.split("[-.]", name)[0]]
-    run = gpudash("-q", *words, library=fakenvml, **SETTINGS, **board)
-    assert run.status == 0
-    assert comparable(run.text) == comparable((CAPTURED / f"details-{name}").read_text())
+    lines = [(f"-q {words}", BOARDS[re.split("[-.]", name)[0]]) for name, words in PRINTED.items()]
+    for name, (status, text, _) in zip(PRINTED, each_of(lines, fakenvml, **SETTINGS), strict=True):
+        assert status == 0
+        assert comparable(text) == comparable((CAPTURED / f"details-{name}").read_text())
 
 
 @pytest.mark.parametrize(
@@ -172,40 +171,40 @@ def test_a_board_outside_of_a_rack_has_its_module_only(fakenvml: Path) -> None:
     assert set(platform.values()) == {"N/A"}
 
 
-@pytest.mark.parametrize(
-    ("driver", "only", "without"),
-    [
-        (
-            "525.147.05",
-            "power_readings power_management power_limit enforced_power_limit sram_uncorrectable "
-            "clocks_throttle_reasons clocks_throttle_reason_gpu_idle",
-            "addressing_mode gpu_fru_part_number gpu_reset_status sparse_operation_mode "
-            "cc_protected_memory_usage jpeg_util gpu_power_readings module_power_readings "
-            "clocks_event_reasons sram_uncorrectable_parity aggregate_uncorrectable_sram_sources "
-            "gpu_temp_max_tlimit_threshold",
-        ),
-        (
-            "550.163.01",
-            "c2c_mode vgpu_heterogeneous_mode pci_base_class gpu_memory_power_readings cliqueId "
-            "clusterUuid health",
-            "capabilities platformInfo clocks_throttle_reasons",
-        ),
-        (
-            "570.124.04",
-            "average_power_draw instant_power_draw platformInfo gpu_recovery_action egm "
-            "dram_encryption_mode power_smoothing power_profiles route_unhealthy voltage",
-            "power_draw gpu_module_id display_attached pdi edpp_multiplier",
-        ),
-        ("595.58.03", "edpp_multiplier pdi display_attached", "voltage gpu_reset_status"),
-    ],
-)
-def test_the_elements_that_tell_drivers_apart(
-    fakenvml: Path, driver: str, only: str, without: str
-) -> None:
-    run = gpudash("-q", "-x", library=fakenvml, DRIVER=driver, DEVICES=1)
-    found = {line.strip() for line in elements(run.text)}
-    assert set(only.split()) <= found
-    assert found.isdisjoint(without.split())
+TELLING_APART = [
+    (
+        "525.147.05",
+        "power_readings power_management power_limit enforced_power_limit sram_uncorrectable "
+        "clocks_throttle_reasons clocks_throttle_reason_gpu_idle",
+        "addressing_mode gpu_fru_part_number gpu_reset_status sparse_operation_mode "
+        "cc_protected_memory_usage jpeg_util gpu_power_readings module_power_readings "
+        "clocks_event_reasons sram_uncorrectable_parity aggregate_uncorrectable_sram_sources "
+        "gpu_temp_max_tlimit_threshold",
+    ),
+    (
+        "550.163.01",
+        "c2c_mode vgpu_heterogeneous_mode pci_base_class gpu_memory_power_readings cliqueId "
+        "clusterUuid health",
+        "capabilities platformInfo clocks_throttle_reasons",
+    ),
+    (
+        "570.124.04",
+        "average_power_draw instant_power_draw platformInfo gpu_recovery_action egm "
+        "dram_encryption_mode power_smoothing power_profiles route_unhealthy voltage",
+        "power_draw gpu_module_id display_attached pdi edpp_multiplier",
+    ),
+    ("595.58.03", "edpp_multiplier pdi display_attached", "voltage gpu_reset_status"),
+]
+"""Drivers, elements that such a one has, and those that it has not."""
+
+
+def test_the_elements_that_tell_drivers_apart(fakenvml: Path) -> None:
+    runs = [("-q -x", {"DRIVER": driver}) for driver, _, _ in TELLING_APART]
+    documents = each_of(runs, fakenvml, DEVICES=1)
+    for (_, only, without), (_, text, _) in zip(TELLING_APART, documents, strict=True):
+        found = {line.strip() for line in elements(text)}
+        assert set(only.split()) <= found
+        assert found.isdisjoint(without.split())
 
 
 def test_a_document_declares_every_element_that_it_has(fakenvml: Path) -> None:

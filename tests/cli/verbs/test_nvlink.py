@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.run import gpudash
+from tests.e2e.run import each_of, gpudash
 
 CAPTURED = Path(__file__).parents[2] / "output" / "captured"
 
 
-@pytest.mark.parametrize("option", ["-s", "-e", "-c", "-p", "-R"])
-def test_as_nvidia_smi_prints_it(fakenvml: Path, option: str) -> None:
-    run = gpudash("nvlink", option, library=fakenvml, DEVICES=2, LINK_DOWN="1:3")
-    assert run.status == 0
-    assert run.text == (CAPTURED / f"nvlink{option}.txt").read_text()
+def test_as_nvidia_smi_prints_it(fakenvml: Path) -> None:
+    options = "-s", "-e", "-c", "-p", "-R"
+    lines = [(f"nvlink {option}", {"LINK_DOWN": "1:3"}) for option in options]
+    found = each_of(lines, fakenvml, DEVICES=2)
+    assert found == [(0, (CAPTURED / f"nvlink{o}.txt").read_text(), "") for o in options]
 
 
 def test_what_the_links_carried(fakenvml: Path) -> None:
@@ -49,14 +47,10 @@ def test_what_cannot_be_read_is_not_inactive(fakenvml: Path) -> None:
 
 
 def test_several_tables_follow_each_other(fakenvml: Path) -> None:
-    words = ("-e", "-s", "-c")
-    whole = gpudash("nvlink", *words, library=fakenvml, DEVICES=1).text.splitlines()
-    parts = [
-        line
-        for word in ("-s", "-c", "-e")
-        for line in gpudash("nvlink", word, library=fakenvml, DEVICES=1).text.splitlines()[1:]
-    ]
-    assert whole[1:] == parts
+    words = "-e -s -c", "-s", "-c", "-e"
+    found = each_of([(f"nvlink {each}", {}) for each in words], fakenvml, DEVICES=1)
+    whole, *parts = (text.splitlines()[1:] for _, text, _ in found)
+    assert whole == [line for part in parts for line in part]
 
 
 def test_gpus_that_are_not_there_are_left_out(fakenvml: Path) -> None:

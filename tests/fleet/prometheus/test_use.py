@@ -27,7 +27,7 @@ _LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _READ = re.compile(
     "DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)|gpudash_(gpu_|user_|sm_active|memory_used|total_energy)"
 )
-_STEP, _LOOK = 30.0, 60.0
+_STEP, _LOOK = 60.0, 60.0
 """Seconds between two scrapes, and between two steps at which the past is looked at."""
 
 
