@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,13 @@ def fakenvml(shared_folder: Path) -> Path:
             pytest.fail(str(error), pytrace=False)
 
 
+_states = count()
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of records of everything that a test starts."""
-    folder = tmp_path / "state"
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of records of everything that a test starts; few make it."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(_states)}"
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
 
