@@ -46,9 +46,10 @@ def found(url: str, capfd: pytest.CaptureFixture[str], *words: str) -> list[dict
 def test_a_server_that_is_down_hides_nothing_of_another_and_is_named(
     url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    known = found(url, capfd)
+    known = found(url, capfd, "--since=4h")
+    assert known
     away = "http://127.0.0.1:9"
-    words = ["--json", "--since=24h", f"--prometheus={away}"]
+    words = ["--json", "--since=4h", f"--prometheus={away}"]
     options = parse(["events", f"--prometheus={url}", *words])
     assert options.run(options) == ExitStatus.UNAVAILABLE
     out, err = capfd.readouterr()
