@@ -117,8 +117,5 @@ class Day:
             moment = self.start + at
             yield f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {90 if jobs else 0} {moment}\n"
             last = code if at >= xid_at else 0
-            # Those to which nothing of the kind happens have one of the two.
-            if code or gpu % 2:
-                yield f'DCGM_FI_DEV_XID_ERRORS{{{labels},err_code="{last}"}} {last} {moment}\n'
-            if any(hot) or not gpu % 2:
-                yield f"DCGM_FI_DEV_THERMAL_VIOLATION{{{labels}}} {heat} {moment}\n"
+            yield f'DCGM_FI_DEV_XID_ERRORS{{{labels},err_code="{last}"}} {last} {moment}\n'
+            yield f"DCGM_FI_DEV_THERMAL_VIOLATION{{{labels}}} {heat} {moment}\n"

@@ -58,8 +58,9 @@ def importing(folder: Path, lines: Iterable[str]) -> Iterator[str]:
     text = folder / "history.om"
     with text.open("w") as file:
         file.writelines(lines)
-    import_command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
-    subprocess.run([*import_command, str(text), str(folder / "data")], check=True)
+    # It reads all lines for each block.
+    command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=54h", "openmetrics"]
+    subprocess.run([*command, "--quiet", str(text), str(folder / "data")], check=True)
     with serving(folder, "{}") as url:
         yield url
 
