@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, PAGES, Key
+from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, PAGES, WRITTEN, Key, key_name
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -46,41 +45,13 @@ def live_keys(keys: Iterable[Key]) -> list[Key]:
     return [key for key in keys if key.only != "recording"]
 
 
-_RENAMED = {
-    "solidus": "slash",
-    "reverse_solidus": "backslash",
-    "commercial_at": "at",
-    "hyphen_minus": "minus",
-    "plus_sign": "plus",
-    "low_line": "underscore",
-}
-"""Where Textual's names of keys are not Unicode's."""
-
 QUIT = "screen.quit"
 _WAY_OUT = "ctrl+c"
 
 UNBOUND = "unbound"
 """What an action without keys is bound to: no key is called that."""
 
-_NAMED = (
-    *("enter", "escape", "tab", "space", "backspace", "delete", "insert"),
-    *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
-)
-
-_BY_CHARACTER = {
-    "question_mark": "?",
-    "slash": "/",
-    "colon": ":",
-    "plus": "+",
-    "minus": "-",
-    "comma": ",",
-    "full_stop": ".",
-    "space": "Space",
-    "enter": "Enter",
-    "escape": "Esc",
-}
-
-_WORDS = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left"}
+_WORDS = str.maketrans({"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left"})
 """What keys are called where only ASCII is drawn."""
 
 Remapped = Mapping[str, Sequence[str]]
@@ -95,8 +66,7 @@ def actions() -> tuple[str, ...]:
 
 def key_names() -> tuple[str, ...]:
     """Return what keys are called that settings may name, beside the characters themselves."""
-    characters = (_name(chr(code)) for code in range(33, 127))
-    return (*_NAMED, *(f"f{n}" for n in range(1, 25)), *(n for n in characters if len(n) > 1))
+    return (*(f"f{n}" for n in range(1, 25)), *(n for n in WRITTEN if len(n) > 1))
 
 
 def keys_in_force(
@@ -114,9 +84,11 @@ def keys_in_force(
             continue
         given = remapped.get(key.id)
         if given is None:
-            found.append(_in_words(key) if ascii else key)
+            found.append(key)
         elif given:
-            found.append(key._replace(keys=",".join(_names(given)), shown=_shown(given[0])))
+            found.append(key._replace(keys=",".join(_names(given)), written=""))
+    if ascii:
+        found = [key._replace(written=key.shown.translate(_WORDS)) for key in found]
     return tuple(found)
 
 
@@ -161,32 +133,9 @@ def with_way_out(remapped: Remapped) -> Remapped:
     return {**others, QUIT: (_WAY_OUT,)}
 
 
-def _in_words(key: Key) -> Key:
-    """Return a key as ASCII shows it."""
-    if key.shown.isascii():
-        return key
-    return key._replace(shown="".join(_WORDS.get(char, char) for char in key.shown))
-
-
 def _names(keys: Sequence[str]) -> list[str]:
     """Return what Textual calls keys, which may be written as the character that they type."""
-    return [_name(key) if len(key) == 1 else key for key in keys]
-
-
-def _name(character: str) -> str:
-    if character.isalnum():
-        return character
-    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
-    return _RENAMED.get(name, name)
-
-
-def _shown(key: str) -> str:
-    """Return a key as help and footer write it: `^X`, `F9`, `?`."""
-    if key.startswith("ctrl+"):
-        return f"^{key.removeprefix('ctrl+').upper()}"
-    if key[:1] == "f" and key[1:].isdecimal():
-        return key.upper()
-    return _BY_CHARACTER.get(key, key)
+    return [key_name(key) if len(key) == 1 else key for key in keys]
 
 
 SELECTION_ACTIONS = frozenset(

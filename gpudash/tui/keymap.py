@@ -5,9 +5,38 @@ A key costs a line here and its action: `action_NAME` of the app, or of the view
 
 from __future__ import annotations
 
+import unicodedata
 from typing import NamedTuple
 
 DIGITS = ",".join("0123456789")
+
+_RENAMED = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+"""Where Textual's names of keys are not Unicode's."""
+
+
+def key_name(character: str) -> str:
+    """Return what Textual calls the key that types a character."""
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
+    return _RENAMED.get(name, name)
+
+
+WRITTEN = {
+    **{key_name(chr(code)): chr(code) for code in range(33, 127)},
+    **{"space": "Space", "enter": "⏎", "escape": "Esc", "backspace": "Backspace"},
+    **{"delete": "Delete", "insert": "Insert", "tab": "Tab", "shift+tab": "S-Tab"},
+    **{"home": "Home", "end": "End", "pageup": "PgUp", "pagedown": "PgDn"},
+    **{"up": "↑", "down": "↓", "left": "←", "right": "→"},
+}
+"""Textual's names of keys, and how help and footer write them."""
 
 
 class Key(NamedTuple):
@@ -17,7 +46,6 @@ class Key(NamedTuple):
     """What settings call it, to give it other keys."""
     keys: str
     """Textual's names of the keys, separated by commas."""
-    shown: str
     action: str
     help: str
     """What it does, in words that make sense without its group."""
@@ -34,6 +62,20 @@ class Key(NamedTuple):
     recorded_help: str = ""
     """What it does on a recording, empty where that is the same."""
     recorded_label: str = ""
+    written: str = ""
+    """How help and footer write its keys, where not as the first of them."""
+
+    @property
+    def shown(self) -> str:
+        """How help and footer write it: `^X`, `F9`, `?`."""
+        first = self.keys.partition(",")[0]
+        if self.written:
+            return self.written
+        if first.startswith("ctrl+"):
+            return f"^{first.removeprefix('ctrl+').upper()}"
+        if first[:1] == "f" and first[1:].isdecimal():
+            return first.upper()
+        return WRITTEN.get(first, first)
 
     @property
     def group(self) -> str:
@@ -47,13 +89,12 @@ def _under(heading: str, *keys: Key) -> tuple[Key, ...]:
 
 
 OVERVIEW_KEYS: tuple[Key, ...] = (
-    Key("screen.quit", "q,ctrl+c,f10", "q", "app.leave", "quit (also Ctrl-C, F10)", "quit"),
-    Key("screen.help", "h,question_mark,f1", "h", "app.help", "show all keys (also ?, F1)", "help"),
-    Key("screen.palette", "colon,ctrl+p", ":", "app.palette", "choose an action by name (also ^P)"),
+    Key("screen.quit", "q,ctrl+c,f10", "app.leave", "quit (also Ctrl-C, F10)", "quit"),
+    Key("screen.help", "h,question_mark,f1", "app.help", "show all keys (also ?, F1)", "help"),
+    Key("screen.palette", "colon,ctrl+p", "app.palette", "choose an action by name (also ^P)"),
     Key(
         "screen.theme",
         "f2",
-        "F2",
         "app.choose_theme",
         "choose the colour theme",
         words="theme colors appearance",
@@ -61,7 +102,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "screen.save",
         "f12",
-        "F12",
         "app.save_settings",
         "save this arrangement as the default",
         words="keep preferences config order panels",
@@ -69,26 +109,15 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "screen.picture",
         "S",
-        "S",
         "app.save_screen",
         "save a picture of the screen (SVG)",
         words="screenshot image export",
     ),
-    Key(
-        "screen.mistakes", "exclamation_mark", "!", "app.mistakes", "show mistakes in the settings"
-    ),
-    Key(
-        "screen.redraw",
-        "ctrl+l,f5",
-        "^L",
-        "app.redraw",
-        "redraw the screen (also F5)",
-        words="refresh",
-    ),
-    Key("screen.suspend", "ctrl+z", "^Z", "app.suspend_process", "suspend gpudash; fg resumes it"),
+    Key("screen.mistakes", "exclamation_mark", "app.mistakes", "show mistakes in the settings"),
+    Key("screen.redraw", "ctrl+l,f5", "app.redraw", "redraw the screen (also F5)", words="refresh"),
+    Key("screen.suspend", "ctrl+z", "app.suspend_process", "suspend gpudash; fg resumes it"),
     Key(
         "time.pause",
-        "p",
         "p",
         "pause",
         "freeze the screen; sampling goes on",
@@ -100,7 +129,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "time.back",
         "left_square_bracket",
-        "[",
         "step(-1)",
         "show the previous sample",
         words="history past rewind",
@@ -109,18 +137,16 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "time.forward",
         "right_square_bracket",
-        "]",
         "step(1)",
         "show the next sample, or the present",
         recorded_help="show the next sample",
         recorded_label="next",
     ),
-    Key("time.back_far", "left_curly_bracket", "{", "step(-15)", "go 15 samples back"),
-    Key("time.forward_far", "right_curly_bracket", "}", "step(15)", "go 15 samples forward"),
+    Key("time.back_far", "left_curly_bracket", "step(-15)", "go 15 samples back"),
+    Key("time.forward_far", "right_curly_bracket", "step(15)", "go 15 samples forward"),
     Key(
         "time.longer",
         "plus,equals_sign",
-        "+",
         "interval(1)",
         "lengthen the interval between samples",
         recorded_help="play faster",
@@ -129,7 +155,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "time.shorter",
         "minus",
-        "-",
         "interval(-1)",
         "shorten the interval between samples",
         recorded_help="play slower",
@@ -137,7 +162,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "time.seek",
         "at",
-        "@",
         "seek",
         "go to another time",
         words="history past recording",
@@ -146,25 +170,22 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "driver.release",
         "X",
-        "X",
         "release",
         "detach from the driver (for a GPU reset), or reattach",
         only="live",
     ),
-    Key("driver.wake", "W", "W", "wake", "read GPUs that are left alone on battery", only="live"),
+    Key("driver.wake", "W", "wake", "read GPUs that are left alone on battery", only="live"),
     Key(
         "view.device",
-        "d",
         "d",
         "view('device')",
         "show everything about a GPU, with charts",
         "GPU",
         "details metrics",
     ),
-    Key("view.gpu", DIGITS, "0-9", "view_gpu({key})", "show everything about that GPU"),
+    Key("view.gpu", DIGITS, "view_gpu({key})", "show everything about that GPU", written="0-9"),
     Key(
         "view.findings",
-        "w",
         "w",
         "view('findings')",
         "show what is wrong, why, what to do",
@@ -174,67 +195,50 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "view.links",
         "m",
-        "m",
         "view('links')",
         "show the links of the GPUs, and P2P",
         "links",
         "topology nvlink pcie numa",
     ),
-    Key("view.users", "u", "u", "view('users')", "show how much each user holds", "users", "who"),
-    Key("view.events", "E", "E", "view('events')", "list what happened", "events", "log history"),
+    Key("view.users", "u", "view('users')", "show how much each user holds", "users", "who"),
+    Key("view.events", "E", "view('events')", "list what happened", "events", "log history"),
     Key(
         "view.report",
-        "U",
         "U",
         "view('report')",
         "report what GPUs were used for",
         words="hours held idle energy cost",
     ),
-    Key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
-    Key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
+    Key("view.process", "enter", "open", "open the process or GPU under the cursor", "open"),
+    Key("view.tree", "t", "view_process('tree')", "show parents and children of a process"),
     Key(
-        "view.environment",
-        "e",
-        "e",
-        "view_process('environment')",
-        "show the environment of a process",
+        "view.environment", "e", "view_process('environment')", "show the environment of a process"
     ),
-    Key("move.down", "down,j", "j ↓", "move(1)", "go to the next process or GPU"),
-    Key("move.up", "up,k", "k ↑", "move(-1)", "go to the previous process or GPU"),
-    Key("move.page_down", "pagedown", "PgDn", "page(1)", "go a page down"),
-    Key("move.page_up", "pageup", "PgUp", "page(-1)", "go a page up"),
-    Key("move.first", "home", "Home", "move_to(0)", "go to the first process or GPU"),
-    Key("move.last", "end", "End", "move_to(-1)", "go to the last process or GPU"),
-    Key(
-        "move.turn",
-        "tab,shift+tab",
-        "Tab",
-        "turn",
-        "switch between GPUs and processes",
-        "GPUs",
-        "focus",
-    ),
-    Key("move.enlarge", "z", "z", "enlarge", "show GPUs or processes alone, or all again"),
-    Key("move.command_right", "right", "→", "scroll_command(1)", "scroll the command lines right"),
-    Key("move.command_left", "left", "←", "scroll_command(-1)", "scroll the command lines left"),
+    Key("move.down", "down,j", "move(1)", "go to the next process or GPU", written="j ↓"),
+    Key("move.up", "up,k", "move(-1)", "go to the previous process or GPU", written="k ↑"),
+    Key("move.page_down", "pagedown", "page(1)", "go a page down"),
+    Key("move.page_up", "pageup", "page(-1)", "go a page up"),
+    Key("move.first", "home", "move_to(0)", "go to the first process or GPU"),
+    Key("move.last", "end", "move_to(-1)", "go to the last process or GPU"),
+    Key("move.turn", "tab,shift+tab", "turn", "switch between GPUs and processes", "GPUs", "focus"),
+    Key("move.enlarge", "z", "enlarge", "show GPUs or processes alone, or all again"),
+    Key("move.command_right", "right", "scroll_command(1)", "scroll the command lines right"),
+    Key("move.command_left", "left", "scroll_command(-1)", "scroll the command lines left"),
     Key(
         "move.command_start",
         "circumflex_accent,ctrl+a",
-        "^",
         "scroll_command_to(0)",
         "scroll to the start of the commands (also ^A)",
     ),
     Key(
         "move.command_end",
         "dollar_sign,ctrl+e",
-        "$",
         "scroll_command_to(-1)",
         "scroll to the end of the commands (also ^E)",
     ),
     Key(
         "filter.open",
         "slash,f",
-        "/",
         "filter",
         "filter the processes (also f)",
         "filter",
@@ -243,70 +247,43 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "filter.clear",
         "escape",
-        "Esc",
         "clear",
         "resume; then clear tags, filter, GPU selection",
         recorded_help="clear tags, then filter, then GPU selection",
     ),
-    Key(
-        "gpus.choose",
-        "g",
-        "g",
-        "choose_devices",
-        "choose which GPUs are shown",
-        words="devices hide",
-    ),
-    Key("panels.host", "H", "H", "toggle_panel('host')", "show or hide the line of the host"),
-    Key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
-    Key("panels.metric", "M", "M", "choose_metric", "choose what the charts show", words="chart"),
-    Key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
-    Key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
+    Key("gpus.choose", "g", "choose_devices", "choose which GPUs are shown", words="devices hide"),
+    Key("panels.host", "H", "toggle_panel('host')", "show or hide the line of the host"),
+    Key("panels.history", "c", "toggle_panel('history')", "show or hide the charts"),
+    Key("panels.metric", "M", "choose_metric", "choose what the charts show", words="chart"),
+    Key("panels.sparklines", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
+    Key("panels.columns", "C", "choose_columns", "choose the columns of the processes"),
     Key(
         "sort.choose",
         "s,f6",
-        "s",
         "choose_sort",
         "sort by a column, grouped by GPU, or as a tree (also F6)",
         "sort",
         words="group by gpu",
     ),
+    Key("sort.letter", "o", "choose_order", "sort by a letter: oc CPU, oC turned around"),
+    Key("sort.next", "greater_than_sign,full_stop", "sort(1)", "sort by the next column (also .)"),
     Key(
-        "sort.letter",
-        "o",
-        "o",
-        "choose_order",
-        "sort by a letter: oc CPU, oC turned around",
+        "sort.previous", "less_than_sign,comma", "sort(-1)", "sort by the previous column (also ,)"
     ),
-    Key(
-        "sort.next",
-        "greater_than_sign,full_stop",
-        ">",
-        "sort(1)",
-        "sort by the next column (also .)",
-    ),
-    Key(
-        "sort.previous",
-        "less_than_sign,comma",
-        "<",
-        "sort(-1)",
-        "sort by the previous column (also ,)",
-    ),
-    Key("sort.reverse", "r", "r", "reverse", "reverse the sort order"),
+    Key("sort.reverse", "r", "reverse", "reverse the sort order"),
     Key(
         "sort.per_gpu",
-        "x",
         "x",
         "per_gpu",
         "show a process once for each of its GPUs",
         words="expand open",
     ),
-    Key("process.tag", "space", "Space", "tag", "tag the process, and go to the next"),
-    Key("process.copy_pid", "y", "y", "copy_pid", "copy the PID"),
-    Key("process.copy_command", "Y", "Y", "copy_command", "copy the command line"),
+    Key("process.tag", "space", "tag", "tag the process, and go to the next"),
+    Key("process.copy_pid", "y", "copy_pid", "copy the PID"),
+    Key("process.copy_command", "Y", "copy_command", "copy the command line"),
     Key(
         "process.kill",
         "K,f9",
-        "K",
         "kill('KILL')",
         "kill the process, or all tagged ones (also F9)",
         "kill",
@@ -316,7 +293,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key(
         "process.terminate",
         "T",
-        "T",
         "kill('TERM')",
         "end it, with SIGTERM first",
         words="signal terminate process",
@@ -324,7 +300,6 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "process.interrupt",
-        "I",
         "I",
         "kill('INT')",
         "interrupt it, with SIGINT first",
@@ -352,46 +327,36 @@ VIEW_KEYS: tuple[Key, ...] = _under(
     "In all views",
     Key(
         "view.back",
-        "escape,q,backspace",
-        "q",
+        "q,escape,backspace",
         "back",
         "go back (also Esc, Backspace)",
         "back",
         "overview",
     ),
-    Key("view.down", "down,j", "j ↓", "scroll_lines(1)", "scroll down"),
-    Key("view.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll up"),
-    Key("view.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
-    Key("view.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
-    Key("view.top", "home", "Home", "scroll_ends(0)", "scroll to the top"),
-    Key("view.bottom", "end", "End", "scroll_ends(1)", "scroll to the bottom"),
+    Key("view.down", "down,j", "scroll_lines(1)", "scroll down", written="j ↓"),
+    Key("view.up", "up,k", "scroll_lines(-1)", "scroll up", written="k ↑"),
+    Key("view.page_down", "pagedown,space", "scroll_pages(1)", "scroll a page down"),
+    Key("view.page_up", "pageup", "scroll_pages(-1)", "scroll a page up"),
+    Key("view.top", "home", "scroll_ends(0)", "scroll to the top"),
+    Key("view.bottom", "end", "scroll_ends(1)", "scroll to the bottom"),
 )
 """What all views above the overview share."""
 
 DEVICE_KEYS: tuple[Key, ...] = (
     *_under(
         "In the view of a GPU",
-        Key("device.next", "right,n", "→", "turn(1)", "show the next GPU (also n)", "next"),
-        Key("device.previous", "left,b", "←", "turn(-1)", "show the previous GPU (also b)"),
-        Key("device.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
-        Key(
-            "device.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"
-        ),
-        Key("device.list", "l", "l", "list_metrics", "choose the metric by name", "list"),
-        Key("device.compare", "c", "c", "compare", "chart another GPU beside it", "compare"),
-        Key(
-            "device.range",
-            "r",
-            "r",
-            "range",
-            "chart the last 1, 5 or 30 minutes, or hours",
-            "range",
-        ),
-        Key("device.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
-        Key("device.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
-        Key("device.all", "a", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
-        Key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
-        Key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
+        Key("device.next", "right,n", "turn(1)", "show the next GPU (also n)", "next"),
+        Key("device.previous", "left,b", "turn(-1)", "show the previous GPU (also b)"),
+        Key("device.metric", "tab", "metric(1)", "chart the next metric", "metric"),
+        Key("device.metric_before", "shift+tab", "metric(-1)", "chart the previous metric"),
+        Key("device.list", "l", "list_metrics", "choose the metric by name", "list"),
+        Key("device.compare", "c", "compare", "chart another GPU beside it", "compare"),
+        Key("device.range", "r", "range", "chart the last 1, 5 or 30 minutes, or hours", "range"),
+        Key("device.zoom_in", "plus,equals_sign", "zoom(-1)", "chart a shorter time", "zoom"),
+        Key("device.zoom_out", "minus", "zoom(1)", "chart a longer time"),
+        Key("device.all", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
+        Key("device.large", "z", "large", "show the chart alone, or all again", "large"),
+        Key("device.explain", "x", "explain", "explain each metric, or not", "explain"),
     ),
     *VIEW_KEYS,
 )
@@ -400,10 +365,8 @@ DEVICE_KEYS: tuple[Key, ...] = (
 FINDINGS_KEYS: tuple[Key, ...] = (
     *_under(
         "Findings",
-        Key(
-            "findings.open", "enter", "⏎", "open", "open the process or GPU of the finding", "open"
-        ),
-        Key("findings.acknowledge", "a", "a", "acknowledge", "acknowledge the finding", "ack"),
+        Key("findings.open", "enter", "open", "open the process or GPU of the finding", "open"),
+        Key("findings.acknowledge", "a", "acknowledge", "acknowledge the finding", "ack"),
     ),
     *VIEW_KEYS,
 )
@@ -412,41 +375,34 @@ FINDINGS_KEYS: tuple[Key, ...] = (
 REPORT_KEYS: tuple[Key, ...] = (
     *_under(
         "Report",
-        Key("report.longer", "minus", "-", "zoom(1)", "report a longer time", "longer"),
-        Key("report.shorter", "plus,equals_sign", "+", "zoom(-1)", "report a shorter time"),
-        Key("report.by", "b", "b", "group_by", "report by the next: users, GPUs, jobs", "group"),
+        Key("report.longer", "minus", "zoom(1)", "report a longer time", "longer"),
+        Key("report.shorter", "plus,equals_sign", "zoom(-1)", "report a shorter time"),
+        Key("report.by", "b", "group_by", "report by the next: users, GPUs, jobs", "group"),
     ),
     *VIEW_KEYS,
 )
 """The keys of the view of the report."""
 
 LINKS_KEYS: tuple[Key, ...] = (
-    Key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
-    Key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
-    Key("links.right", "right", "→", "scroll_columns(8)", "scroll the matrix right"),
-    Key("links.left", "left", "←", "scroll_columns(-8)", "scroll the matrix left"),
+    Key("links.next", "tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
+    Key("links.previous", "shift+tab", "matrix(-1)", "show the previous matrix"),
+    Key("links.right", "right", "scroll_columns(8)", "scroll the matrix right"),
+    Key("links.left", "left", "scroll_columns(-8)", "scroll the matrix left"),
     *VIEW_KEYS,
 )
 """The keys of the view of the links."""
 
 USERS_KEYS: tuple[Key, ...] = (
-    Key("users.choose", "enter", "⏎", "choose", "show only this user's processes", "filter"),
+    Key("users.choose", "enter", "choose", "show only this user's processes", "filter"),
     Key(
         "users.next",
         "greater_than_sign,full_stop",
-        ">",
         "sort(1)",
         "sort users by the next column",
         "sort",
     ),
-    Key(
-        "users.previous",
-        "less_than_sign,comma",
-        "<",
-        "sort(-1)",
-        "sort users by the previous column",
-    ),
-    Key("users.reverse", "r", "r", "reverse", "reverse the sort order of users", "reverse"),
+    Key("users.previous", "less_than_sign,comma", "sort(-1)", "sort users by the previous column"),
+    Key("users.reverse", "r", "reverse", "reverse the sort order of users", "reverse"),
     *VIEW_KEYS,
 )
 """The keys of the view of the users."""
@@ -454,9 +410,9 @@ USERS_KEYS: tuple[Key, ...] = (
 PROCESS_KEYS: tuple[Key, ...] = (
     *_under(
         "In the view of a process",
-        Key("process.tree", "t", "t", "to('tree')", "go to its parents and children", "tree"),
-        Key("process.environment", "e", "e", "to('environment')", "go to its environment", "env"),
-        Key("process.reveal", "x", "x", "reveal", "show or hide secret values", "secrets"),
+        Key("process.tree", "t", "to('tree')", "go to its parents and children", "tree"),
+        Key("process.environment", "e", "to('environment')", "go to its environment", "env"),
+        Key("process.reveal", "x", "reveal", "show or hide secret values", "secrets"),
     ),
     *VIEW_KEYS,
 )
@@ -465,35 +421,35 @@ PROCESS_KEYS: tuple[Key, ...] = (
 KILL_KEYS: tuple[Key, ...] = tuple(
     each._replace(signals=True)
     for each in (
-        Key("kill.answer", "y", "y", "answer", "send the signal"),
-        Key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
-        Key("kill.press", "enter", "⏎", "press", "press the button in focus, at first Cancel"),
-        Key("kill.turn", "tab,shift+tab", "Tab", "turn", "focus the other button"),
-        Key("kill.left", "left", "←", "focus_button('left')", "focus the left button, Cancel"),
-        Key("kill.right", "right", "→", "focus_button('right')", "focus the right button"),
-        Key("kill.next", "down", "↓", "next_signal(1)", "choose the next signal"),
-        Key("kill.previous", "up", "↑", "next_signal(-1)", "choose the previous signal"),
-        Key("kill.signal", "s", "s", "choose_signal", "choose any signal, by name or number"),
-        Key("kill.tree", "t", "t", "tree", "include its children, or not"),
-        Key("kill.down", "j", "j", "scroll_lines(1)", "scroll a long command down"),
-        Key("kill.up", "k", "k", "scroll_lines(-1)", "scroll a long command up"),
-        Key("kill.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
-        Key("kill.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
+        Key("kill.answer", "y", "answer", "send the signal"),
+        Key("kill.cancel", "n,escape,q,ctrl+c", "cancel", "send nothing (also Esc, q)"),
+        Key("kill.press", "enter", "press", "press the button in focus, at first Cancel"),
+        Key("kill.turn", "tab,shift+tab", "turn", "focus the other button"),
+        Key("kill.left", "left", "focus_button('left')", "focus the left button, Cancel"),
+        Key("kill.right", "right", "focus_button('right')", "focus the right button"),
+        Key("kill.next", "down", "next_signal(1)", "choose the next signal"),
+        Key("kill.previous", "up", "next_signal(-1)", "choose the previous signal"),
+        Key("kill.signal", "s", "choose_signal", "choose any signal, by name or number"),
+        Key("kill.tree", "t", "tree", "include its children, or not"),
+        Key("kill.down", "j", "scroll_lines(1)", "scroll a long command down"),
+        Key("kill.up", "k", "scroll_lines(-1)", "scroll a long command up"),
+        Key("kill.page_down", "pagedown,space", "scroll_pages(1)", "scroll a page down"),
+        Key("kill.page_up", "pageup", "scroll_pages(-1)", "scroll a page up"),
     )
 )
 """The keys of the question before a signal."""
 
 CHOOSE_KEYS: tuple[Key, ...] = _under(
     "In a list",
-    Key("choose.take", "enter", "⏎", "take", "choose what is under the cursor"),
-    Key("choose.mark", "space", "Space", "mark", "switch it on or off, where several can be"),
-    Key("choose.cancel", "escape,ctrl+c,f10", "Esc", "cancel", "close it (also Ctrl-C, F10)"),
-    Key("choose.down", "down,tab,ctrl+n", "↓", "move('cursor_down')", "go down (also Tab, Ctrl-N)"),
-    Key("choose.up", "up,shift+tab,ctrl+p", "↑", "move('cursor_up')", "go up (also Ctrl-P)"),
-    Key("choose.page_down", "pagedown", "PgDn", "move('page_down')", "go a page down"),
-    Key("choose.page_up", "pageup", "PgUp", "move('page_up')", "go a page up"),
-    Key("choose.first", "home", "Home", "move('first')", "go to the first entry"),
-    Key("choose.last", "end", "End", "move('last')", "go to the last entry"),
+    Key("choose.take", "enter", "take", "choose what is under the cursor"),
+    Key("choose.mark", "space", "mark", "switch it on or off, where several can be"),
+    Key("choose.cancel", "escape,ctrl+c,f10", "cancel", "close it (also Ctrl-C, F10)"),
+    Key("choose.down", "down,tab,ctrl+n", "move('cursor_down')", "go down (also Tab, Ctrl-N)"),
+    Key("choose.up", "up,shift+tab,ctrl+p", "move('cursor_up')", "go up (also Ctrl-P)"),
+    Key("choose.page_down", "pagedown", "move('page_down')", "go a page down"),
+    Key("choose.page_up", "pageup", "move('page_up')", "go a page up"),
+    Key("choose.first", "home", "move('first')", "go to the first entry"),
+    Key("choose.last", "end", "move('last')", "go to the last entry"),
 )
 """The keys of the lists to choose from, where letters are typed; F1 is help there."""
 
@@ -514,27 +470,21 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["time.seek"],
     *_under(
         "Chart",
-        Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
-        Key("fleet.zoom_out", "minus", "-", "zoom(1)", "chart a longer time, or list its events"),
-        Key("fleet.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
-        Key("fleet.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"),
+        Key("fleet.zoom_in", "plus,equals_sign", "zoom(-1)", "chart a shorter time", "zoom"),
+        Key("fleet.zoom_out", "minus", "zoom(1)", "chart a longer time, or list its events"),
+        Key("fleet.metric", "tab", "metric(1)", "chart the next metric", "metric"),
+        Key("fleet.metric_before", "shift+tab", "metric(-1)", "chart the previous metric"),
     ),
     *_under(
         "Pages",
-        Key("fleet.cluster", "1", "1", "open_page('map.MapPage')", "show the map of all", "map"),
-        Key("fleet.hosts", "2", "2", "open_page('tables.HostsPage')", "list the hosts", "hosts"),
+        Key("fleet.cluster", "1", "open_page('map.MapPage')", "show the map of all", "map"),
+        Key("fleet.hosts", "2", "open_page('tables.HostsPage')", "list the hosts", "hosts"),
         Key(
-            "fleet.gpus",
-            "3",
-            "3",
-            "open_page('tables.GpusPage')",
-            "list the GPUs of all hosts",
-            "GPUs",
+            "fleet.gpus", "3", "open_page('tables.GpusPage')", "list the GPUs of all hosts", "GPUs"
         ),
         Key(
             "fleet.users",
             "4,u",
-            "4",
             "open_page('tables.UsersPage')",
             "list the users (also u)",
             "users",
@@ -542,15 +492,13 @@ FLEET_KEYS: tuple[Key, ...] = (
         Key(
             "fleet.jobs",
             "5",
-            "5",
             "open_page('tables.JobsPage')",
             "list the jobs; / and its number opens one",
             "jobs",
         ),
         Key(
             "fleet.findings",
-            "6,w",
-            "w",
+            "w,6",
             "open_page('findings.FindingsPage')",
             "show what is wrong (also 6)",
             "findings",
@@ -558,15 +506,13 @@ FLEET_KEYS: tuple[Key, ...] = (
         Key(
             "fleet.groups",
             "7,g",
-            "7",
             "open_page('tables.GroupsPage')",
             "add hosts up by rack, model or cluster (also g)",
             "groups",
         ),
         Key(
             "fleet.events",
-            "8,e,E",
-            "e",
+            "e,8,E",
             "open_page('events.EventsPage')",
             "list what happened (also 8, E)",
             "events",
@@ -575,32 +521,29 @@ FLEET_KEYS: tuple[Key, ...] = (
         Key(
             "fleet.report",
             "9,U",
-            "9",
             "open_page('report.ReportPage')",
             "report what GPUs were used for (also U)",
             words="hours held idle energy cost",
         ),
-        Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
-        Key("fleet.acknowledge", "a", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
-        Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
-        Key("fleet.back", "escape,backspace", "Esc", "go_back", "resume; then clear the filter"),
+        Key("fleet.enter", "enter", "enter", "go into what is under the cursor", "open"),
+        Key("fleet.acknowledge", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
+        Key("fleet.retry", "R", "retry", "connect again where ssh failed", "retry"),
+        Key("fleet.back", "escape,backspace", "go_back", "resume; then clear the filter"),
     ),
     *_under(
         "Map",
-        Key("fleet.paint", "c", "c", "paint(1)", "colour the map by the next value", "paint"),
-        Key("fleet.paint_before", "C", "C", "paint(-1)", "colour it by the previous value"),
-        Key("fleet.right", "right,l", "→", "aside(1)", "go to the next host"),
-        Key("fleet.left", "left", "←", "aside(-1)", "go to the previous host"),
+        Key("fleet.paint", "c", "paint(1)", "colour the map by the next value", "paint"),
+        Key("fleet.paint_before", "C", "paint(-1)", "colour it by the previous value"),
+        Key("fleet.right", "right,l", "aside(1)", "go to the next host"),
+        Key("fleet.left", "left", "aside(-1)", "go to the previous host"),
     ),
     *_under(
         "Groups",
-        Key(
-            "fleet.group_by", "b", "b", "group_by", "group by the next: rack, model, cluster", "by"
-        ),
+        Key("fleet.group_by", "b", "group_by", "group by the next: rack, model, cluster", "by"),
     ),
     *_under(
         "Events",
-        Key("fleet.event_jobs", "x", "x", "jobs", "list jobs, too, or only with a filter", "jobs"),
+        Key("fleet.event_jobs", "x", "jobs", "list jobs, too, or only with a filter", "jobs"),
     ),
     _SHARED["move.down"]._replace(help="go to the next row"),
     _SHARED["move.up"]._replace(help="go to the previous row"),
