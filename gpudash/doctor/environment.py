@@ -242,7 +242,7 @@ def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
 
 def installation_checks(mistakes: Sequence[str]) -> list[Check]:
     """Return the checks of the packages, and of the settings with the given mistakes."""
-    return [_packages(), *_bytecode(), *_impostor(), *_settings(mistakes)]
+    return [_packages(), *_bytecode(), *_settings(mistakes)]
 
 
 def _packages() -> Check:
@@ -273,14 +273,6 @@ def _bytecode() -> list[Check]:
         "again, and takes two to three times the CPU"
     )
     return [warned("bytecode", finding, f"as the owner of its folder: {clean(command)}")]
-
-
-def _impostor() -> list[Check]:
-    """Check for the package that has the module name of nvidia-ml-py."""
-    if _version("pynvml") is None:
-        return []
-    advice = "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py"
-    return [warned("pynvml", "the PyPI package 'pynvml' may hide nvidia-ml-py", advice)]
 
 
 def _version(name: str) -> str | None:

@@ -30,7 +30,6 @@ class Glyphs(Struct, frozen=True):
     arrow_down: str
     ellipsis: str
     tick: str
-    cross: str
     tag: str
     """Beside the rows that are tagged."""
     rule: str
@@ -52,7 +51,6 @@ UNICODE = Glyphs(
     arrow_down="▼",
     ellipsis="…",
     tick="✓",
-    cross="✗",
     tag="●",
     rule="─",
     branch="├─ ",
@@ -71,7 +69,6 @@ ASCII = Glyphs(
     arrow_down="v",
     ellipsis="~",
     tick="+",
-    cross="x",
     tag="*",
     rule="-",
     branch="|- ",
@@ -307,7 +304,6 @@ class Theme(Struct, frozen=True):
     panel_dim: Style
     button: Style
     button_focused: Style
-    danger_focused: Style
     track: Style
     utilization: tuple[Style, ...]
     memory: tuple[Style, ...]
@@ -373,7 +369,6 @@ def _theme_of(colors: Palette) -> Theme:
         panel_dim=on(colors.dim, surface),
         button=on(colors.text, colors.track),
         button_focused=on(inverse, colors.accent, bold=True),
-        danger_focused=on(inverse, colors.critical, bold=True),
         track=on(colors.track),
         utilization=tuple(on(color) for color in colors.utilization),
         memory=tuple(on(color) for color in colors.memory),
@@ -408,7 +403,6 @@ PLAIN = Theme(
     panel_dim=_PLAIN_DIM,
     button=_PLAIN,
     button_focused=_PLAIN_REVERSE,
-    danger_focused=_PLAIN_REVERSE,
     track=_PLAIN_DIM,
     utilization=(_PLAIN,),
     memory=(_PLAIN,),
