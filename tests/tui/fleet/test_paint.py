@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
@@ -11,7 +12,7 @@ from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.theme import ASCII, PLAIN
 from tests.fleet.many import device, fleet, host
 
-IN_ASCII = PLAIN._replace(glyphs=ASCII)
+IN_ASCII = replace(PLAIN, glyphs=ASCII)
 
 
 def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) -> str:
