@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from _thread import start_new_thread
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import closing
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from gpudash.cli.options import DEFAULT_TIMEOUT, collector_command
@@ -24,8 +22,6 @@ Gpus = int | str | Iterable[int | str] | None
 
 _WAIT_SECONDS = 1.0
 _WINDOW_SECONDS = 2.0
-_HANDLER_SECONDS = 0.1
-"""The longest that the handler of a signal has to wait."""
 
 
 def snapshot(
@@ -40,11 +36,13 @@ def snapshot(
     command = [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"]
     # With this variable gpudash shows many hosts.
     environ = {name: text for name, text in os.environ.items() if name != "GPUDASH_PROMETHEUS"}
-    with closing(_Child(command, environ)) as child:
-        child.run()
-    if child.output:
-        return wire.decode(child.output)
-    raise _error(child.errors.decode(errors="backslashreplace"), child.status)
+    # Killed where the handler of a signal raises; one that is being started ends by its timeout.
+    child = subprocess.run(
+        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if child.stdout:
+        return wire.decode(child.stdout)
+    raise _error(child.stderr.decode(errors="backslashreplace"), child.returncode)
 
 
 def stream(
@@ -121,59 +119,6 @@ def load(path: str | os.PathLike[str]) -> Generator[Snapshot, None, None]:
     yield recording.first.snapshot()
     for sample in recording.after(recording.first):
         yield sample.snapshot()
-
-
-class _Child:
-    """A child that has ended once it is closed, whatever the handler of a signal raises meanwhile.
-
-    Handlers run in the main thread: one that raises while that starts a child would lose it.
-    """
-
-    def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
-        self._command, self._environ = command, environ
-        self._lock, self._work_under_way = Lock(), Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._failure: OSError | None = None
-        self._is_closed = False
-        self.output, self.errors, self.status = b"", b"", 0
-
-    def run(self) -> None:
-        """Start it and wait for its end; raises OSError when it cannot be started."""
-        self._work_under_way.acquire()
-        # A handler that raises within Thread.start() leaves a thread that cannot begin.
-        start_new_thread(self._work, ())
-        # That of a signal which came just before a wait began runs after it.
-        while not self._work_under_way.acquire(timeout=_HANDLER_SECONDS):
-            pass
-        if self._failure is not None:
-            raise self._failure
-
-    def close(self) -> None:
-        """End it, if it runs."""
-        with self._lock:
-            self._is_closed = True
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def _work(self) -> None:
-        try:
-            with self._lock:
-                if self._is_closed:
-                    return
-                self._process = subprocess.Popen(
-                    self._command,
-                    env=self._environ,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                )
-            self.output, self.errors = self._process.communicate()
-            self.status = self._process.returncode
-        except OSError as error:
-            self._failure = error
-        finally:
-            self._work_under_way.release()
 
 
 def _command(demo: str | None, gpus: Gpus, *, shared: bool = False) -> list[str]:
