@@ -47,7 +47,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     key: str
     header: str
     text: Callable[[Row], str]
-    sort_key: Callable[[Row], float | str | tuple[float, ...]]
+    sort_key: Callable[[Row], float | str | tuple[float, ...]] = lambda _row: 0.0
     width: int
     least: int = 0
     align: Align = "<"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any
 
 from gpudash.cli import modes, verbs
@@ -22,12 +21,10 @@ from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Parser, command_parser, declare, given, refuse_before
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.feed.collector import is_controlled
-from gpudash.fleet.sources import DEFAULT_DEMO, DEMO_OF_ONE, OPTIONS
+from gpudash.fleet.sources import DEMO_OF_ONE, OPTIONS
 from gpudash.model.errors import UsageError
 
 _DEFAULT_LOOP_SECONDS = 5.0
-_DEMO_NAME = r"[a-z][a-z0-9-]*"
-"""What a file with a suffix and a PID are not."""
 
 _SETTINGS = (
     "-pm --persistence-mode -e --ecc-config -p --reset-ecc-errors -c --compute-mode --gom "
@@ -121,7 +118,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         command = command_parser(words[0])
         command.outer = parser
         refuse_before(parser, options, command)
-        vars(options).update(vars(command.parse_args(_with_bare_demo(*words))))
+        vars(options).update(vars(command.parse_args(words[1:])))
         return options
     _take_environment(parser, options)
     mode = modes.find(options)
@@ -161,19 +158,6 @@ def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespa
         return
     if {action.dest for action in given(parser, options)} <= modes.OF_ANY_FLEET:
         options.prometheus = [""]
-
-
-def _with_bare_demo(name: str, *words: str) -> list[str]:
-    """Return the words of a command with the value of a --demo that has none.
-
-    argparse would take the argument for it: `record --demo FILE`, `kill --demo PID`.
-    """
-    found = [*words]
-    for index, (word, following) in enumerate(pairwise(words)):
-        is_bare = word == "--demo" and not re.fullmatch(_DEMO_NAME, following)
-        if is_bare and name in ("record", "kill"):
-            found[index] += f"={DEFAULT_DEMO}"
-    return found
 
 
 def complete_parser() -> ShortHelp:

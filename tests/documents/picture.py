@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 import pyte
 from pyte.screens import Char
 
-from gpudash.tui.draw.picture import FONT, words
+from gpudash.tui.screenshot import FONT, words
 
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE = 8.4, 18, 14
 _MARGIN, _TITLE = 10, 26

@@ -34,7 +34,7 @@ def test_a_recording_runs_it_too(tmp_path: Path) -> None:
     out = tmp_path / "out"
     file = shlex.quote(str(out))
     path = tmp_path / "r.jsonl"
-    argv = [*GPUDASH, "record", "--demo", str(path), "--level", "warn"]
+    argv = [*GPUDASH, "--demo", "record", str(path), "--level", "warn"]
     argv += ["--on-finding", f"cat >> {file}; echo >> {file}"]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as recorder:
         until(

@@ -295,7 +295,6 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
         key=key,
         header=header,
         text=lambda share: percent(getattr(share.used, f"{key}_utilization_percent")),
-        sort_key=lambda _share: 0,
         width=cells,
         least=cells,
         align=">",
@@ -305,21 +304,19 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
 
 
 _SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
-    Column(key="index", header="GPU", text=lambda s: s.label, sort_key=lambda _s: 0, width=6),
+    Column(key="index", header="GPU", text=lambda s: s.label, width=6),
     Column(
         key="name",
         header="NAME",
         text=lambda s: short_name(s.device) if s.device else ABSENT,
-        sort_key=lambda _s: 0,
         width=24,
         priority=5,
     ),
-    Column(key="type", header="TYPE", text=lambda s: s.used.type, sort_key=lambda _s: 0, width=5),
+    Column(key="type", header="TYPE", text=lambda s: s.used.type, width=5),
     Column(
         key="memory",
         header="GPU-MEM",
         text=lambda s: short_size(s.used.used_gpu_memory_bytes),
-        sort_key=lambda _s: 0,
         width=7,
         align=">",
         share=_share,
@@ -328,7 +325,6 @@ _SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
         key="part",
         header="MEM%",
         text=_share_percent,
-        sort_key=lambda _s: 0,
         width=4,
         align=">",
         priority=3,
