@@ -93,15 +93,28 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(text: str) -> None:
-    if not (terminal.is_terminal() and sys.stdin.isatty()):
+    pager = _pager() if terminal.is_terminal() and sys.stdin.isatty() else None
+    if pager is None:
         terminal.write(text.encode())
         return
-    import pydoc
+    import subprocess
 
-    # One screenful needs no pager, and Ctrl-C is for it.
-    os.environ.setdefault("LESS", "FRX")
-    signal.signal(signal.SIGINT, lambda *_: None)
-    pydoc.pager(text)
+    # One screenful needs no pager.
+    environ = {"LESS": "FRX", **os.environ}
+    process = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=environ)
+    # Ctrl-C is for the pager.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.communicate(text.encode())
+
+
+def _pager() -> str | None:
+    """Return the command of a pager, None without one or on a terminal that cannot page."""
+    named = os.environ.get("MANPAGER") or os.environ.get("PAGER")
+    if named or os.environ.get("TERM") in ("dumb", "emacs"):
+        return named
+    from shutil import which
+
+    return which("less") or which("more")
 
 
 def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
