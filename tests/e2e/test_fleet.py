@@ -19,7 +19,7 @@ from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetSnapshot, decode, encode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
-from tests.e2e.run import GPUDASH
+from tests.e2e.run import GPUDASH, Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.fleet.rig.faults import faulty
@@ -154,26 +154,33 @@ def test_run_takes_the_lease_there_with_the_words_as_they_are(far: Far) -> None:
     assert failing.stderr.count("running on") == 1
 
 
-def test_a_simulated_fleet_is_printed_in_every_form() -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [*GPUDASH, "--demo=fleet-64x8", "--no-config", "--once", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-
-    snapshot = decode(run("--json").stdout.encode())
+def test_a_simulated_fleet_is_printed_in_every_form(fakenvml: Path) -> None:
+    words = (
+        "--json",
+        "--format csv",
+        "--format csv-hosts",
+        "--format csv-users",
+        "--fail-on critical",
+        "--json --where state:held",
+        "--where foo:1",
+        "--where host:nowhere",
+    )
+    lines: list[Line] = [(f"--demo=fleet-64x8 --no-config --once {each}", {}) for each in words]
+    found = each_of(lines, fakenvml)
+    assert [status for status, _, _ in found] == [0, 0, 0, 0, 1, 0, 2, 0]
+    whole, csv_gpus, csv_hosts, csv_users, _, held, _, nowhere = (text for _, text, _ in found)
+    snapshot = decode(whole.encode())
     assert len(snapshot.hosts) == 64
     assert {finding.level for finding in snapshot.findings} >= {"critical", "warn"}
-    gpus = list(csv.DictReader(io.StringIO(run("--format", "csv").stdout)))
+    gpus = list(csv.DictReader(io.StringIO(csv_gpus)))
     assert len(gpus) == sum(len(host.devices) for host in snapshot.hosts)
-    assert len(run("--format", "csv-hosts").stdout.splitlines()) == 65
-    users = list(csv.DictReader(io.StringIO(run("--format", "csv-users").stdout)))
+    assert len(csv_hosts.splitlines()) == 65
+    users = list(csv.DictReader(io.StringIO(csv_users)))
     assert {row["name"] for row in users} == {user.name for user in snapshot.users}
-    assert run("--fail-on", "critical").returncode == 1
-    held = decode(run("--json", "--where", "state:held").stdout.encode())
-    assert {gpu.status for host in held.hosts for gpu in host.devices} == {"held-idle"}
-    assert run("--where", "foo:1").returncode == 2
-    none = run("--where", "host:nowhere")
-    assert (none.returncode, none.stderr) == (0, "")
-    assert "0 GPUs on 0 hosts" in none.stdout
+    states = {gpu.status for host in decode(held.encode()).hosts for gpu in host.devices}
+    assert states == {"held-idle"}
+    assert found[-1][2] == ""
+    assert "0 GPUs on 0 hosts" in nowhere
 
 
 def test_a_source_that_fails_has_a_status_of_its_own(far: Far) -> None:
