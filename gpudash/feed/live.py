@@ -99,10 +99,15 @@ class LiveFeed(Supervisor[D]):
 
     def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
-        if self._loop is None:
+        deadline = time.monotonic() + timeout_seconds
+        while self._loop is None:
+            left = deadline - time.monotonic()
             if self.latest is None and self.preview is None:
-                self.wait(timeout_seconds)
+                self.wait(max(left, 0))
             self.advance()
+            # A line that is longer than a pipe comes in pieces.
+            if left <= 0 or self.latest or self.preview:
+                break
         return self.latest or self.preview
 
     def attach(

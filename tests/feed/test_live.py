@@ -243,6 +243,13 @@ async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
     feed.stop()
 
 
+async def test_poll_waits_for_all_of_a_line_that_is_longer_than_a_pipe() -> None:
+    feed = LiveFeed(collector("print(LINE + ' ' * 200_000, flush=True)" + SLEEP), 1.0, decode)
+    feed.start()
+    assert feed.poll(60) is not None
+    feed.stop()
+
+
 async def test_hung_collector_is_replaced_without_waiting(tmp_path: Path) -> None:
     flag = tmp_path / "hung"
     body = (
