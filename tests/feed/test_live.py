@@ -243,8 +243,9 @@ async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
     feed.stop()
 
 
-async def test_poll_waits_for_all_of_a_line_that_is_longer_than_a_pipe() -> None:
-    feed = LiveFeed(collector("print(LINE + ' ' * 200_000, flush=True)" + SLEEP), 1.0, decode)
+async def test_poll_waits_for_all_of_a_line_that_arrives_in_pieces() -> None:
+    pieces = "os.write(1, LINE[:9].encode()); time.sleep(0.1); print(LINE[9:], flush=True)"
+    feed = LiveFeed(collector(pieces + SLEEP), 1.0, decode)
     feed.start()
     assert feed.poll(60) is not None
     feed.stop()
