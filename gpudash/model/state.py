@@ -90,8 +90,9 @@ ACKNOWLEDGED = State(
     "acknowledged", "acknowledged", "is acknowledged", "are acknowledged", "unknown"
 )
 """What a device counts as in the header with which something is wrong that is no news."""
-COUNTED = (*STATES, ACKNOWLEDGED)
-"""All that the header counts, in its order."""
+_FINE = STATES.index(BUSY)
+COUNTED = (*STATES[:_FINE], ACKNOWLEDGED, *STATES[_FINE:])
+"""All that the header counts, in its order: a problem that is known before all that is fine."""
 
 RANKS = {state.id: rank for rank, state in enumerate(STATES)}
 """That order by the id of a state."""

@@ -80,8 +80,8 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
     counts: Line = []
     for status, count in sums.counts.items():
         state = state_of(status)
-        counts.append((", " if counts else "", "plain"))
-        counts.append((f"{count:,} {state.word}", state_style(state)))
+        comma = "" if status == [*sums.counts][-1] else ","
+        counts += [(f"{count:,} {state.word}{comma}", state_style(state)), (" ", "plain")]
     power = kilowatts(sums.power_mw)
     if sums.limit_mw is not None:
         power += f" of {kilowatts(sums.limit_mw)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from typing import Literal, TypeVar
 
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS
@@ -28,7 +29,7 @@ from gpudash.analysis.table import (
 from gpudash.analysis.usage import no_processes_text, tally, totals
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
 from gpudash.model.state import BUSY, Level, State
-from gpudash.model.text import clean, cut, pad, width, wrap
+from gpudash.model.text import clean, cut, fold, pad, width, wrap
 from gpudash.model.units import ABSENT
 
 Style = Literal["plain", "bold", "dim", "green", "yellow", "red"]
@@ -91,14 +92,13 @@ def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
 
 
 def painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
-    """Return the sections that have lines, an empty line between two."""
+    """Return the sections that have lines, an empty line between two; too long ones go on below."""
     paint = painter(color)
     lines: list[str] = []
     for section in filter(None, sections):
         lines += [""] if lines else []
-        for line in section:
-            texts = [paint(text, style) for text, style in _cut_line(line, room)]
-            lines.append("".join(texts).rstrip(" "))
+        for line in chain.from_iterable(_folded(line, room) for line in section):
+            lines.append("".join([paint(text, style) for text, style in line]).rstrip(" "))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -274,13 +274,20 @@ def spread(left: Line, right: Line, room: int) -> Line:
     return [*left, (" " * space, "plain"), *right] if space >= GAP else left
 
 
-def _cut_line(line: Line, room: int) -> Line:
-    """Return a line cut to that many cells."""
-    out: Line = []
+def _folded(line: Line, room: int) -> list[Line]:
+    """Return a line as those that it takes: it ends between two texts, or two words of one."""
+    lines: list[Line] = [[]]
+    left = room
     for text, style in line:
-        out.append((cut(text, room, mark=""), style))
-        room -= width(out[-1][0])
-    return out
+        for whole in [text] if width(text) <= room else fold(text, room):
+            part = whole
+            if width(part) > left:
+                part = cut(part.strip(" "), room, mark="")
+                lines += [[]] if part else []
+                left = room if part else 0
+            lines[-1].append((part, style))
+            left -= width(part)
+    return lines
 
 
 def _cells(line: Line) -> int:

@@ -110,6 +110,16 @@ def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
     assert lines[2] == "mean 50%  2.1kW  hottest -"
 
 
+def test_what_does_not_fit_in_a_line_goes_on_in_the_next() -> None:
+    words = ("lost", "busy", "held-idle", "in-use", "free", "unknown", "leased")
+    host = FleetHost(
+        name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
+    )
+    text = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=40)
+    head, _, _ = text.partition("\n\n")
+    assert "1 held idle, 1 in use,\n1 leased, 1 free, 1 unknown\nmean 50%" in head
+
+
 def test_what_fails_is_named_with_its_reason() -> None:
     text = render(SNAPSHOT, width=100)
     assert "! prometheus http://prom: stale, 42s old: does not answer" in text

@@ -91,7 +91,8 @@ def fleet_line(
     taken = sum(map(cells_of, counts))
     tries = _amounts(sums, theme)
     right = next((each for each in tries if taken + cells_of(each) <= room), [])
-    return spread(fit_parts(counts, room), [*right, *end], cells, theme.base)
+    more = Segment(f" {theme.glyphs.ellipsis} ", theme.dim)
+    return spread(fit_parts(counts, room, more), [*right, *end], cells, theme.base)
 
 
 def _amounts(sums: Totals, theme: Theme) -> list[Line]:
@@ -264,7 +265,8 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     texts.append((f" {age}", theme.dim))
     title = Segment(cut(f" {row.title} ", cells, mark=theme.glyphs.ellipsis), theme.strong)
     parts = [Segment(text, style) for text, style in texts]
-    return [title, *fit_parts([[each] for each in parts], cells - cells_of([title]))]
+    more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
+    return [title, *fit_parts([[each] for each in parts], cells - cells_of([title]), more)]
 
 
 def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
