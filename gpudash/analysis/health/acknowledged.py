@@ -34,7 +34,8 @@ _AGAIN_SECONDS = 2.0
 _PATIENCE_SECONDS = 0.2
 """How long a sample waits for a folder that does not answer."""
 _LOCK_SECONDS = 2.0
-_TARGET = r"(?P<host>\[[^]]+\]|[^:]*)(?::(?P<gpu>[0-9]{1,5}))?"
+_NAME = r"(?:[^:]*/)?[\w.@%+-]+"
+_TARGET = rf"(?P<host>\[[^]]+\]|(?:{_NAME})?)(?::(?P<gpu>[0-9]{{1,5}}))?"
 _MAX_YEARS = timedelta(days=3650)
 
 Place = tuple[str, int | None]

@@ -21,6 +21,8 @@ from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import acknowledged_path
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, ExitStatus, UsageError
+from gpudash.model.text import did_you_mean
+from gpudash.model.units import counted
 from gpudash.system import terminal
 
 
@@ -39,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Acknowledge, take back or list; raises UsageError, ActionError."""
-    places = [place_of(text, socket.gethostname()) for text in options.places]
+    there = _simulated(options.demo) if options.demo is not None and options.places else {}
+    this_host = next(iter(there)) if len(there) == 1 else socket.gethostname()
+    places = [place_of(text, this_host) for text in options.places]
     try:
         file = acknowledged_path(config=not options.no_config, is_demo=options.demo is not None)
     except KeyError:
@@ -49,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
         if options.until or options.reason or options.take_back:
             raise UsageError("a host is missing: gpudash ack HOST[:GPU]")
         return _list(known, as_json=options.json)
+    if options.demo is not None:
+        _check(places, there)
     unknown = [each for each in places if options.take_back and each not in known.found]
     places = [each for each in places if each not in unknown]
     added = _taken_back(places) if options.take_back else _added(options, places)
@@ -58,10 +64,40 @@ def run(options: argparse.Namespace) -> int:
         text = "is new again" if each.taken_back else f"acknowledged: {each.text}"
         terminal.write(f"{each.title} {text}\n".encode("utf-8", "backslashreplace"))
     if unknown:
-        names = ", ".join(Acknowledgement(host=host, gpu=gpu).title for host, gpu in unknown)
-        verb = "is" if len(unknown) == 1 else "are"
-        raise UsageError(f"{names} {verb} not acknowledged: gpudash ack lists what is")
+        raise UsageError(f"{_named(unknown)} not acknowledged: gpudash ack lists what is")
+    elsewhere = [each for each in places if each[0] != this_host]
+    if elsewhere and options.demo is None and not options.take_back:
+        text = f"{_named(elsewhere, 'was', 'were')} not checked: ack asks no other host"
+        terminal.write_message(f"gpudash: {text}\n")
     return ExitStatus.OK
+
+
+def _simulated(demo: str) -> dict[str, int]:
+    """Return how many GPUs each simulated host has; raises UsageError."""
+    if demo.partition("-")[0] != "fleet":
+        from gpudash.collect.simulated.scenes import load
+
+        scene = load(demo)
+        return {scene.hostname: len(scene.cards)}
+    from gpudash.fleet.demo import opened
+
+    [source] = opened(argparse.Namespace(demo=demo), None)
+    return {host.name: host.expected_devices or 0 for host in source.read().hosts}
+
+
+def _check(places: list[Place], there: dict[str, int]) -> None:
+    """Raise UsageError for a host or GPU that is not there."""
+    for host, gpu in places:
+        if host not in there:
+            raise UsageError(f"no host {host}: {did_you_mean(host, there) or 'see --once'}")
+        if gpu is not None and gpu >= there[host]:
+            raise UsageError(f"{host} has {counted(there[host], 'GPU')}, and no GPU {gpu}")
+
+
+def _named(places: list[Place], one: str = "is", several: str = "are") -> str:
+    """Return the names of hosts and GPUs with the verb for that many."""
+    names = ", ".join(Acknowledgement(host=host, gpu=gpu).title for host, gpu in places)
+    return f"{names} {one if len(places) == 1 else several}"
 
 
 def _added(options: argparse.Namespace, places: list[Place]) -> list[Acknowledgement]:

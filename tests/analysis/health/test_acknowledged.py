@@ -258,7 +258,7 @@ def test_places_are_typed_as_hosts_and_gpus(text: str, place: tuple[str, int | N
     assert place_of(text, "here") == place
 
 
-@pytest.mark.parametrize("text", ["", ":", "gpu20:x", "gpu20:123456", "a\nb", "x" * 300])
+@pytest.mark.parametrize("text", ["", ":", "gpu20:x", "gpu20:123456", "a\nb", "x" * 300, "gpu1;rm"])
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no host"):
         place_of(text, "here")

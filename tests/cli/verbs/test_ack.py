@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -17,8 +18,9 @@ def run(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
 
 
 def test_what_is_acknowledged_is_listed_and_taken_back(capfd: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capfd, "ack", "gpu20:5", ":3", "--until", "8h", "--reason", "RMA 4711")
+    _, out, err = run(capfd, "ack", "gpu20:5", ":3", "--until", "8h", "--reason", "RMA 4711")
     assert out.startswith("gpu20:5 acknowledged: RMA 4711, ")
+    assert "gpu20:5 was not checked" in err
     _, out, _ = run(capfd, "ack", "--json")
     places = [(each["host"], each["gpu"]) for each in json.loads(out)]
     assert sorted(places) == sorted([("gpu20", 5), (socket.gethostname(), 3)])
@@ -50,6 +52,24 @@ def test_mistakes_are_usage_errors(capfd: pytest.CaptureFixture[str], words: lis
         run(capfd, "ack", *words)
 
 
+@pytest.mark.parametrize(
+    ("place", "demo", "message"),
+    [
+        ("gpu9999", "fleet", "no host gpu9999: did you mean gpu0999?"),
+        ("gpu0311:99", "fleet", "gpu0311 has 8 GPUs, and no GPU 99"),
+        ("gpu3:8", "fleet-4x8", "did you mean gpu03?"),
+        (":8", "lost", "has 4 GPUs, and no GPU 8"),
+        ("elsewhere", "lost", "no host elsewhere"),
+    ],
+)
+def test_a_simulated_host_that_is_not_there_is_refused(
+    capfd: pytest.CaptureFixture[str], place: str, demo: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        run(capfd, "ack", place, f"--demo={demo}")
+    assert run(capfd, "ack", "--demo")[1] == "nothing is acknowledged\n"
+
+
 def test_fail_on_obeys_it_on_one_host_and_on_many(capfd: pytest.CaptureFixture[str]) -> None:
     many = ["--demo=fleet-4x4", "--once", "--fail-on", "warn"]
     assert run(capfd, *many)[0] == 1
@@ -58,7 +78,7 @@ def test_fail_on_obeys_it_on_one_host_and_on_many(capfd: pytest.CaptureFixture[s
     run(capfd, "ack", *hosts)
     # They may be called as real hosts are.
     assert run(capfd, *many)[0] == 1
-    run(capfd, "ack", *hosts, "--demo")
+    run(capfd, "ack", *hosts, many[0])
     status, out, _ = run(capfd, *many)
     assert status == 0
     assert "acknowledged (" in out
@@ -73,6 +93,6 @@ def test_fail_on_lets_a_lost_gpu_pass_that_is_acknowledged(
     assert status == 15
     lost = [each["index"] for each in document["devices"] if each["state"] == "lost"]
     gpus = [f"{document['host']['hostname']}:{index}" for index in lost]
-    run(capfd, "ack", *gpus, "--demo")
+    run(capfd, "ack", *gpus, once[0])
     assert run(capfd, *once)[0] == 0
     assert run(capfd, *once[:2])[0] == 15
