@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from gpudash.analysis.filter import Filter, Grammar
 from gpudash.analysis.filter.predicates import (
+    LOOSE,
     NUMBER_OPERATORS,
     OTHER,
     WORD_OPERATORS,
+    Builder,
     Test,
     of_number,
     of_set,
@@ -29,7 +31,7 @@ from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import HOST_STATES, Event, EventKind, FleetDevice, FleetHost, HostKey
-from gpudash.model.state import state_of
+from gpudash.model.state import STATES, state_of
 from gpudash.model.text import SafeText
 from gpudash.model.units import Quantity
 
@@ -192,17 +194,22 @@ _ELSEWHERE = frozenset("@:!")
 _HOST_NAMES = of_text(_host, several=True)
 
 
-def _kinds(sign: str, value: str) -> Test[GpuOfHost] | None:
-    """Return the test for kinds of events or parts of their names, None for one that is none."""
-    parts, kinds = value.casefold().split(","), get_args(EventKind)
-    if not all(part and any(part in kind for kind in kinds) for part in parts):
-        return None
-    return of_text(_kind, several=True)(sign, value)
+def _one_of(read: Callable[[GpuOfHost], Iterable[str]], words: Iterable[str]) -> Builder[GpuOfHost]:
+    """Return the builder of a term over some words: it has no test for what is none of them."""
+    known = {word.casefold() for word in words}
+
+    def build(sign: str, value: str) -> Test[GpuOfHost] | None:
+        for part in value.casefold().split(","):
+            if not (part in known or (sign == LOOSE and part and any(part in k for k in known))):
+                return None
+        return of_text(read, several=True)(sign, value)
+
+    return build
 
 
 def _of_device(
     read: Callable[[FleetDevice], float | None], quantity: Callable[[str], Quantity | None]
-) -> Callable[[str, str], Test[GpuOfHost] | None]:
+) -> Builder[GpuOfHost]:
     """Return the builder of a term over a number of a GPU whose values are of now."""
 
     def value(row: GpuOfHost) -> float | None:
@@ -262,6 +269,11 @@ def _number(
     )
 
 
+_STATE_WORDS = (
+    *(text for each in STATES for text in (each.id, each.word)),
+    *(text for state, words in HOST_STATES.items() for text in (state, words.word)),
+)
+
 TERMS: tuple[Term[GpuOfHost], ...] = (
     Term(
         names=("host",),
@@ -272,7 +284,14 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         test=_hosts,
     ),
     _words(("rack", "group"), "rack:r07", "rack, partition or group of the host", _group),
-    _words(("state", "status"), "state:held", "what it does: busy, held, free, LOST, DOWN", _state),
+    Term(
+        names=("state", "status"),
+        example="state:held",
+        help="what it does: busy, held, free, LOST, DOWN",
+        values=", ".join(dict.fromkeys((*(state.id for state in STATES), *HOST_STATES))),
+        operators=WORD_OPERATORS,
+        test=_one_of(_state, _STATE_WORDS),
+    ),
     _words(("user", "owner"), "user:alice", "whose processes or job it has, or several", _user),
     _number(
         ("idle",),
@@ -345,7 +364,7 @@ KIND = Term[GpuOfHost](
     help="kind of what happened, or several; GPUs have none, and all pass",
     values=", ".join(get_args(EventKind)),
     operators=WORD_OPERATORS,
-    test=_kinds,
+    test=_one_of(_kind, get_args(EventKind)),
 )
 """The term of events alone."""
 

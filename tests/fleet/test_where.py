@@ -97,6 +97,12 @@ def test_each_example_is_a_filter(term: Term[GpuOfHost]) -> None:
     assert where(term.example) is not None
 
 
+@pytest.mark.parametrize("text", ["state:bogus", "-state=lst", "status:busy,bogus", "state=bu"])
+def test_a_state_that_is_none_is_refused_with_the_choices(text: str) -> None:
+    with pytest.raises(FilterError, match=r"expected lost, .*held-idle, .*down"):
+        where(text)
+
+
 def test_a_mig_instance_is_on_the_gpu_that_it_is_of() -> None:
     hosts = (host(1, devices=(device(0), device(7, parent_uuid="GPU-0"), device(1))),)
     (row,) = fitting(host_rows(fleet(hosts)), where("gpu:0"))

@@ -20,7 +20,7 @@ from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.errors import FilterError
-from gpudash.model.text import fold, width
+from gpudash.model.text import width, wrap
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, spread
@@ -284,7 +284,8 @@ class FilterPrompt(Vertical):
             return _before_keys(wrong, [leave], theme, cells)
         keys, hint = [("Enter", "apply"), leave], self._filtered.hint
         if hint:
-            parts = fold(hint, max(1, cells - 2))[:_MAX_COMPLAINT]
+            mark = theme.glyphs.ellipsis
+            parts = wrap(hint, max(1, cells - 2), lines=_MAX_COMPLAINT, mark=mark)
             why = [[Segment(f" {part}", theme.notice)] for part in parts]
             return _before_keys(why, keys, theme, cells)
         return [advice(keys + [(each, "") for each in self._filtered.examples], theme, cells)]
@@ -317,11 +318,12 @@ def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: 
         shown = [f"{' ' * (left - width(text) - 1)}{text} {carets}"]
     elif (room := cells - right - 2) >= _MIN_BESIDE:
         leads = [" " * left + carets, *[" " * right] * _MAX_COMPLAINT]
-        parts = fold(text, room)[:_MAX_COMPLAINT]
+        parts = wrap(text, room, lines=_MAX_COMPLAINT, mark=theme.glyphs.ellipsis)
         shown = [f"{lead} {part}" for lead, part in zip(leads, parts, strict=False)]
     else:
         shown = [f"{' ' * left}{carets}"]
-        shown += [f" {line}" for line in fold(text, max(1, cells - 2))[:_MAX_COMPLAINT]]
+        room, mark = max(1, cells - 2), theme.glyphs.ellipsis
+        shown += [f" {line}" for line in wrap(text, room, lines=_MAX_COMPLAINT, mark=mark)]
     return [[Segment(line, theme.notice)] for line in shown]
 
 
