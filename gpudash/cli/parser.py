@@ -95,6 +95,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
+        if message.startswith("argument -") and message.endswith("expected one argument"):
+            name = message.split()[1].rstrip(":").split("/")[-1]
+            message += f"; one that begins with - is written {name}=-..."
         raise UsageError(f"{message}; see {self.prog} --help")
 
 

@@ -239,6 +239,7 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["--format", "xml"], "choose from table, json, csv, prometheus, gpustat"),
         (["--query-gpu=index", "--format=csv", "-lms", "1"], "expected 100 to 3600000 ms"),
         (["kill", "--yes", "--", "-1"], "a PID is missing"),
+        (["events", "--filter", "-host:x"], "one that begins with - is written --filter=-..."),
         *((["kill", "--yes", "--", pid], "is not a PID") for pid in NO_PIDS),
     ],
 )

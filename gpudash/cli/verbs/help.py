@@ -169,6 +169,8 @@ def _filter() -> Iterator[Section]:
     yield Section("Terms of a filter of many hosts and --where", rows)
     rows = [(KIND.example, f"{KIND.help} ({' '.join(KIND.operators)})")]
     yield Section("A term for what happened, beside these", rows)
+    negated = "A - or ! before a word negates it; in a shell: --filter=-kind:job"
+    yield Section(negated, [])
 
 
 def _settings() -> Iterator[Section]:
