@@ -35,7 +35,8 @@ _TIME_STEPS = (
     *(1, 5, 10, 15, 30, 60, 120, 300, 600, 1200),
     *(3600, 7200, 14400, 21600, 43200, 86400, 2 * 86400),
 )
-_TIME_CELLS, _MINUTE = 10, 60
+_TIME_CELLS = 10
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _BESIDE_END = 5
 """Cells between the name of the end and the middle of the one before."""
 
@@ -89,18 +90,21 @@ def _step(least: float, unit: Unit) -> float:
 def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
     """Return the instants named below a chart as (share of its width, text), the last is `now`.
 
+    Those of more than two days are whole days, of fewer hours.
     Those that would leave it no room are left out.
     """
     room = max(1, cells // _TIME_CELLS)
-    least = _MINUTE if seconds > 2 * _MINUTE else 1
+    least = _DAY if seconds > 2 * _DAY else _MINUTE if seconds > 2 * _MINUTE else 1
     steps = (step for step in _TIME_STEPS if step >= least and seconds / step <= room)
     step = next(steps, seconds)
     first = ceil((width(now) + _BESIDE_END) / max(1, cells) * seconds / step)
     count = int(seconds / step + 1e-9)
-    named = [
-        (1 - number * step / seconds, f"-{span(number * step)}")
-        for number in range(first, count + 1)
-    ]
+    named = []
+    for number in range(first, count + 1):
+        behind = number * step
+        # Beside 20h, a day is 24h.
+        text = f"{behind / _HOUR:g}h" if _HOUR <= step < _DAY else span(behind)
+        named.append((1 - behind / seconds, f"-{text}"))
     return [*reversed(named), (1.0, now)]
 
 

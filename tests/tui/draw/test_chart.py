@@ -198,3 +198,11 @@ def test_long_times_are_named_in_minutes() -> None:
     ]
     assert instants(60, 5, "now")[-1] == (1.0, "now")
     assert instants(60, 0, "now")[-1] == (1.0, "now")
+
+
+@pytest.mark.parametrize("cells", [60, 76, 136, 200])
+@pytest.mark.parametrize(("days", "unit"), [(1, "h"), (2, "h"), (3, "d"), (7, "d")])
+def test_times_below_a_chart_are_of_one_unit(days: int, unit: str, cells: int) -> None:
+    *named, _now = [text for _share, text in instants(days * 86400.0, cells, "now")]
+    assert len(named) >= 3
+    assert {text[-1] for text in named} == {unit}
