@@ -420,7 +420,7 @@ FINDING_WORDS: dict[str, FindingWords] = {
     "straggler": FindingWords(SLOW.word, SLOW.letter),
     "hot-outlier": FindingWords(HOT.word, HOT.letter),
     "held-idle": FindingWords(HELD.word),
-    "allocated-unused": FindingWords("unused"),
+    "allocated-unused": FindingWords(HELD.word),
     "values-old": FindingWords("old", "o"),
 }
 """Of each rule that finds more than an information about hosts that answer."""

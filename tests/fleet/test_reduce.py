@@ -219,7 +219,7 @@ def test_one_gpu_in_instances_is_one_for_its_users_and_jobs_and_in_every_finding
     assert (bob.devices, bob.busy) == (1, 1)
     assert [each.devices for each in found.jobs] == [1]
     (sentence,) = [each.sentence for each in found.findings if each.rule == "held-idle"]
-    assert sentence.startswith("1 GPU held idle for more than an hour by 1 user, at least 2 GPU-h")
+    assert sentence.startswith("1 GPU held idle with memory in use for more than an hour by 1 user")
     assert totals(host_rows(found)).counts == {HELD.id: 1}
 
 

@@ -58,7 +58,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
     yield symptom(
         HELD_IDLE,
         "warn",
-        f"{counted(_gpus(rows), 'GPU')} held idle for more than an hour{by}, "
+        f"{counted(_gpus(rows), 'GPU')} held idle with memory in use for more than an hour{by}, "
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'user')}",
         f"The longest is on {first.host.name}: see what holds it: {enter(first.host)}"
@@ -134,8 +134,7 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
         yield symptom(
             ALLOCATED_UNUSED,
             "warn",
-            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} "
-            f"{'has' if _gpus(rows) == 1 else 'have'} not been used for "
+            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} held idle for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"

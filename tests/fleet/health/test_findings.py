@@ -93,6 +93,12 @@ def test_every_count_of_gpus_is_the_same() -> None:
     assert proof["free_gpu_count"] == sums.counts["free"]
     assert proof["whole_host_count"] == sum(map(is_whole_and_free, rows))
     assert sum(user.held_idle for user in found.users) == sums.counts["held-idle"]
+    held = {"held-idle", "allocated-unused"}
+    idle = [each for each in found.findings if each.rule in held]
+    assert sum(len(each.uuids) for each in idle) == sums.counts["held-idle"]
+    assert all("held idle" in each.sentence for each in idle)
+    words = [row.state_text for row in rows if row.worst and row.worst.rule in held]
+    assert all(text.endswith("held idle") for text in words)
     gpus_on = {row.host.name: row.gpus for row in rows}
     for job in found.jobs:
         assert (job.busy or 0) <= job.devices <= sum(gpus_on[name] for name in job.hosts)
