@@ -13,6 +13,7 @@ from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
 from gpudash.model.units import (
     ABSENT,
     celsius,
+    counted,
     duration,
     hours,
     kilowatts,
@@ -22,7 +23,6 @@ from gpudash.model.units import (
 )
 
 _HOT_CELSIUS, _VERY_OLD_SECONDS = 85, 60.0
-
 
 Row = TypeVar("Row")
 KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
@@ -213,7 +213,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
 
 def _group_state(row: GroupRow) -> str:
     more = row.bad - (row.worst.level in ("warn", "critical"))
-    return row.worst.state_text + (f" +{more}" if more else "")
+    return row.worst.state_text + (f" +{counted(more, 'host')}" if more else "")
 
 
 def _group_count(state: State, **more: Any) -> Column[GroupRow]:
@@ -240,7 +240,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         header="STATUS",
         text=_group_state,
         sort_key=lambda row: row.worst.worst_first,
-        width=16,
+        width=22,
         level=lambda row: row.worst.level,
     ),
     _amount("gpus", "GPUS", lambda row: row.sums.gpus, _whole, 6),

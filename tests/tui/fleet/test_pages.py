@@ -145,7 +145,7 @@ async def test_hosts_are_added_up_by_what_they_stand_in_or_are() -> None:
         assert [*groups] == ["r2", "r1"]
         assert (groups["r1"].sums.gpus, groups["r1"].count(FREE), groups["r1"].whole) == (4, 2, 1)
         assert groups["r1"].sums.power_mw == 2 * 600_000 + 2 * 90_000
-        assert on.lines[3].split()[:5] == ["r2", "1/2", "DOWN", "+1", "4"]
+        assert on.lines[3].split()[:6] == ["r2", "1/2", "DOWN", "+1", "host", "4"]
         await on.press("b")
         assert on.lines[1].startswith(" Hosts by model ")
         assert [row.name for row in on.model.ranked_groups().rows] == ["L40S", "H100"]
