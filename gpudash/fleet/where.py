@@ -1,8 +1,8 @@
 """The filter of GPUs of many hosts: `host:gpu[01-08] idle>1h mem>10G`, `-state:busy alice`.
 
-The grammar is that of the filter of processes. Of a host that does not answer only its name,
-group, model, driver, age and state are tested: what its GPUs do now is not known. What happened
-is filtered in the same words, as the GPU that it happened to, and by its kind.
+The grammar is that of the filter of processes. The GPUs of a host that does not answer have the
+users and the job that they had last; what they do now is not known, and no number of theirs passes.
+What happened is filtered in the same words, as the GPU that it happened to, and by its kind.
 """
 
 from __future__ import annotations
@@ -136,13 +136,11 @@ def _state(row: GpuOfHost) -> Iterable[str]:
 
 
 def _user(row: GpuOfHost) -> Iterable[str]:
-    device = _live(row)
-    return () if device is None else device.users
+    return () if row.device is None else row.device.users
 
 
 def _job(row: GpuOfHost) -> Iterable[str]:
-    device = _live(row)
-    return () if device is None or device.job is None else (device.job,)
+    return () if row.device is None or row.device.job is None else (row.device.job,)
 
 
 def _namespace(row: GpuOfHost) -> Iterable[str]:
