@@ -362,18 +362,17 @@ class DemoSource(Source):
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
         job, uuid = task.job, self._uuids[host * self._gpus + gpu]
         since = {kind: now - self._start - at for kind, at in flags.items()}
-        is_lost = "lost" in flags
         return FleetDevice(
             index=gpu,
             label=device_label(gpu),
             uuid=uuid,
             name=model.name,
-            state="lost" if is_lost else "ok",
+            state="lost" if "lost" in flags else "ok",
             age_seconds=since.get("lost"),
             xid=74 if "xid" in flags else None,
             xid_seconds=since.get("xid"),
-            users=() if is_lost or job is None or job.user is None else (job.user,),
-            job=None if is_lost or job is None else job.id,
+            users=() if job is None or job.user is None else (job.user,),
+            job=None if job is None else job.id,
         )
 
     def _device(

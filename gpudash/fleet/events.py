@@ -117,7 +117,7 @@ class Changes:
         self._fresh: set[str] = set()
         """Those that the newest snapshot is the first of."""
         self._lost: list[_Gpu] = []
-        """Those that the newest snapshot is the first without."""
+        """Those whose job the newest snapshot is the first without."""
         self._outliers: frozenset[str] = frozenset()
         """GPUs that are hotter than others, and not slowed down."""
         self._left: set[HostKey | str] = set()
@@ -241,7 +241,7 @@ class Changes:
             elif not is_new:
                 yield from self._changes(host, gpu, device, at)
             state = _problem(device)
-            if state is not None and gpu.problem is None:
+            if state is not None and gpu.problem is None and device.job is None:
                 self._lost.append(gpu)
             gpu.problem = None if state is None else state.id
             if state is None:
@@ -371,13 +371,16 @@ class Changes:
         running = {**self._named}
         for each in snapshot.jobs:
             if each.hosts and each.state in (None, "RUNNING"):
-                known = running.get(each.id)
-                running[each.id] = _Job(
-                    frozenset(each.hosts),
-                    each.devices or (known.devices if known else 0),
-                    each.user or (known.user if known else None),
-                    each.state is not None,
-                )
+                known, is_scheduled = running.get(each.id), each.state is not None
+                is_past = known is None and not is_scheduled
+                # Only what is gone is labelled with it.
+                if is_past and each.id in self._lost_with():
+                    continue
+                if is_past and self._unseen(snapshot) >= {*each.hosts}:
+                    continue
+                known = known or _Job(frozenset(), 0)
+                devices, user = each.devices or known.devices, each.user or known.user
+                running[each.id] = _Job(frozenset(each.hosts), devices, user, is_scheduled)
         return running
 
     def _leases_of(self, snapshot: FleetSnapshot, leases: Sequence[Lease]) -> Iterator[Event]:
@@ -454,7 +457,7 @@ def _identity(event: Event) -> object:
 
 
 def _held(host: FleetHost) -> _Held:
-    jobs = {each.job for each in host.devices if each.job is not None}
+    jobs = {each.job for each in host.devices if each.job is not None and not _problem(each)}
     held = {job: [each for each in host.devices if each.job == job] for job in jobs}
     return {
         job: (len(statuses_of(some)), next((user for each in some for user in each.users), None))

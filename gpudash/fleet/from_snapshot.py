@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from gpudash.model.errors import WireError
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetProcess, FleetSnapshot
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import HOT
+from gpudash.model.state import HOT, is_suspended_on_purpose
 from gpudash.model.text import NAME_BYTES, SafeText, bound
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MAX_USERS, _MAX_PROCESSES = 64, 256
 _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
 """Fields that a device of many hosts has as they are."""
+_Holders = defaultdict[str | None, set[SafeText]]
 
 
 class SnapshotReader:
@@ -35,6 +36,8 @@ class SnapshotReader:
         self._diagnosis = Diagnosis()
         self._seen_at: dict[int, float] = {}
         """When it last had the GPU of an index, in the last day."""
+        self._held: tuple[_Holders, _Holders] = defaultdict(set), defaultdict(set)
+        """Users and jobs by device, of one that is lost those that it had last."""
 
     def read_nothing(self) -> FleetHost:
         """Return a host of which only the name is known."""
@@ -53,7 +56,7 @@ class SnapshotReader:
         if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
             snapshot = self._diagnosis.examine(snapshot)
         states, labels = statuses(snapshot), device_labels(snapshot.devices)
-        users, jobs = _holders(snapshot)
+        users, jobs = self._held = self._holders(snapshot)
         host = snapshot.host
         devices = []
         for device in snapshot.devices:
@@ -86,6 +89,15 @@ class SnapshotReader:
             devices=tuple(devices),
             processes=tuple(_processes(snapshot)),
         )
+
+    def _holders(self, snapshot: Snapshot) -> tuple[_Holders, _Holders]:
+        """Return users and jobs by device; what is on one that is lost cannot be seen any more."""
+        held = _holders(snapshot)
+        for each in snapshot.devices:
+            if each.state != "ok" and not is_suspended_on_purpose(each):
+                for known, before in zip(held, self._held, strict=True):
+                    known[each.uuid] = known[each.uuid] or before[each.uuid]
+        return held
 
     def alone(self, snapshot: Snapshot) -> FleetSnapshot:
         """Return many hosts of which it is the only one."""
@@ -149,15 +161,13 @@ def _processes(snapshot: Snapshot) -> list[FleetProcess]:
     return sorted(found, key=lambda each: each.job is not None)[:_MAX_PROCESSES]
 
 
-def _holders(
-    snapshot: Snapshot,
-) -> tuple[Mapping[str | None, set[SafeText]], Mapping[str | None, set[SafeText]]]:
+def _holders(snapshot: Snapshot) -> tuple[_Holders, _Holders]:
     """Return users and Slurm jobs by device; a GPU has those of its instances, too."""
     parents: dict[str | None, SafeText | None] = {
         device.uuid: device.parent_uuid for device in snapshot.devices
     }
-    users: dict[str | None, set[SafeText]] = defaultdict(set)
-    jobs: dict[str | None, set[SafeText]] = defaultdict(set)
+    users: _Holders = defaultdict(set)
+    jobs: _Holders = defaultdict(set)
     for process in snapshot.processes:
         for share in process.devices:
             if share.type == "G" or share.uuid is None:

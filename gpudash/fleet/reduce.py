@@ -268,8 +268,9 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
     percents = [
         percent
-        for _, device in rows
-        if (percent := device.gpu_utilization_percent) is not None and device.state == "ok"
+        for host, device in rows
+        if (percent := device.gpu_utilization_percent) is not None
+        and host.state == device.state == "ok"
     ]
     if not percents:
         return replace(job, hosts=hosts)

@@ -83,10 +83,11 @@ def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute
     devices, jobs = list[MinuteDevice](), list[MinuteUse]()
     for position, gpu in enumerate(each for each in host.devices if each.parent_uuid is None):
         percent, memory = gpu.gpu_utilization_percent, gpu.memory_used_bytes
-        held = seconds if gpu.job is not None or gpu.users else 0.0
+        seen = seconds if gpu.state == "ok" else 0.0
+        held = seen if gpu.job is not None or gpu.users else 0.0
         idle, unknown = held if percent == 0 else 0.0, held if percent is None else 0.0
         energy = None if gpu.power_usage_mw is None else gpu.power_usage_mw * seconds
-        seen, uuid, label = seconds if gpu.state == "ok" else 0.0, SafeText(gpu.key), gpu.label
+        uuid, label = SafeText(gpu.key), gpu.label
         sums = held, held, idle, unknown, memory, energy, seen, uuid
         devices.append(MinuteDevice(*sums, label or SafeText(str(gpu.index)), gpu.name))
         users, part = gpu.users or (None,), 1 / max(1, len(gpu.users))

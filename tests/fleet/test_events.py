@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gpudash.cli.arguments import parse
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.events import Log, events
+from gpudash.fleet.reduce import Reducer
 from gpudash.model import fleet as document
 from gpudash.model import wire
 from gpudash.model.errors import UsageError
@@ -38,8 +39,8 @@ def told(*snapshots: FleetSnapshot) -> list[tuple[str, str | None, str | None]]:
     ]
 
 
-def lost(index: int) -> object:
-    return device(index, "lost", state="lost", job=None)
+def lost(index: int, job: str | None = None) -> object:
+    return device(index, "lost", state="lost", job=job)
 
 
 def test_the_first_snapshot_is_no_news_whatever_it_shows() -> None:
@@ -157,6 +158,20 @@ def test_a_job_that_never_comes_back_has_ended_when_it_was_lost(is_host: bool) -
     for back in (there, host(1, "free", "free")):
         kinds = [kind for kind, _, _ in told(*missed, at(3 * late, back))]
         assert [kind for kind in kinds if kind.startswith("job")] == ["job-ended"]
+
+
+@pytest.mark.parametrize("is_host", [True, False])
+def test_a_job_that_is_known_by_what_is_gone_has_ended_when_that_went(is_host: bool) -> None:
+    """As every source shows it: what is gone keeps the job that it had."""
+    there = host(1, devices=(device(0), device(1)))
+    gone = tuple(lost(each, job="4242") for each in (0, 1))
+    first = replace(there, devices=(gone[0], device(1)))
+    second = replace(there, state="down") if is_host else replace(there, devices=gone)
+    seen, reducer = zip((0, 9, 20, 3800), (there, first, second, second), strict=True), Reducer()
+    found = [*events(reducer.reduce(at(n, each, jobs=())) for n, each in seen)]
+    (event,) = (each for each in found if each.is_of_job)
+    assert (event.at, event.kind) == (INSTANT + timedelta(seconds=20), "job-ended")
+    assert event.what == f"2 GPUs, ended or lost with its {'host' if is_host else 'GPUs'}"
 
 
 def test_a_job_ends_with_a_host_that_is_not_there_any_more() -> None:

@@ -56,6 +56,16 @@ def test_devices_have_state_users_and_the_one_job() -> None:
     assert (third.status, third.users, third.job) == ("free", (), None)
 
 
+def test_a_gpu_that_is_lost_has_the_users_and_the_job_that_it_had() -> None:
+    one, job = reader(), Job(kind="slurm", id=SafeText("4242"))
+    there = make_snapshot(1, processes=(make_process(job=job),))
+    gone = replace(there, devices=(make_device(state="lost"),), processes=())
+    found = [one.read(each).devices[0] for each in (there, gone, gone)]
+    assert [(each.users, each.job) for each in found] == [(("alice",), "4242")] * 3
+    found = [one.read(each).devices[0] for each in (make_snapshot(1, processes=()), gone)]
+    assert [(each.users, each.job) for each in found] == [((), None)] * 2
+
+
 def test_a_host_has_the_processes_that_compute_those_of_no_job_first() -> None:
     slurm, pod = Job(kind="slurm", id=SafeText("42")), Job(kind="pod", id=SafeText("x"))
     graphics = make_process_device(type="G")

@@ -94,6 +94,20 @@ def test_a_job_is_whose_processes_it_has() -> None:
         assert job.user == user
 
 
+def test_a_job_keeps_what_is_gone_and_what_that_did_does_not_count() -> None:
+    lost = device(0, "lost", state="lost", job="4242", gpu_utilization_percent=None)
+    silent = device(0, gpu_utilization_percent=10.0)
+    hosts = (
+        host(1, devices=(lost, *host(1).devices[1:])),
+        host(2, state="down", devices=(silent,)),
+        host(3, state="stale", devices=(replace(silent, job=SafeText("77")),)),
+    )
+    found = Reducer().reduce(fleet(hosts, jobs=())).jobs
+    shown = [(e.id, e.user, e.devices, e.busy, e.min_gpu_utilization_percent) for e in found]
+    assert shown == [("4242", "alice", 9, 7, 90.0), ("77", "alice", 1, None, None)]
+    assert [each.hosts for each in found] == [("gpu0001", "gpu0002"), ("gpu0003",)]
+
+
 def test_slow_ones_are_few_among_gpus_of_one_model() -> None:
     usual = [at(n) for n in range(7)]
     for devices, slow in (

@@ -31,7 +31,7 @@ _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
 
 
 class Survey:
-    """The devices of one snapshot by what rules ask for; of hosts that answer only.
+    """The devices of one snapshot by what rules ask for; of hosts that answer, but for jobs.
 
     Findings are about those hosts and GPUs that it `covers`; others are what they are compared to.
     """
@@ -56,14 +56,20 @@ class Survey:
         """GPUs that were lost so often that they will be again."""
         self.held: list[GpuRow] = []
         self.by_job: dict[SafeText, list[GpuRow]] = {}
+        """Also those that a job had last on hosts that do not answer."""
         self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
         self.free: list[tuple[FleetHost, int, bool]] = []
         """Free GPUs of hosts that have one, and whether these are all that it should have."""
         self.sizes: Counter[int] = Counter()
         """How many hosts have how many GPUs."""
-        for host in self.hosts:
-            self._add(host)
+        for host in snapshot.hosts:
+            if host.state == "ok":
+                self._add(host)
+            else:
+                for each in host.devices:
+                    if each.job is not None:
+                        self.by_job.setdefault(each.job, []).append(GpuRow(host, each))
 
     def _add(self, host: FleetHost) -> None:
         """Sort the devices of a host; called for each host at each refresh."""

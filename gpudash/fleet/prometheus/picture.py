@@ -145,7 +145,8 @@ class Picture:
             if found is not None:
                 names = (text for label, text in row.labels.items() if label in _USERS and text)
                 users.setdefault(found[0], set()).update(names)
-        for device in self.inventory.devices():
+        # What is gone keeps those that it had.
+        for device in self._present(self.inventory.devices()):
             if not device.people:
                 names_of = sorted(users.get(device, ()))
                 device.users = tuple(clean(name, NAME_BYTES) for name in names_of)
@@ -336,6 +337,8 @@ class Picture:
                     uuid=first.uuid,
                     name=first.name,
                     state=state,
+                    users=last.users,
+                    job=last.job,
                     age_seconds=now - last.seen_at if is_known else None,
                     losses=self.memory.losses(last) if is_lost else None,
                 )

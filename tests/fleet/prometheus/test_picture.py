@@ -82,6 +82,22 @@ def test_what_vanishes_is_missed_for_a_day() -> None:
     assert [each.name for each in seen.hosts(seen.now)] == ["a"]
 
 
+def test_what_vanishes_keeps_the_users_and_the_job_that_it_had() -> None:
+    seen = picture({"a": [1, 1, 1], "b": [1]})
+    had = [row(UTIL, *place, 1, hpc_job="7") for place in (("a", 1), ("b", 0))]
+    free = row(UTIL, "a", 0, 1)
+    owned = row(UTIL, "a", 2, 1, username="eve")
+    seen.inventory.learn([free, row(UTIL, "a", 2, 1), *had])
+    seen.take_users([owned], T)
+    for again in (T + 60, T + 120):
+        seen.inventory.learn([free])
+        seen.take_main([free], again, is_partial=False)
+        seen.take_users([], again)
+        found = [each for name in "ab" for each in host(seen, name).devices]
+        assert [each.job for each in found] == [None, "7", None, "7"]
+        assert [each.users for each in found] == [(), (), ("eve",), ()]
+
+
 def boards(name: str, uuids: str, **labels: str) -> list[Row]:
     """Return a series a GPU of a host, each by the letter of its UUID."""
     return [row(UTIL, name, n, 0, UUID=f"GPU-{u}", **labels) for n, u in enumerate(uuids)]
