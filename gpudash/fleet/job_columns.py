@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import brief
+from gpudash.model.state import Level
 from gpudash.model.units import megahertz
 
 _OF_ROW = ("text", "sort_key", "level", "share", "short")
@@ -28,19 +30,33 @@ def _lifted(function: Any) -> Any:
     return lambda row: function(row.gpu)
 
 
+def _lags(is_bad: Callable[[JobGpu], bool]) -> Callable[[JobGpu], Level]:
+    """Return a level that recedes on hosts of which only the past is known."""
+    return lambda row: "unknown" if not row.gpu.is_known else "warn" if is_bad(row) else "ok"
+
+
+def _clock(row: JobGpu) -> float:
+    """Return what sorts GPUs: first those that are gone, and last those whose clock is not known.
+
+    What is not known is not the slowest.
+    """
+    if not row.gpu.is_known or row.gpu.state.is_problem:
+        return 0.0
+    return row.gpu.device.sm_clock_mhz or inf
+
+
 JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
     *map(_of_gpu, ("host", "cluster", "gpu", "state", "utilization")),
     Column(
         key="clock",
         header="SM CLK",
         text=lambda row: megahertz(row.gpu.device.sm_clock_mhz),
-        # What is not known is not the slowest.
-        sort_key=lambda row: row.gpu.device.sm_clock_mhz or inf,
+        sort_key=_clock,
         width=7,
         align=">",
-        level=lambda row: "warn" if row.is_slow else "ok",
+        level=_lags(lambda row: row.is_slow),
     ),
-    _of_gpu("power", priority=0, level=lambda row: "warn" if row.draws_little else "ok"),
+    _of_gpu("power", priority=0, level=_lags(lambda row: row.draws_little)),
     _of_gpu("temperature", priority=0),
     _of_gpu("memory", priority=4),
     Column(

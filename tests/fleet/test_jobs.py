@@ -40,6 +40,18 @@ def test_a_gpu_is_slow_by_clock_and_power_and_not_by_its_utilization() -> None:
     assert (warned(lazy), warned(lagging), warned(idle)) == ([], ["clock", "power"], [])
 
 
+def test_gpus_that_are_gone_stand_first_and_their_values_are_none_of_now() -> None:
+    columns = {column.key: column for column in JOB_GPU_COLUMNS}
+    silent = host(2, state="down", devices=(at(2, status="unknown"),))
+    gone = GpuRow(silent, silent.devices[0])
+    lost = at(1, state="lost", status="lost", sm_clock_mhz=None)
+    rows = job_gpus([*rows_of(at(0), lost, at(3, sm_clock_mhz=None)), gone], JOB)
+    order = sorted(rows, key=columns["clock"].sort_key)
+    assert [each.gpu.state_text for each in order] == ["LOST", "DOWN", "busy", "busy"]
+    shown = [columns[key].level for key in ("clock", "power", "temperature")]
+    assert [level(order[1]) for level in shown if level is not None] == ["unknown"] * 3
+
+
 def test_others_on_the_gpus_of_a_job_are_those_who_do_not_own_it() -> None:
     shared = at(0, users=(SafeText("alice"), SafeText("mallory")))
     assert [row.others for row in job_gpus(rows_of(shared, at(1)), JOB)] == [("mallory",), ()]
