@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
+from gpudash.fleet.collector import narrowed
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, TERMS, GpuOfHost, passing, where
 from gpudash.model.errors import FilterError
@@ -68,6 +70,14 @@ def found(text: str) -> list[tuple[str, int]]:
 )
 def test_a_filter_leaves_the_gpus_that_match(text: str, hosts: list[tuple[str, int]]) -> None:
     assert found(text) == hosts
+
+
+@pytest.mark.parametrize("text", ["job:4242", "user:alice", "alice"])
+def test_what_is_found_about_a_silent_host_passes_a_filter_for_what_it_had(text: str) -> None:
+    whole = Reducer().reduce(fleet((host(1), host(2, state="down"))))
+    narrow = narrowed(whole, where(text), lambda _name: None)
+    assert [each.hosts for each in narrow.findings if each.rule == "host-down"] == [("gpu0002",)]
+    assert narrow.users == whole.users
 
 
 @pytest.mark.parametrize(
