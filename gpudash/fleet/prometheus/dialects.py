@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args, get_type_hints
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import AnyDevice, device_fields
 from gpudash.model.fleet import JobKind
+from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 UTILIZATION = "gpu_utilization_percent"
 ENGINE = "graphics_active_percent"
@@ -196,6 +197,13 @@ class Person(NamedTuple):
     user: str | None
     job: str
     kind: JobKind
+
+
+def held_by(people: Iterable[Person]) -> tuple[SafeText | None, tuple[SafeText, ...]]:
+    """Return the job and the users of a GPU that these have."""
+    job = min((each.job for each in people), default=None)
+    users = sorted({clean(each.user, NAME_BYTES) for each in people if each.user})
+    return None if job is None else clean(job, NAME_BYTES), tuple(users)
 
 
 class LabelChoice(NamedTuple):

@@ -20,6 +20,7 @@ from gpudash.fleet.prometheus.dialects import (
     Series,
     choose_labels,
     dialects,
+    held_by,
     is_address,
     known_series,
     named_by,
@@ -205,16 +206,16 @@ class Inventory:
         for device, persons in people.items():
             if device.people != persons:
                 device.people = frozenset(persons)
-                device.job = (
-                    clean(min(each.job for each in persons), NAME_BYTES) if persons else None
-                )
-                device.users = tuple(sorted({clean(p.user, NAME_BYTES) for p in persons if p.user}))
+                device.job, device.users = held_by(persons)
 
     def learn_gone(self, rows: list[Row]) -> None:
         """Take devices that there were, with about when, so that they are missed."""
-        for device, _, (_, at) in self._known(rows, is_past=True):
+        for device, dialect, (labels, at) in self._known(rows, is_past=True):
             if at is not None and at > device.seen_at:
                 device.seen_at, device.is_rough = at, True
+                person = self.catalog.choices[dialect.name].person(labels)
+                device.people = frozenset(filter(None, [person]))
+                device.job, device.users = held_by(device.people)
 
     def find(self, row: Row) -> Found | None:
         """Return the device and the metric of a series, None if it is of no known device."""
@@ -297,11 +298,10 @@ class Inventory:
 
     def drop(self, device: KnownDevice) -> None:
         """Forget a device, and its host if that was the last one."""
-        devices = device.host.devices
-        del devices[device.index, device.instance]
+        del device.host.devices[device.index, device.instance]
         self._found.clear()
         self._learned = frozenset()
-        if not devices:
+        if not device.host.devices:
             self._forget_host(device.host)
             for each in device.host.before:
                 self.renamed.pop(each.key, None)

@@ -25,6 +25,7 @@ from gpudash.fleet.prometheus.dialects import (
     Labels,
     Person,
     dialects,
+    held_by,
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
 from gpudash.fleet.prometheus.inventory import (
@@ -40,7 +41,7 @@ from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
 from gpudash.model.device import device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource, HostState
 from gpudash.model.state import HOT, UNKNOWN
-from gpudash.model.text import NAME_BYTES, SafeText, clean
+from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
@@ -394,16 +395,15 @@ class _History:
         if self.there and not _has(self.there, at):
             return FleetDevice(**fields, state="lost")
         people = [person for person, spans in self._people.items() if _has(spans, at)]
-        first = min(people, key=lambda each: each.job, default=None)
-        users = sorted({clean(each.user, NAME_BYTES) for each in people if each.user})
+        job, users = held_by(people)
         last, xid = max((each for each in self._xids if each[0] <= at), default=(0.0, None))
         return FleetDevice(
             **fields,
             status=(HOT if _has(self._hot, at) else UNKNOWN).id,
             xid=xid,
             xid_seconds=None if xid is None else at - last,
-            job=None if first is None else clean(first.job, NAME_BYTES),
-            users=tuple(users),
+            job=job,
+            users=users,
         )
 
 

@@ -18,6 +18,7 @@ from gpudash.fleet.prometheus.dialects import (
     MEMORY,
     MEMORY_REST,
     MEMORY_TOTAL,
+    PERSON_LABELS,
     POWER,
     TEMPERATURE,
     USERS,
@@ -49,7 +50,6 @@ _PARTS = (*(f'=~".*{digit}"' for digit in range(8)), '!~".*[0-7]"')
 """What distinguishes some devices from the others: how their index, or UUID, ends."""
 _SEEN_SECONDS = 300
 """How long a series is seen after its last sample."""
-
 
 Names = dict[tuple[str, str | None], list[str]]
 """Hosts by the label that names them and their cluster."""
@@ -282,7 +282,7 @@ class Catalog(NamedTuple):
         for dialect in self._chosen():
             choice = self.choices[dialect.name]
             more = (dialect.uuid_label, dialect.model_label, dialect.index_label, choice.group)
-            labels = (*filter(None, more), "GPU_I_PROFILE", "job", "instance")
+            labels = (*filter(None, more), *PERSON_LABELS, "GPU_I_PROFILE", "instance")
             for term in (*self._main(dialect), *self._terms(dialect, IDENTITY)):
                 known = dict.fromkeys((*term.by.split(", "), *labels))
                 yield term._replace(identified_by=", ".join(known))

@@ -98,6 +98,18 @@ def test_what_vanishes_keeps_the_users_and_the_job_that_it_had() -> None:
         assert [each.users for each in found] == [(), (), ("eve",), ()]
 
 
+def test_what_was_gone_before_has_the_users_and_the_job_of_its_last_labels() -> None:
+    seen = picture({"a": [1]})
+    pod = {"exported_pod": "train-0", "exported_namespace": "ml"}
+    gone = [row(UTIL, "a", 1, T - 60, hpc_job="7"), row(UTIL, "b", 0, T - 60, **pod)]
+    seen.memory.take_gone(gone, T)
+    # An earlier glance knows less.
+    seen.memory.take_gone([row(UTIL, "a", 1, T - 3600, hpc_job="6")], T)
+    found = [each for name in "ab" for each in host(seen, name).devices]
+    assert [each.job for each in found] == [None, "7", "ml/train-0"]
+    assert [each.users for each in found] == [(), (), ("ml",)]
+
+
 def boards(name: str, uuids: str, **labels: str) -> list[Row]:
     """Return a series a GPU of a host, each by the letter of its UUID."""
     return [row(UTIL, name, n, 0, UUID=f"GPU-{u}", **labels) for n, u in enumerate(uuids)]
