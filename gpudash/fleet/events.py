@@ -372,11 +372,10 @@ class Changes:
         for each in snapshot.jobs:
             if each.hosts and each.state in (None, "RUNNING"):
                 known, is_scheduled = running.get(each.id), each.state is not None
-                is_past = known is None and not is_scheduled
-                # Only what is gone is labelled with it.
-                if is_past and each.id in self._lost_with():
+                # What labels name is known by the GPUs that have them now, or is past.
+                if not is_scheduled and (known or each.id in self._lost_with()):
                     continue
-                if is_past and self._unseen(snapshot) >= {*each.hosts}:
+                if not is_scheduled and self._unseen(snapshot) >= {*each.hosts}:
                     continue
                 known = known or _Job(frozenset(), 0)
                 devices, user = each.devices or known.devices, each.user or known.user

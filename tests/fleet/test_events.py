@@ -174,6 +174,17 @@ def test_a_job_that_is_known_by_what_is_gone_has_ended_when_that_went(is_host: b
     assert event.what == f"2 GPUs, ended or lost with its {'host' if is_host else 'GPUs'}"
 
 
+def test_a_job_that_had_a_host_that_is_down_ends_with_those_that_answer() -> None:
+    both, down, free = (host(1), host(2)), host(2, state="down"), host(1, *["free"] * 8)
+    seen, reducer = ((0, both), (9, (host(1), down)), (20, (free, down))), Reducer()
+    (event,) = (
+        each
+        for each in events(reducer.reduce(at(n, *some, jobs=())) for n, some in seen)
+        if each.is_of_job
+    )
+    assert (event.at, event.host) == (INSTANT + timedelta(seconds=20), "gpu0001")
+
+
 def test_a_job_ends_with_a_host_that_is_not_there_any_more() -> None:
     found = events((at(0, host(1), host(2, "free")), at(10, host(2, "free"))))
     (event,) = (each for each in found if each.kind == "job-ended")
