@@ -7,7 +7,6 @@ device is remembered, see `memory`, and since when it has not computed, and has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -234,9 +233,9 @@ class Picture:
         return tuple(sorted(known, key=lambda host: (host.name, host.cluster or "")))
 
     def jobs(self) -> tuple[FleetJob, ...]:
-        """Return the jobs and pods that devices are allocated to, the largest first."""
+        """Return the jobs and pods that devices are allocated to, or were, the largest first."""
         found: dict[Person, list[KnownDevice]] = {}
-        for device in chain.from_iterable(map(self._there, self.inventory.hosts.values())):
+        for device in self.inventory.devices():
             for person in device.people:
                 found.setdefault(person, []).append(device)
         jobs = [

@@ -96,6 +96,9 @@ def test_what_vanishes_keeps_the_users_and_the_job_that_it_had() -> None:
         found = [each for name in "ab" for each in host(seen, name).devices]
         assert [each.job for each in found] == [None, "7", None, "7"]
         assert [each.users for each in found] == [(), (), ("eve",), ()]
+        assert [(each.id, each.hosts, each.devices) for each in seen.jobs()] == [
+            ("7", ("a", "b"), 2)
+        ]
 
 
 def test_what_was_gone_before_has_the_users_and_the_job_of_its_last_labels() -> None:
@@ -357,7 +360,7 @@ def test_one_scrape_that_fails_takes_no_host_down() -> None:
         seen.take_main([b], T + seconds, is_partial=False)
         assert states(seen)[0] == state
         assert host(seen).age_seconds in (None, seconds)
-        assert [each.id for each in seen.jobs()] == (["a", "b"] if state == "ok" else ["b"])
+        assert [each.id for each in seen.jobs()] == ["a", "b"]
     assert states(seen, "b") == ["ok", "ok"]
 
 
