@@ -68,9 +68,9 @@ class FleetDevice(AnyDevice, frozen=True, kw_only=True, gc=False):
     xid_seconds: Annotated[Seconds | None, _gpu(Unit.SECOND,
         "How long ago that error was, null if that is not known.", label="XID age")] = None
     users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
-        "Whose processes or job it has; empty if none are known.")] = ()
+        "Whose processes or job it has, or had when it was last seen; empty if unknown.")] = ()
     job: Annotated[SafeText | None, _use(Unit.NONE,
-        "Id of the job that it is allocated to, as in `jobs`.")] = None
+        "Id of the job that it is allocated to, or was then, as in `jobs`.")] = None
     age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Age of its values where it is not the host's; how long it is gone, if it is lost.")] = None
     losses: Annotated[Natural | None, _gpu(Unit.COUNT,
