@@ -32,8 +32,8 @@ from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-MAX_KEPT = 2000
-"""Of more events those of jobs go first, the oldest first."""
+MAX_KEPT = 1 << 14
+"""Of more events those of jobs go first, the oldest first: a key that filters reads all of them."""
 _SAME_SECONDS = 600.0
 """How far apart a source and what is watched may see the same event."""
 _OVER_SECONDS = 3600.0
@@ -438,15 +438,18 @@ class Log:
             return None
         moments: dict[object, list[datetime]] = {}
         found = [*(known or ())]
+        # Far more are known than are watched: none of those before is the same.
+        first = min((each.at for each in self._watched), default=self._at)
         for each in found:
-            moments.setdefault(_identity(each), []).append(each.at)
+            if (first - each.at).total_seconds() < _SAME_SECONDS:
+                moments.setdefault(_identity(each), []).append(each.at)
         for each in self._watched:
             others = moments.get(_identity(each), ())
             if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
                 found.append(each)
         found = [each for each in found if each.at >= since]
-        # Of a week there may be too many; jobs come and go without end.
-        found.sort(key=lambda each: (not each.is_of_job, each.at))
+        if len(found) > MAX_KEPT:
+            found.sort(key=lambda each: (not each.is_of_job, each.at))
         return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
 
 

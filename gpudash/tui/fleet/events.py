@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rich.segment import Segment
+
 from gpudash.fleet.columns import EVENT_COLUMNS
+from gpudash.fleet.events import MAX_KEPT
 from gpudash.fleet.summary import brief, part_of
 from gpudash.model.fleet import Event
 from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.head import local_time
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
+from gpudash.tui.theme import Theme
 
 _AROUND = 6
 """Cells around a heading and the rows in view."""
@@ -60,12 +66,11 @@ class EventsPage(TablePage[Event]):
 
     def _headings(self) -> Sequence[str]:
         """Return the heading, each time in fewer words."""
-        model, since = self.model, self.model.jobs_since
+        model = self.model
         span = "" if self.feed.collector is None else f" of {counted(model.event_days, 'day')}"
         adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
         if model.lists_jobs:
             adds = ""
-            span += "" if since is None else f", of jobs since {since.astimezone():%m-%d %H:%M}"
         rows = self.ranking.rows
         if rows is not self._summed:
             self._summed, (self._lost, self._still) = rows, losses(rows)
@@ -76,6 +81,17 @@ class EventsPage(TablePage[Event]):
         ]
         ends += [*(f": {each}" for each in sums), ""]
         return [f"Events{span}{adds}{ends[0]}", *(f"Events{span}{each}" for each in ends)]
+
+    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the table, below it since when jobs are known where older ones were too many."""
+        since = self.model.jobs_since if self.model.lists_jobs else None
+        if since is None:
+            return super().lines(theme, cells, height)
+        table = super().lines(theme, cells, height - 1)
+        text = (
+            f"jobs before {since.astimezone():%m-%d %H:%M} left out: more than {MAX_KEPT:,} events"
+        )
+        return [*table, [Segment(" " * MARGIN + text, theme.dim)]]
 
     @property
     def rule(self) -> tuple[int, str] | None:

@@ -189,6 +189,8 @@ class FleetModel:
         self._events_since = _days_ago(self.event_days)
         self._events_until: datetime | None = None
         """The instant in the past that was last shown among the events."""
+        self._event_then: Event | None = None
+        """Where the cursor was put for it."""
         self._happened: tuple[Event, ...] = ()
         self._played = Log()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
@@ -424,6 +426,7 @@ class FleetModel:
                     # Of several at one instant the one that was chosen stays so.
                     if instants[events.cursor] not in instants[later : later + 1]:
                         events.move_to(later)
+                    self._event_then = events.selected
         return self.events
 
     @property
@@ -446,6 +449,9 @@ class FleetModel:
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""
         self._wants_jobs = not self._wants_jobs
+        if self.events.selected == self._event_then:
+            # There may be others that are nearer to the instant that is shown.
+            self._events_until = None
         self._filled.pop("events", None)
 
     def zoom_events(self, step: int) -> None:

@@ -11,6 +11,7 @@ from textual.events import Paste
 from gpudash.analysis.health.acknowledged import Acknowledged
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.feed.protocol import FeedState
+from gpudash.fleet.events import MAX_KEPT
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     ChartRequest,
@@ -1089,6 +1090,24 @@ async def test_a_rule_stands_where_the_instant_that_is_shown_lies_among_the_even
         assert rule not in rows()
 
 
+async def test_jobs_are_added_around_the_instant_that_is_shown_and_the_event_that_was_chosen() -> (
+    None
+):
+    times = (-240, -120, -60)
+    jobs = tuple(event(n, "job-began", host="gpu0001", job=f"{-n}") for n in times)
+    lost = event(-5, "gpu-lost", host="gpu0002", gpu="0"), event(-1, "host-down", host="gpu0002")
+    now = fleet(some_hosts(5), events=(*jobs, *lost))
+    async with on_screen(now, "e", size=(100, 20)) as on:
+        then = INSTANT - timedelta(seconds=100)
+        await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")
+        await on.give(replace(now, taken_at=then))
+        assert on.model.ranked_events().selected == lost[0]
+        await on.press("x")
+        assert on.model.ranked_events().selected == jobs[1]
+        await on.press("home", "x", "x")
+        assert on.model.ranked_events().selected == lost[1]
+
+
 async def test_a_key_lists_the_events_of_a_week() -> None:
     happened = (event(-60, "gpu-lost", host="gpu0001", gpu="5"),)
     async with on_screen(fleet(some_hosts(3), events=happened), "e", size=(100, 20)) as on:
@@ -1152,6 +1171,22 @@ async def test_jobs_hide_no_event_that_is_not_of_one() -> None:
         assert "adds" not in on.text
         await on.press("x", "slash", *"job:777", "enter")
         assert kinds() == ["job-began"]
+
+
+async def test_since_when_jobs_are_known_is_said_where_older_ones_were_too_many() -> None:
+    lost = event(-9e5, "gpu-lost", host="gpu0001", gpu="5")
+    jobs = [event(n - 9e4, "job-began", job="777") for n in range(MAX_KEPT - 1)]
+    now = fleet(some_hosts(3), events=(lost, *jobs))
+    async with on_screen(now, "e", size=(100, 12)) as on:
+        assert "left out" not in on.text
+        await on.press("x")
+        since = f"{jobs[0].at.astimezone():%m-%d %H:%M}"
+        for key in ("home", "end"):
+            await on.press(key)
+            assert f"jobs before {since} left out: more than {MAX_KEPT:,} events" in on.text
+        await on.press("slash", *"job:99", "enter")
+        assert "nothing passes the filter" in on.text
+        assert f"jobs before {since} left out" in on.text
 
 
 async def test_events_are_filtered_by_host_and_by_their_words() -> None:
