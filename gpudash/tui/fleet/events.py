@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -43,6 +44,10 @@ class EventsPage(TablePage[Event]):
         self._summed: Sequence[Event] = ()
         """The events that what was lost is summed up of."""
         self._lost, self._still = losses(())
+        self._then: datetime | None = None
+        """The instant in the past that was shown last, None for the present."""
+        self._put: Event | None = None
+        """Where the cursor was put for it."""
 
     @property
     def ranking(self) -> Ranking[Event]:
@@ -84,6 +89,7 @@ class EventsPage(TablePage[Event]):
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the table, below it since when jobs are known where older ones were too many."""
+        self._follow_time()
         since = self.model.jobs_since if self.model.lists_jobs else None
         if since is None:
             return super().lines(theme, cells, height)
@@ -92,6 +98,27 @@ class EventsPage(TablePage[Event]):
             f"jobs before {since.astimezone():%m-%d %H:%M} left out: more than {MAX_KEPT:,} events"
         )
         return [*table, [Segment(" " * MARGIN + text, theme.dim)]]
+
+    def _follow_time(self) -> None:
+        """Put the cursor on the last event before an instant in the past, and back at the top.
+
+        One that was chosen stays.
+        """
+        ranking, time = self.ranking, self.model.time
+        then = self.model.snapshot.taken_at if time.is_past else None
+        if not ranking.rows or then == self._then:
+            return
+        self._then = then
+        if then is None:
+            if ranking.selected == self._put:
+                ranking.move(-len(ranking.rows))
+        elif ranking.sort_key == "time" and ranking.descending:
+            later = sum(each.at > then for each in ranking.rows)
+            instants = [each.at for each in ranking.rows]
+            # Of several at one instant the one that was chosen stays so.
+            if instants[ranking.cursor] not in instants[later : later + 1]:
+                ranking.move_to(later)
+                self._put = ranking.selected
 
     @property
     def rule(self) -> tuple[int, str] | None:
@@ -116,6 +143,9 @@ class EventsPage(TablePage[Event]):
 
     def action_jobs(self) -> None:
         """List the jobs that began and ended, too, or no more."""
+        if self.ranking.selected == self._put:
+            # There may be jobs that are nearer to the instant that is shown.
+            self._then = None
         self.model.toggle_jobs()
 
     def action_zoom(self, step: int) -> None:

@@ -187,10 +187,6 @@ class FleetModel:
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._events_since = _days_ago(self.event_days)
-        self._events_until: datetime | None = None
-        """The instant in the past that was last shown among the events."""
-        self._event_then: Event | None = None
-        """Where the cursor was put for it."""
         self._happened: tuple[Event, ...] = ()
         self._played = Log()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
@@ -405,28 +401,16 @@ class FleetModel:
         return [job for job in jobs if job.id in shown]
 
     def ranked_events(self) -> Ranking[Event]:
-        """Return what happened, where the filter lets it pass; of a recording, what was played.
-
-        At an instant in the past the cursor is on the last of what was before it.
-        """
+        """Return what happened, where the filter lets it pass; of a recording, what was played."""
         if self._is_due("events"):
-            until, lists_jobs, events = self.snapshot.taken_at, self.lists_jobs, self.events
+            until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
             shown = [
                 each
                 for each in self._happened
                 if (not self.time.is_recorded or each.at <= until)
                 and (lists_jobs or not each.is_of_job)
             ]
-            events.fill(self._passing(shown))
-            if self.time.is_past and events.rows and self._events_until != until:
-                self._events_until = until
-                if events.sort_key == "time" and events.descending:
-                    later = sum(each.at > until for each in events.rows)
-                    instants = [each.at for each in events.rows]
-                    # Of several at one instant the one that was chosen stays so.
-                    if instants[events.cursor] not in instants[later : later + 1]:
-                        events.move_to(later)
-                    self._event_then = events.selected
+            self.events.fill(self._passing(shown))
         return self.events
 
     @property
@@ -449,9 +433,6 @@ class FleetModel:
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""
         self._wants_jobs = not self._wants_jobs
-        if self.events.selected == self._event_then:
-            # There may be others that are nearer to the instant that is shown.
-            self._events_until = None
         self._filled.pop("events", None)
 
     def zoom_events(self, step: int) -> None:

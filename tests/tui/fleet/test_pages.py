@@ -1090,9 +1090,7 @@ async def test_a_rule_stands_where_the_instant_that_is_shown_lies_among_the_even
         assert rule not in rows()
 
 
-async def test_jobs_are_added_around_the_instant_that_is_shown_and_the_event_that_was_chosen() -> (
-    None
-):
+async def test_jobs_are_added_around_the_instant_that_is_shown_or_what_was_chosen() -> None:
     times = (-240, -120, -60)
     jobs = tuple(event(n, "job-began", host="gpu0001", job=f"{-n}") for n in times)
     lost = event(-5, "gpu-lost", host="gpu0002", gpu="0"), event(-1, "host-down", host="gpu0002")
@@ -1103,6 +1101,11 @@ async def test_jobs_are_added_around_the_instant_that_is_shown_and_the_event_tha
         await on.give(replace(now, taken_at=then))
         assert on.model.ranked_events().selected == lost[0]
         await on.press("x")
+        assert on.model.ranked_events().selected == jobs[1]
+        await on.press("p")
+        assert on.model.ranked_events().is_at_home
+        await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")
+        await on.give(replace(now, taken_at=then))
         assert on.model.ranked_events().selected == jobs[1]
         await on.press("home", "x", "x")
         assert on.model.ranked_events().selected == lost[1]
