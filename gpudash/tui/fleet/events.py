@@ -80,8 +80,10 @@ class EventsPage(TablePage[Event]):
         if rows is not self._summed:
             self._summed, (self._lost, self._still) = rows, losses(rows)
         sums = [", ".join(self._lost[:count]) for count in range(len(self._lost), 0, -1)]
+        # They are those of now whatever instant is shown, and so is the list.
+        still = "still now" if model.time.is_past else "still"
         ends = [
-            f": {sums[0]}; still: {brief(self._still, limit)}"
+            f": {sums[0]}; {still}: {brief(self._still, limit)}"
             for limit in range(min(len(self._still), _MAX_NAMED), 0, -1)
         ]
         ends += [*(f": {each}" for each in sums), ""]

@@ -1102,8 +1102,10 @@ async def test_jobs_are_added_around_the_instant_that_is_shown_or_what_was_chose
         assert on.model.ranked_events().selected == lost[0]
         await on.press("x")
         assert on.model.ranked_events().selected == jobs[1]
+        assert "still now: gpu0002" in on.lines[1]
         await on.press("p")
         assert on.model.ranked_events().is_at_home
+        assert "still: gpu0002" in on.lines[1]
         await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")
         await on.give(replace(now, taken_at=then))
         assert on.model.ranked_events().selected == jobs[1]
