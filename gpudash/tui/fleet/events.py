@@ -10,8 +10,9 @@ from rich.segment import Segment
 
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.events import MAX_KEPT
-from gpudash.fleet.summary import brief, part_of
-from gpudash.model.fleet import Event
+from gpudash.fleet.summary import brief, label_of, part_of
+from gpudash.model.fleet import Event, FleetHost
+from gpudash.model.state import UNUSABLE
 from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
@@ -43,7 +44,7 @@ class EventsPage(TablePage[Event]):
         super().__init__(model)
         self._summed: Sequence[Event] = ()
         """The events that what was lost is summed up of."""
-        self._lost, self._still = losses(())
+        self._lost, self._still = losses((), ())
         self._then: datetime | None = None
         """The instant in the past that was shown last, None for the present."""
         self._put: Event | None = None
@@ -78,7 +79,7 @@ class EventsPage(TablePage[Event]):
             adds = ""
         rows = self.ranking.rows
         if rows is not self._summed:
-            self._summed, (self._lost, self._still) = rows, losses(rows)
+            self._summed, (self._lost, self._still) = rows, losses(rows, model.history.latest.hosts)
         sums = [", ".join(self._lost[:count]) for count in range(len(self._lost), 0, -1)]
         # They are those of now whatever instant is shown, and so is the list.
         still = "still now" if model.time.is_past else "still"
@@ -172,25 +173,40 @@ class EventsPage(TablePage[Event]):
             self.narrow("job", event.job)
 
 
-def losses(events: Iterable[Event]) -> tuple[Sequence[str], tuple[str, ...]]:
-    """Return what was lost in a few words each, and what of it has not come back, hosts first."""
+def losses(
+    events: Iterable[Event], hosts: Iterable[FleetHost]
+) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Return what was lost in a few words each, and what of it has not come back, hosts first.
+
+    So are, last, GPUs with an XID error that `hosts`, as they are now, show to be unusable.
+    """
     lost: dict[tuple[str | None, str | None, str | None], bool] = {}
-    xids = 0
+    xids = []
     for each in sorted(events, key=lambda event: event.at):
         key = each.cluster, each.host, each.gpu
         if each.kind in ("host-down", "gpu-lost"):
             lost[key] = True
         elif each.kind in ("host-up", "gpu-returned") and key in lost:
             lost[key] = False
-        xids += each.kind == "xid"
+        elif each.kind == "xid":
+            xids.append(key)
     gpus = sum(gpu is not None for _, _, gpu in lost)
-    hosts = len(lost) - gpus
+    down = len(lost) - gpus
     words = (
-        f"{counted(hosts, 'host')} down" if hosts else "",
+        f"{counted(down, 'host')} down" if down else "",
         f"{counted(gpus, 'GPU')} lost" if gpus else "",
-        f"{xids:,} XID" if xids else "",
+        f"{len(xids):,} XID" if xids else "",
     )
-    still = [(host, gpu) for (_, host, gpu), is_lost in lost.items() if is_lost]
-    still.sort(key=lambda each: each[1] is not None)
-    names = (f"{host}" if gpu is None else f"{host}:{gpu}" for host, gpu in still)
+    struck = {key[:2] for key in xids}
+    unusable = {
+        (*host.key, label_of(host, device))
+        for host in hosts
+        if host.key in struck
+        for device in host.devices
+        if device.status == UNUSABLE.id
+    }
+    still = [key for key, is_lost in lost.items() if is_lost]
+    still.sort(key=lambda key: key[2] is not None)
+    still += [key for key in dict.fromkeys(xids) if key in unusable and not lost.get(key)]
+    names = (f"{host}" if gpu is None else f"{host}:{gpu}" for _, host, gpu in still)
     return [*filter(None, words)], tuple(names)

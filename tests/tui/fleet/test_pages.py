@@ -1064,6 +1064,13 @@ async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> Non
         assert on.lines[1].startswith(" Events of 1 day: 1 host down; still: gpu0002 ")
 
 
+async def test_the_heading_of_events_names_gpus_that_an_error_has_left_unusable() -> None:
+    happened = tuple(event(n, "xid", host="gpu0001", gpu=f"{n}", xid=79) for n in range(3))
+    now = fleet((host(1, "unusable", "busy", "lost"), host(2, "unusable")), events=happened)
+    async with on_screen(now, "e", size=(120, 20)) as on:
+        assert "3 XID; still: gpu0001:0 " in on.lines[1]
+
+
 async def test_a_rule_stands_where_the_instant_that_is_shown_lies_among_the_events() -> None:
     happened = tuple(event(-60 * n, "gpu-lost", host=f"gpu000{n}", gpu="0") for n in (4, 3, 1))
     now = fleet(some_hosts(5), events=happened)
