@@ -13,7 +13,7 @@ from gpudash.fleet.events import MAX_KEPT
 from gpudash.fleet.summary import brief, label_of, part_of
 from gpudash.model.fleet import Event, FleetHost
 from gpudash.model.state import UNUSABLE
-from gpudash.model.text import width
+from gpudash.model.text import cut, width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.grid import MARGIN
@@ -44,7 +44,7 @@ class EventsPage(TablePage[Event]):
         super().__init__(model)
         self._summed: Sequence[Event] = ()
         """The events that what was lost is summed up of."""
-        self._lost, self._still = losses((), ())
+        self._lost, self._broken = losses((), ())
         self._then: datetime | None = None
         """The instant in the past that was shown last, None for the present."""
         self._put: Event | None = None
@@ -65,30 +65,24 @@ class EventsPage(TablePage[Event]):
 
     @property
     def heading(self) -> str:
-        """Of how long, and what was lost meanwhile: as much of that as there is room for."""
+        """Of how long, what of it is broken now, and what was lost meanwhile."""
+        model, rows = self.model, self.ranking.rows
         room = self.body.size.width - width(self.position) - _AROUND
-        headings = self._headings()
-        return next((each for each in headings if width(each) <= room), headings[-1])
-
-    def _headings(self) -> Sequence[str]:
-        """Return the heading, each time in fewer words."""
-        model = self.model
-        span = "" if self.feed.collector is None else f" of {counted(model.event_days, 'day')}"
-        adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
-        if model.lists_jobs:
-            adds = ""
-        rows = self.ranking.rows
+        text = "Events"
+        if self.feed.collector is not None:
+            text += f" of {counted(model.event_days, 'day')}"
+        if not model.lists_jobs:
+            text += f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
         if rows is not self._summed:
-            self._summed, (self._lost, self._still) = rows, losses(rows, model.history.latest.hosts)
-        sums = [", ".join(self._lost[:count]) for count in range(len(self._lost), 0, -1)]
-        # They are those of now whatever instant is shown, and so is the list.
-        still = "still now" if model.time.is_past else "still"
-        ends = [
-            f": {sums[0]}; {still}: {brief(self._still, limit)}"
-            for limit in range(min(len(self._still), _MAX_NAMED), 0, -1)
-        ]
-        ends += [*(f": {each}" for each in sums), ""]
-        return [f"Events{span}{adds}{ends[0]}", *(f"Events{span}{each}" for each in ends)]
+            self._summed, hosts = rows, model.history.latest.hosts
+            self._lost, self._broken = losses(rows, hosts)
+        lost = f"; {', '.join(self._lost)}" if self._lost else ""
+        texts = [
+            f"{text}; broken now: {brief(self._broken, limit)}{lost}"
+            for limit in range(min(len(self._broken), _MAX_NAMED), 0, -1)
+        ] or [text + lost]
+        whole = (each for each in texts if width(each) <= room)
+        return next(whole, cut(texts[-1], room, mark=model.theme.glyphs.ellipsis))
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the table, below it since when jobs are known where older ones were too many."""
