@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -424,3 +427,23 @@ def test_the_simulated_fleet_has_its_events(capfd: pytest.CaptureFixture[str]) -
     )
     assert options.run(options) == 0
     assert [each["kind"] for each in json.loads(capfd.readouterr().out)] == ["host-down"]
+
+
+@pytest.mark.usefixtures("capfd")
+def test_a_terminal_shows_how_far_the_past_was_read() -> None:
+    options = parse(["events", "--demo=fleet-64x8", "--since=24h"])
+    (terminal, stderr), before = pty.openpty(), os.dup(2)
+    os.dup2(stderr, 2)
+    assert options.run(options) == 0
+    os.dup2(before, 2)
+    os.close(before)
+    os.close(stderr)
+    with os.fdopen(terminal, "rb", buffering=0) as read, suppress(OSError):
+        shown = b""
+        while chunk := read.read(4096):
+            shown += chunk
+    first, *others, last = shown.decode().split("\r\x1b[K")
+    assert (first, last) == ("", "")
+    hours = [each.removeprefix("gpudash: read up to ") for each in others]
+    assert re.fullmatch(r"\d\d-\d\d \d\d:00", hours[0])
+    assert len(set(hours)) == len(hours) > 3

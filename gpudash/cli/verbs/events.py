@@ -114,12 +114,18 @@ def _of_sources(
         return span, [*found, *_signals({name for _, name in hosts}, *span)]
     finally:
         collector.close()
+        if terminal.progress_is_shown():
+            terminal.end_progress()
 
 
 def _noted(past: Iterable[FleetSnapshot], hosts: _Hosts) -> Iterator[FleetSnapshot]:
-    """Yield a past, and note its hosts at the end of it."""
-    last = None
+    """Yield a past, show on a terminal how far it was read, and note its hosts at the end of it."""
+    last, shown, has_line = None, "", terminal.progress_is_shown()
     for last in past:
+        hour = f"{last.taken_at.astimezone():%m-%d %H}:00"
+        if has_line and hour != shown:
+            terminal.show_progress(f"gpudash: read up to {hour}")
+            shown = hour
         yield last
     hosts.update({host.key: host for host in last.hosts} if last else {})
 
