@@ -117,10 +117,13 @@ def stream(options: argparse.Namespace) -> NoReturn:
 def _print_lines(
     options: argparse.Namespace, collector: Collector, control: ControlReader
 ) -> NoReturn:
+    from msgspec import structs
+
     from gpudash.fleet.collector import has_answer
     from gpudash.model import fleet
 
     view, has_starter = Printed(options), control.descriptor is not None
+    asked: fleet.FleetRequest | None = None
     printed_at, eager_until, has_news = -inf, time.monotonic() + _EAGER_SECONDS, False
     while True:
         now = time.monotonic()
@@ -137,9 +140,11 @@ def _print_lines(
         while control.requests:
             with suppress(WireError):
                 request = fleet.decode_request(control.requests.pop(0))
-                view.log.since = request.events_since
-                collector.ask(request)
-                eager_until = time.monotonic() + _EAGER_SECONDS
+                view.log.since, view.known = request.events_since, request.events_known
+                before, asked = asked, structs.replace(request, events_known=None)
+                if asked != before:
+                    collector.ask(asked)
+                    eager_until = time.monotonic() + _EAGER_SECONDS
 
 
 def _advance(collector: Collector, seconds: float, control: int | None = None) -> bool:
@@ -176,6 +181,8 @@ class Printed:
         self._reducer = Reducer(prices(options), acknowledged(options))
         self._fits = fits(options)
         self.log = Log()
+        self.known: tuple[int, float] | None = None
+        """The mark of the events that its reader has."""
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
@@ -188,6 +195,7 @@ class Printed:
         from msgspec.structs import replace
 
         from gpudash.fleet.collector import narrowed
+        from gpudash.model.fleet import mark_of
 
         whole = self.whole(readings)
         # What is still missing of the first answers has not just changed.
@@ -196,7 +204,10 @@ class Printed:
             for each in readings
         ):
             self.log.watch(whole)
-        whole = replace(whole, events=self.log.shown(whole.events))
+        events = self.log.shown(whole.events)
+        if events and mark_of(events) == self.known:
+            events = None
+        whole = replace(whole, events=events)
         return narrowed(whole, self._fits, self._reducer.price)
 
 

@@ -7,7 +7,7 @@ its host's `age_seconds`. A field that is None is not known; 0 means zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
@@ -297,6 +297,11 @@ class Event(Struct, frozen=True, kw_only=True):
         return self.kind in ("job-began", "job-ended")
 
 
+def mark_of(events: Sequence[Event]) -> tuple[int, float] | None:
+    """Return by what events that are known are told from more of them; None for none."""
+    return (len(events), events[-1].at.timestamp()) if events else None
+
+
 class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""
 
@@ -326,6 +331,8 @@ class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is drawn on the screen; asked for again as time goes on."""
     events_since: Annotated[datetime, Meta(tz=True)] | None = None
     """From when on it is listed what happened, None for not at all."""
+    events_known: tuple[int, float] | None = None
+    """The `mark_of` those that the screen has, which are not sent again."""
     is_brief: bool = False
     """Whether no more is waited for than a first picture has; the sources say what it has not."""
     retries: Annotated[int, Meta(ge=0)] = 0
@@ -358,7 +365,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
         "The past that the screen asked for; empty in what is printed.")] = ()
     events: Annotated[Annotated[tuple[Event, ...], Meta(max_length=1 << 14)] | None,
         _document(Unit.NONE, "What happened, the oldest first; null unless the screen asked "
-        "for it and it has arrived.")] = None
+        "for it and has not got it yet.")] = None
     # fmt: on
 
 

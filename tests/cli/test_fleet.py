@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +10,15 @@ from gpudash.cli import fleet
 from gpudash.cli.arguments import parse
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import ExitStatus
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, decode
+from gpudash.model.fleet import (
+    Event,
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetSource,
+    decode,
+    mark_of,
+)
 from gpudash.model.text import SafeText
 
 
@@ -46,6 +54,24 @@ def test_what_a_scheduler_knows_when_it_first_answers_has_not_just_begun() -> No
         slurm = Reading(report=replace(waiting.report, state="ok"), hosts=(host,), jobs=jobs)
         events = view.of([seen, slurm]).events
         assert [each.job for each in events or ()] == began
+
+
+def test_events_that_the_screen_has_are_not_sent_again() -> None:
+    since = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    device = FleetDevice(index=0, uuid=SafeText("GPU-0"))
+    host = FleetHost(name=SafeText("a"), age_seconds=1.0, devices=(device,))
+    lost = Event(at=since, kind="gpu-lost", what=SafeText("x"))
+    found = lost, replace(lost, at=since + timedelta(hours=1))
+    report = FleetSource(kind="prometheus", name=SafeText("p"))
+    first, both = (
+        Reading(report=report, hosts=(host,), events=some) for some in (found[:1], found)
+    )
+    view = fleet.Printed(parse(["--prometheus=http://a", "--no-config", "--json"]))
+    view.log.since = since
+    assert view.of([first]).events == view.of([first]).events == found[:1]
+    view.known = mark_of(found[:1])
+    assert view.of([first]).events is None
+    assert view.of([both]).events == found
 
 
 def test_once_waits_for_the_rest_of_few_hosts_and_not_for_that_of_many() -> None:

@@ -47,6 +47,7 @@ from gpudash.model.fleet import (
     FleetUser,
     HostKey,
     encode_request,
+    mark_of,
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import HELD
@@ -202,6 +203,7 @@ class FleetModel:
             charts=self.charts,
             retries=self.retries,
             events_since=self._events_since if self.wants_events else None,
+            events_known=mark_of(self._happened) if self.wants_events else None,
         )
         if self.feed.collector is None or request == self._asked_last:
             return False

@@ -21,6 +21,7 @@ from gpudash.model.fleet import (
     FleetLine,
     FleetSource,
     FleetUser,
+    mark_of,
 )
 from gpudash.model.snapshot import Evidence, Finding
 from gpudash.model.state import FREE
@@ -1001,6 +1002,9 @@ async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> 
         await on.give(fleet(some_hosts(3), seconds=10, events=happened))
         rows = [line.split()[2:4] for line in on.lines[3:5]]
         assert rows == [["host-down", "gpu0002"], ["gpu-lost", "gpu0001"]]
+        assert on.feed.asked[-1].events_known == mark_of(happened)
+        await on.give(fleet(some_hosts(3), seconds=20))
+        assert len(on.model.ranked_events().rows) == 2
         await on.press("1")
         assert on.feed.asked[-1].events_since is None
 
