@@ -1,7 +1,6 @@
 """What happened: snapshots one after the other -> what changed between them.
 
-Whatever brings the snapshots, a recording, the past of a Prometheus or what is watched, the
-events are found here. The first snapshot is what all others are compared to.
+They may be recorded, of the past of a Prometheus or watched; the first is compared to none.
 """
 
 from __future__ import annotations
@@ -486,15 +485,14 @@ def _of_job(
     kind: EventKind, job: SafeText, known: _Job, at: datetime, *, lost_with: str = ""
 ) -> Event:
     names = sorted(each if isinstance(each, str) else each[1] for each in known.hosts)
-    is_one = len(names) == 1
-    on = "" if is_one else f" on {brief(tuple(names), 3)}"
+    on = "" if len(names) == 1 else f" on {brief(tuple(names), 3)}"
     how = f", ended or lost with its {lost_with}" if lost_with else ""
     clusters = {each[0] for each in known.hosts if not isinstance(each, str)} - {None}
     cluster = clean(clusters.pop() or "") if len(clusters) == 1 else None
     return Event(
         at=at,
         kind=kind,
-        host=clean(names[0]) if is_one else None,
+        host=None if on else clean(names[0]),
         cluster=cluster,
         job=job,
         user=known.user,
