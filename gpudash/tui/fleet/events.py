@@ -25,8 +25,8 @@ from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 
-_AROUND = 6
-"""Cells around a heading and the rows in view."""
+_AROUND = 9
+"""Cells around a heading, the mark of sums that are left out behind it, and the rows in view."""
 _MAX_NAMED = 9
 """Of what has not come back; of more it is said how many they are."""
 

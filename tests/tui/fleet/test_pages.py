@@ -1058,11 +1058,15 @@ async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> Non
         for cells, heading in (
             (150, f"Events of 1 day, x adds jobs; broken now: {names}; {lost} "),
             (110, f"Events of 1 day, x adds jobs; broken now: gpu0002, gpu0003:0 +3; {lost} "),
-            (80, "Events of 1 day, x adds jobs; broken now: gpu0002 +4; 2 hosts down, 5 GPU… "),
-            (56, "Events of 1 day, x adds jobs; broken now: gpu0002… "),
+            (80, "Events of 1 day, x adds jobs; broken now: gpu0002 +4; 2 hosts down, 5 … "),
+            (56, "Events of 1 day, x adds jobs; broken now: gpu0… "),
         ):
             await on.resize(cells, 20)
             assert on.lines[1].startswith(f" {heading}")
+        await on.resize(80, 8)
+        assert re.match(
+            r" Events of 1 day, x adds jobs; broken now: .*… .* 1-4 of 12 ", on.lines[1]
+        )
         filter_by(on.model, "host:gpu0002")
         await on.resize(80, 20)
         assert on.lines[1].startswith(" Events of 1 day; broken now: gpu0002; 1 host down ")
