@@ -40,6 +40,7 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.report import Minute
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import mean_known
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
 _HOSTS, _GPUS = 1000, 8
@@ -115,7 +116,8 @@ class DemoSource(Source):
                 self._by_host.setdefault(host, []).append(fault)
         self._planned = lru_cache(4 * hosts + 64)(self._plan)
         self._task = lru_cache(4 * hosts + 64)(self._task_of)
-        self._names = [SafeText(f"gpu{n + 1:0{max(2, len(str(hosts)))}d}") for n in range(hosts)]
+        digits = max(2, len(str(hosts)))
+        self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
         self._racks = [SafeText(f"r{host // RACK + 1:02d}") for host in range(hosts)]
         self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
         self._request, self._has_news = FleetRequest(), False
@@ -202,7 +204,8 @@ class DemoSource(Source):
         return sorted(found.items())
 
     def _faults_at(self, host: int, now: float) -> list[Fault]:
-        return [f for f in self._by_host.get(host, ()) if f.at <= now - self._start < f.until]
+        now -= self._start
+        return [fault for fault in self._by_host.get(host, ()) if fault.at <= now < fault.until]
 
     # Who works on what
 
@@ -430,9 +433,8 @@ class DemoSource(Source):
                 for line in self._lines(host, values, by_device=request.by_device)
             ]
         else:
-            lines = [
-                FleetLine(values=tuple(_mean(chain(*each)) for each in zip(*past, strict=True)))
-            ]
+            means = (mean_known(chain(*each)) for each in zip(*past, strict=True))
+            lines = [FleetLine(values=tuple(means))]
         return FleetChart(
             metric=request.metric,
             span_seconds=request.span_seconds,
@@ -450,7 +452,7 @@ class DemoSource(Source):
         """Return the line of a host, or those of its GPUs, whose values are known a moment each."""
         name, first = self._names[host], host * self._gpus
         if not by_device:
-            return [FleetLine(host=name, values=tuple(map(_mean, past)))]
+            return [FleetLine(host=name, values=tuple(map(mean_known, past)))]
         return [
             FleetLine(host=name, uuid=self._uuids[first + gpu], index=gpu, values=values)
             for gpu, values in enumerate(zip(*past, strict=True))
@@ -458,8 +460,10 @@ class DemoSource(Source):
 
     def _values(self, host: int, moment: float, metric: str) -> list[float | None]:
         known = self._host(host, moment)
-        field = metric if known.state == "ok" else ""
-        values = [getattr(e, field, None) for e in known.devices if e.parent_uuid is None]
+        devices = [each for each in known.devices if each.parent_uuid is None]
+        if known.state != "ok":
+            return [None] * len(devices)
+        values = [getattr(each, metric, None) for each in devices]
         return [value if isinstance(value, (int, float)) else None for value in values]
 
 
@@ -480,11 +484,6 @@ def _utilization_percent(task: _Task, spread: float) -> float:
 def _is_divided(host: int, present: Sequence[Fault]) -> bool:
     """Whether the first GPU of a host is in two MIG instances."""
     return host % 50 == 17 and not present
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 _LOADS = {

@@ -412,7 +412,7 @@ class Catalog(NamedTuple):
 
         `percent` are hosts whose ratios are percentages, `is_single` that no device has two series.
         """
-        texts = []
+        texts, plain = list[str](), list[str]()
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
         for dialect in self._chosen():
             for each in (each for name in fields for each in self._present(dialect, name)):
@@ -426,8 +426,8 @@ class Catalog(NamedTuple):
                     text = _max(term.by, term.selector) + times
                     is_mean = hosts and not by_device
                     texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
-        if is_single and not hosts and len(texts) == 1:
-            texts = [term.selector + times]
+                    plain.append(term.selector + times)
+        texts = plain if is_single and not hosts and len(plain) == 1 else texts
         return _or(texts) if hosts or not texts else f"avg({_or(texts)})"
 
     def _chosen(self) -> Iterator[Dialect]:

@@ -18,7 +18,7 @@ from gpudash.analysis.history.metrics import device_metrics, highest_possible
 from gpudash.model.device import Device, chart_fields
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Host
-from gpudash.model.units import Unit, duration, short
+from gpudash.model.units import Unit, duration, mean_known, short
 from gpudash.tui.draw.bars import area, height_style, points_of
 from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.theme import Glyphs, Theme
@@ -123,18 +123,11 @@ class Trends:
         count = max(1, int(self._until // width) - columns.start * each + 1)
         series = self._history.series
         rows = [series(key, field, count * width, count, self._until) for key in keys]
-        points = (
-            rows[0] if len(rows) == 1 else [_mean(values) for values in zip(*rows, strict=True)]
-        )
+        points = rows[0] if len(rows) == 1 else [*map(mean_known, zip(*rows, strict=True))]
         # Half a column at either end would differ from the next as the curve moves by whole ones.
         early = max(0, int(self._began // width) - columns.start * each)
         late = len(columns) * each - count
         return points[early : early + 1] * early + points[early:] + points[-1:] * late
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 _MARGIN, _GAP = 1, 3
@@ -281,7 +274,7 @@ def _charted(gpus: Sequence[Device], field: Field) -> list[Device]:
 
 
 def _band(label: str, gpus: Sequence[Device], field: Field) -> _Band:
-    value = _mean(getattr(gpu, field.name) for gpu in gpus)
+    value = mean_known(getattr(gpu, field.name) for gpu in gpus)
     keys = tuple(gpu.key for gpu in gpus)
     top = highest_possible(field, gpus)
     return _Band(label, keys, field.name, _whole(value, field.unit), field.unit, top)
