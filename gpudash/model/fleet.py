@@ -298,7 +298,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def mark_of(events: Sequence[Event]) -> tuple[int, float] | None:
-    """Return by what events that are known are told from more of them; None for none."""
+    """Return count and last instant of events, which tell them from more; None for none."""
     return (len(events), events[-1].at.timestamp()) if events else None
 
 

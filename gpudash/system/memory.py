@@ -1,4 +1,4 @@
-"""Freed memory that the C library keeps, given back to the system where it can be told to.
+"""Freed memory that the C library keeps, given back to the system where it can be.
 
 glibc does so by itself only at the end of its heap, and takes a size that it saw freed once for
 one that is wanted often.

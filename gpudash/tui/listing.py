@@ -25,7 +25,7 @@ class Ranking(Generic[Row]):
     """Rows in the order asked for, the one under the cursor known by its identity."""
 
     _UNSEEN: ClassVar[int] = 0
-    """Where the cursor goes when its row, which nobody chose, leaves the screen; -1 for nowhere."""
+    """Where the cursor goes when its row, not chosen, leaves the screen; -1 for nowhere."""
 
     def __init__(
         self, columns: Sequence[Column[Row]], identity: Callable[[Row], Hashable], sort_key: str
@@ -141,7 +141,7 @@ _COLUMNS = {column.key: column for column in PROCESS_ORDERS}
 class Listing(Ranking[ProcessRow]):
     """Rows in the order asked for, a cursor on one of them, and the part that is in view."""
 
-    # No signal may reach a process that nobody chose.
+    # No signal may reach a process that the user did not choose.
     _UNSEEN = -1
 
     def __init__(self, sort_key: str, *, descending: bool = True) -> None:

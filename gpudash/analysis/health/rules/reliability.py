@@ -199,7 +199,7 @@ def is_recent(code: int, seconds: float, critical_seconds: float = DAY_SECONDS) 
 
 
 def needs_person(code: int) -> bool:
-    """Whether an XID error is over only once somebody has seen to it."""
+    """Whether an XID error stays until an operator has repaired or reset the GPU."""
     return meaning(code).level == "critical"
 
 

@@ -138,7 +138,7 @@ _ORDER = (
 """The groups, what changes and matters most first."""
 _SHOWN_ELSEWHERE = ("fault", "last_read")
 _LONG = frozenset({"ecc_locations", "holder_pids", "supported_clocks_event_reasons"})
-"""Lists that nobody looks for, shown with their explanations alone."""
+"""Lists that are seldom looked for, shown with their explanations alone."""
 _OF_INSTANCES = "parent_uuid"
 """What no whole GPU has, so that it is not missed there."""
 _COLUMN, _EXPLAINED = 38, 76
