@@ -16,7 +16,7 @@ from select import POLLOUT, poll
 from gpudash.actions.kill.audit import AuditTrail
 from gpudash.actions.kill.pin import masked_command, refuse_host, refuse_pid
 from gpudash.actions.kill.question import Question, question
-from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.report import KillReport, describe
 from gpudash.actions.kill.run import Kill, Timeouts, describe_unfinished
 from gpudash.actions.kill.selection import KillSelection, parse_name, select
 from gpudash.actions.kill.signals import Signal, find_signal
@@ -196,7 +196,7 @@ class _WaitNotice:
         self._pause(seconds)
 
 
-def _result_lines(report: Report) -> Iterator[str]:
+def _result_lines(report: KillReport) -> Iterator[str]:
     yield from describe(report)
     if report.heads:
         pids = " ".join(str(target.process.pid) for target in report.heads)

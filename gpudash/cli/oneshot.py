@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     import argparse
 
     from gpudash.analysis.process_choice import ProcessChoice
-    from gpudash.collect.source import Source
+    from gpudash.collect.source import HostSource
     from gpudash.model.device import Device
     from gpudash.model.snapshot import Snapshot
 
-    Command = Callable[[Source, argparse.Namespace], int]
+    Command = Callable[[HostSource, argparse.Namespace], int]
     """Prints something about a source, and returns the exit status."""
 
 _WITHOUT_PROCESSES = ("csv", "prometheus")
@@ -132,7 +132,7 @@ def _source(
     alive: Callable[[], None],
     wanted: Callable[[], Set[str]] | None,
     whole: bool,
-) -> Source:
+) -> HostSource:
     if is_recorded(options):
         from gpudash.feed.recording.samples import open_recorded
 
@@ -157,7 +157,9 @@ def _source(
     )
 
 
-def _print_state(source: Source, options: argparse.Namespace, choice: ProcessChoice | None) -> int:
+def _print_state(
+    source: HostSource, options: argparse.Namespace, choice: ProcessChoice | None
+) -> int:
     """Print the state; a GPU that is out of order decides the exit status before --fail-on."""
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.health.findings import acknowledged_gpus
@@ -220,7 +222,7 @@ def _format(options: argparse.Namespace) -> str:
     return str(options.format)
 
 
-def sample(source: Source) -> Snapshot:
+def sample(source: HostSource) -> Snapshot:
     """Return the host as it is; raises DriverError where the driver cannot even be opened."""
     snapshot = source.sample()
     refuse_silence(snapshot, "nvml")

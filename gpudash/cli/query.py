@@ -14,7 +14,7 @@ from gpudash.analysis.selection import select_existing, selector_fields
 from gpudash.cli.oneshot import exit_status, sample, with_source
 from gpudash.cli.options import QUERIES, gpu_selectors, query_name, refuse
 from gpudash.cli.remote import lines
-from gpudash.collect.source import Source
+from gpudash.collect.source import HostSource
 from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.fault import Fault
@@ -55,7 +55,7 @@ def print_details(options: argparse.Namespace) -> int:
     reads, lines = details(options.display, xml=options.xml, unit=options.unit, dtd=options.dtd)
     gpus = gpu_selectors(options)
 
-    def show(source: Source, _options: argparse.Namespace) -> int:
+    def show(source: HostSource, _options: argparse.Namespace) -> int:
         snapshot = sample(source)
         chosen = select_existing(snapshot, gpus)
         _write(lines(snapshot, chosen))
@@ -102,7 +102,7 @@ def list_gpus(options: argparse.Namespace) -> int:
     )
 
 
-def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
+def _print_once(source: HostSource, query: Csv, gpus: Sequence[str]) -> int:
     """Print the rows below their heading; status 6 where there is no such GPU.
 
     Where processes are asked for, a GPU whose list is not available has a line on stderr.
@@ -158,7 +158,7 @@ class _Rows:
         self._reported = unlisted
 
 
-def _print_list(source: Source, gpus: Sequence[str]) -> int:
+def _print_list(source: HostSource, gpus: Sequence[str]) -> int:
     snapshot = select_existing(sample(source), gpus)
     _write(listing(snapshot))
     return exit_status(snapshot, with_topology=False)

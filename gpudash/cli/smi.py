@@ -37,7 +37,7 @@ from gpudash.system import terminal
 from gpudash.system.files import read_start
 
 if TYPE_CHECKING:
-    from gpudash.collect.source import Source
+    from gpudash.collect.source import HostSource
     from gpudash.model.snapshot import Host, Snapshot
 
 _NOT_SUPPORTED = 3
@@ -46,7 +46,7 @@ _LONG = {"-u": "-u/--unit", "-x": "-x/--xml-format", "-d": "-d/--display"}
 _COMBINATION = "Invalid combination of input arguments"
 
 
-class Report(NamedTuple):
+class SmiReport(NamedTuple):
     """What is printed of a sample."""
 
     reads: Set[str]
@@ -137,7 +137,7 @@ def _elsewhere(words: Sequence[str], what: str) -> SmiError:
 def _list(request: Request) -> int:
     """Print a line for each GPU and instance."""
 
-    def run(source: Source, _: object) -> int:
+    def run(source: HostSource, _: object) -> int:
         from gpudash.output.smi_table import listing
 
         snapshot, status = sample(source), int(ExitStatus.OK)
@@ -161,7 +161,7 @@ def _choose(request: Request) -> int:
     def lines(_: Snapshot, __: Snapshot) -> Iterable[str]:
         raise SmiError(FAILED, "Input combination for device modification is not valid.\n")
 
-    return _print(request, lambda: Report(frozenset(), lines))
+    return _print(request, lambda: SmiReport(frozenset(), lines))
 
 
 def _help(request: Request) -> int:
@@ -212,7 +212,7 @@ def _excluded(request: Request) -> int:
 def _about(request: Request, write: Callable[[Host], str], otherwise: Host | None) -> int:
     """Print what is known of the driver, of `otherwise` where there is none."""
 
-    def run(source: Source, _: object) -> int:
+    def run(source: HostSource, _: object) -> int:
         terminal.write(write(sample(source).host).encode())
         return ExitStatus.OK
 
@@ -231,7 +231,7 @@ def _query(name: str, request: Request) -> int:
     if form is None:
         raise SmiError(ExitStatus.USAGE, f'"--format=" switch is missing. {HELP}\n')
 
-    def report() -> Report:
+    def report() -> SmiReport:
         from gpudash.cli.query import keys
         from gpudash.output import queries
 
@@ -252,7 +252,7 @@ def _query(name: str, request: Request) -> int:
             heading.clear()
             return lines
 
-        return Report(query.reads, rows)
+        return SmiReport(query.reads, rows)
 
     return _print(request, report)
 
@@ -276,14 +276,14 @@ def _show(request: Request) -> int:
     return _print(request, make)
 
 
-def _table() -> Report:
+def _table() -> SmiReport:
     """Return what is printed without options."""
     from gpudash.output import smi_table
 
-    return Report(smi_table.READS, lambda _, chosen: smi_table.table(chosen))
+    return SmiReport(smi_table.READS, lambda _, chosen: smi_table.table(chosen))
 
 
-def _details(request: Request) -> Report:
+def _details(request: Request) -> SmiReport:
     """Return what -q prints: its sections, with -x the XML, with -u about units."""
     from gpudash.cli.query import details
 
@@ -292,7 +292,7 @@ def _details(request: Request) -> Report:
         reads, lines = details(request.value("-d"), xml=xml, unit=unit, dtd=dtd)
     except UsageError:
         raise SmiError(ExitStatus.USAGE, "Failed to parse --display/-d flags") from None
-    return Report(reads, lines, is_of_gpus=not unit)
+    return SmiReport(reads, lines, is_of_gpus=not unit)
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
@@ -307,11 +307,11 @@ def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | 
     return None
 
 
-def _print(request: Request, make: Callable[[], Report]) -> int:
+def _print(request: Request, make: Callable[[], SmiReport]) -> int:
     """Print a report once, or with -l and -lms until a signal; return the status."""
     seconds = _interval(request)
     gpus, log = gpu_words(request.value("-i", "-g")), request.value("-f")
-    made: list[Report] = []
+    made: list[SmiReport] = []
 
     def wanted() -> Set[str]:
         made.append(make())
@@ -324,7 +324,7 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
     if log is not None:
         _redirect(log)
 
-    def once(source: Source, _: object) -> int:
+    def once(source: HostSource, _: object) -> int:
         _print_sample(made[0], source, gpus)
         return ExitStatus.OK
 
@@ -334,7 +334,7 @@ def _print(request: Request, make: Callable[[], Report]) -> int:
     return status
 
 
-def _repeat(request: Request, seconds: float, reads: Set[str], report: Report) -> NoReturn:
+def _repeat(request: Request, seconds: float, reads: Set[str], report: SmiReport) -> NoReturn:
     """Print a report again and again, until a signal."""
     from gpudash.collect.local import open_once
 
@@ -363,7 +363,7 @@ _LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "fo
 
 
 def _print_sample(
-    report: Report, source: Source, gpus: Sequence[str], log: str | None = None
+    report: SmiReport, source: HostSource, gpus: Sequence[str], log: str | None = None
 ) -> None:
     """Print the next sample, from then on to a file if there is one."""
     snapshot = sample(source)

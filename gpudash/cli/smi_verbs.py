@@ -27,7 +27,7 @@ from gpudash.system import terminal
 if TYPE_CHECKING:
     import argparse
 
-    from gpudash.collect.source import Source
+    from gpudash.collect.source import HostSource
     from gpudash.model.details import MigLayout
     from gpudash.model.device import Device
     from gpudash.model.snapshot import Snapshot
@@ -295,7 +295,7 @@ def _of_gpus(
     """Print texts about the GPUs of -i, which bring their line ends; raises SmiError."""
     from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 
-    def run(source: Source, _: object) -> int:
+    def run(source: HostSource, _: object) -> int:
         gpus = chosen_gpus(sample(source), words)
         refuse_silent_gpus(gpus.devices)
         for text in report(gpus):

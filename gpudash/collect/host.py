@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gpudash.collect.jobs import LIMIT as CGROUP_LIMIT
 from gpudash.collect.jobs import job_of
 from gpudash.collect.leases import LeaseTable
-from gpudash.collect.processes import ProcessTable
+from gpudash.collect.processes import ProcessReader
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
@@ -42,7 +42,7 @@ class LinuxReader:
         self, *, show_secrets: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._read_facts = _bounded(_facts if show_secrets else _masked_facts)
-        self._table = ProcessTable(self._read_facts)
+        self._table = ProcessReader(self._read_facts)
         self._search: HolderSearch | None = None
         self._leases = LeaseTable(clock)
         # Counted from boot, so that the first share is the one since then.

@@ -21,7 +21,7 @@ from gpudash.collect.nvml.worker import (
     ignore_answer,
     one_shot_timeouts,
 )
-from gpudash.collect.source import Holders, HostReader, Source
+from gpudash.collect.source import Holders, HostReader, HostSource
 from gpudash.model.device import Device, labelled
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import EXITED, Holder, LastRead, Process, ProcessDevice
@@ -69,7 +69,7 @@ def open_once(
     pcie_throughput: bool = False,
     whole: bool = True,
     wanted: Set[str] | None = None,
-) -> Source:
+) -> HostSource:
     """Return the same for a single sample, without what needs two.
 
     Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without

@@ -44,8 +44,8 @@ class _Known(Struct, kw_only=True):
     watched: StatFile | None = None
 
 
-class ProcessTable:
-    """The processes of the last sample, with what the next one needs.
+class ProcessReader:
+    """Reads processes, with what it knows of them from the sample before.
 
     `read_facts` returns the facts of a PID and its stat line, None if it is gone.
     """

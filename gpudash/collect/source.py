@@ -13,7 +13,7 @@ from gpudash.model.process import Holder, Lease, Process
 from gpudash.model.snapshot import Host, Snapshot
 
 
-class Source(Protocol):
+class HostSource(Protocol):
     """A host that can be sampled again and again."""
 
     def sample(self) -> Snapshot:

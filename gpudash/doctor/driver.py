@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, visible_devices
-from gpudash.collect.source import Source
+from gpudash.collect.source import HostSource
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.doctor.environment import container, lease_check
 from gpudash.model.device import Device
@@ -53,7 +53,7 @@ class DriverReport(Struct, frozen=True, kw_only=True):
     cuda_driver_version: str | None = None
 
 
-def examine(source: Source, machine: Machine) -> DriverReport:
+def examine(source: HostSource, machine: Machine) -> DriverReport:
     """Return the checks of library, driver and GPUs."""
     start = time.monotonic()
     try:

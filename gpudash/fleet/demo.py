@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, Fault, faults
+from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, HostFault, faults
 from gpudash.fleet.events import events
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
@@ -109,8 +109,8 @@ class DemoSource(Source):
         self._noise = [random.uniform(-1, 1) for _ in range(4096)]
         self._wave = [sin(i * 6.2831853 / 1024) for i in range(1024)]
         self._is_calm = is_calm
-        self.faults: tuple[Fault, ...] = () if is_calm else faults(hosts, gpus)
-        self._by_host: dict[int, list[Fault]] = {}
+        self.faults: tuple[HostFault, ...] = () if is_calm else faults(hosts, gpus)
+        self._by_host: dict[int, list[HostFault]] = {}
         for fault in self.faults:
             for host in fault.hosts:
                 self._by_host.setdefault(host, []).append(fault)
@@ -203,7 +203,7 @@ class DemoSource(Source):
                 found.setdefault(min(end, ceil(at / _STEP) * _STEP), set()).update(changed)
         return sorted(found.items())
 
-    def _faults_at(self, host: int, now: float) -> list[Fault]:
+    def _faults_at(self, host: int, now: float) -> list[HostFault]:
         now -= self._start
         return [fault for fault in self._by_host.get(host, ()) if fault.at <= now < fault.until]
 
@@ -319,7 +319,7 @@ class DemoSource(Source):
             processes=self._foreign(host, kinds.get("foreign")),
         )
 
-    def _foreign(self, host: int, fault: Fault | None) -> tuple[FleetProcess, ...] | None:
+    def _foreign(self, host: int, fault: HostFault | None) -> tuple[FleetProcess, ...] | None:
         """Return what runs beside the job of a GPU, None where no processes are known."""
         if fault is None:
             return None
@@ -327,7 +327,7 @@ class DemoSource(Source):
         return (FleetProcess(pid=41_377, username=SafeText(fault.user), uuids=uuids),)
 
     def _devices(
-        self, host: int, now: float, present: Sequence[Fault], *, is_brief: bool
+        self, host: int, now: float, present: Sequence[HostFault], *, is_brief: bool
     ) -> list[FleetDevice]:
         device = self._brief_device if is_brief else self._device
         devices = []
@@ -481,7 +481,7 @@ def _utilization_percent(task: _Task, spread: float) -> float:
     return max(6.0, min(100.0, round(steady if task.kind == "kept-alive" else steady + spread)))
 
 
-def _is_divided(host: int, present: Sequence[Fault]) -> bool:
+def _is_divided(host: int, present: Sequence[HostFault]) -> bool:
     """Whether the first GPU of a host is in two MIG instances."""
     return host % 50 == 17 and not present
 

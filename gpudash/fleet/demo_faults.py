@@ -12,7 +12,7 @@ BLOCK, RACK = 8, 16
 HOUR = 3600.0
 
 
-class Fault(NamedTuple):
+class HostFault(NamedTuple):
     """Something that goes wrong on GPUs of hosts."""
 
     kind: str
@@ -34,7 +34,7 @@ MESSAGES = {
 }
 
 
-def faults(hosts: int, gpus: int) -> tuple[Fault, ...]:
+def faults(hosts: int, gpus: int) -> tuple[HostFault, ...]:
     """Return one of each, at other hosts each; a small fleet has those that fit."""
     whole, last = tuple(range(gpus)), gpus - 1
     taken: set[int] = set()
@@ -50,25 +50,27 @@ def faults(hosts: int, gpus: int) -> tuple[Fault, ...]:
     block = some(0.02, BLOCK, BLOCK)
     half = whole[: gpus // 2 or 1]
     found = [
-        Fault("job", block, -5 * HOUR, whole, "train", "dave"),
-        Fault("straggler", block[5:6], -5 * HOUR, (min(3, last),)),
-        Fault("foreign", block[:1], -HOUR, (min(1, last),), user="frank"),
-        Fault("xid", some(0.36, 4, RACK), -25 * 60, (min(2, last),)),
-        Fault("lost", some(0.31), -7 * HOUR, (last,)),
-        Fault("lost", some(0.33), 120, (0,)),
-        Fault("down", some(0.42), -15 * 60),
-        Fault("frozen", some(0.45), -20 * 60),
-        Fault("hot", some(0.48), -HOUR, (min(4, last),), "train", "dave"),
-        Fault("kept-alive", some(0.51), -9 * HOUR, half, "kept-alive", "mallory"),
-        Fault("unused", some(0.54), -8 * HOUR, whole, "unused", "walter"),
-        Fault("skew", some(0.57, 3), -30 * 24 * HOUR),
-        Fault("fragmented", some(0.62, 40), -3 * HOUR, half, "free"),
-        Fault("draining", some(0.7), -2 * HOUR, whole, "free"),
-        Fault("down", some(0.67), -8.5 * HOUR, until=-8.1 * HOUR),
-        Fault("lost", some(0.6), -6 * HOUR, (0,), until=-5.5 * HOUR),
+        HostFault("job", block, -5 * HOUR, whole, "train", "dave"),
+        HostFault("straggler", block[5:6], -5 * HOUR, (min(3, last),)),
+        HostFault("foreign", block[:1], -HOUR, (min(1, last),), user="frank"),
+        HostFault("xid", some(0.36, 4, RACK), -25 * 60, (min(2, last),)),
+        HostFault("lost", some(0.31), -7 * HOUR, (last,)),
+        HostFault("lost", some(0.33), 120, (0,)),
+        HostFault("down", some(0.42), -15 * 60),
+        HostFault("frozen", some(0.45), -20 * 60),
+        HostFault("hot", some(0.48), -HOUR, (min(4, last),), "train", "dave"),
+        HostFault("kept-alive", some(0.51), -9 * HOUR, half, "kept-alive", "mallory"),
+        HostFault("unused", some(0.54), -8 * HOUR, whole, "unused", "walter"),
+        HostFault("skew", some(0.57, 3), -30 * 24 * HOUR),
+        HostFault("fragmented", some(0.62, 40), -3 * HOUR, half, "free"),
+        HostFault("draining", some(0.7), -2 * HOUR, whole, "free"),
+        HostFault("down", some(0.67), -8.5 * HOUR, until=-8.1 * HOUR),
+        HostFault("lost", some(0.6), -6 * HOUR, (0,), until=-5.5 * HOUR),
     ]
     counts = {"alice": gpus, "bob": gpus // 2, "carol": gpus // 4, "dave": 1, "erin": 1}
     for i, (user, count) in enumerate(counts.items()):
         gone = -(2 + 3 * i) * HOUR
-        found.append(Fault("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], "held", user))
+        found.append(
+            HostFault("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], "held", user)
+        )
     return tuple(each for each in found if each.hosts)

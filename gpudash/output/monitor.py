@@ -19,7 +19,7 @@ _NAME_CELLS = 15
 _STAMPS = (("D", "Date", "YYYYMMDD"), ("T", "Time", "HH:MM:SS"))
 
 
-class Column(NamedTuple):
+class MonitorColumn(NamedTuple):
     """A heading of two lines, and the value below it; None is what is not known."""
 
     header: str
@@ -42,57 +42,57 @@ def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-_DEVICE: Mapping[str, Sequence[Column]] = {
+_DEVICE: Mapping[str, Sequence[MonitorColumn]] = {
     "p": (
-        Column("pwr", "W", lambda gpu: _scaled(gpu.power_usage_mw, 1000)),
-        Column("gtemp", "C", lambda gpu: gpu.temperature_celsius),
-        Column("mtemp", "C", lambda gpu: gpu.memory_temperature_celsius),
+        MonitorColumn("pwr", "W", lambda gpu: _scaled(gpu.power_usage_mw, 1000)),
+        MonitorColumn("gtemp", "C", lambda gpu: gpu.temperature_celsius),
+        MonitorColumn("mtemp", "C", lambda gpu: gpu.memory_temperature_celsius),
     ),
     "u": (
-        Column("sm", "%", lambda gpu: gpu.gpu_utilization_percent),
-        Column("mem", "%", lambda gpu: gpu.memory_utilization_percent),
-        Column("enc", "%", lambda gpu: gpu.encoder_utilization_percent),
-        Column("dec", "%", lambda gpu: gpu.decoder_utilization_percent),
-        Column("jpg", "%", lambda gpu: gpu.jpeg_utilization_percent),
-        Column("ofa", "%", lambda gpu: gpu.ofa_utilization_percent),
+        MonitorColumn("sm", "%", lambda gpu: gpu.gpu_utilization_percent),
+        MonitorColumn("mem", "%", lambda gpu: gpu.memory_utilization_percent),
+        MonitorColumn("enc", "%", lambda gpu: gpu.encoder_utilization_percent),
+        MonitorColumn("dec", "%", lambda gpu: gpu.decoder_utilization_percent),
+        MonitorColumn("jpg", "%", lambda gpu: gpu.jpeg_utilization_percent),
+        MonitorColumn("ofa", "%", lambda gpu: gpu.ofa_utilization_percent),
     ),
     "c": (
-        Column("mclk", "MHz", lambda gpu: gpu.memory_clock_mhz),
-        Column("pclk", "MHz", lambda gpu: gpu.sm_clock_mhz),
+        MonitorColumn("mclk", "MHz", lambda gpu: gpu.memory_clock_mhz),
+        MonitorColumn("pclk", "MHz", lambda gpu: gpu.sm_clock_mhz),
     ),
     "v": (
-        Column("pviol", "%", lambda gpu: _rounded(gpu.throttled_sw_power_cap_percent)),
-        Column("tviol", "bool", lambda gpu: _is_some(gpu.throttled_thermal_percent)),
+        MonitorColumn("pviol", "%", lambda gpu: _rounded(gpu.throttled_sw_power_cap_percent)),
+        MonitorColumn("tviol", "bool", lambda gpu: _is_some(gpu.throttled_thermal_percent)),
     ),
     "m": (
-        Column("fb", "MB", _used),
-        Column("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
-        Column("ccpm", "MB", lambda gpu: _scaled(gpu.protected_memory_used_bytes, _MIB)),
+        MonitorColumn("fb", "MB", _used),
+        MonitorColumn("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
+        MonitorColumn("ccpm", "MB", lambda gpu: _scaled(gpu.protected_memory_used_bytes, _MIB)),
     ),
     "e": (
-        Column("sbecc", "errs", lambda gpu: gpu.ecc_corrected_volatile_count),
-        Column("dbecc", "errs", lambda gpu: gpu.ecc_uncorrected_volatile_count),
-        Column("pci", "errs", lambda gpu: gpu.pcie_replay_count),
+        MonitorColumn("sbecc", "errs", lambda gpu: gpu.ecc_corrected_volatile_count),
+        MonitorColumn("dbecc", "errs", lambda gpu: gpu.ecc_uncorrected_volatile_count),
+        MonitorColumn("pci", "errs", lambda gpu: gpu.pcie_replay_count),
     ),
     "t": (
-        Column("rxpci", "MB/s", lambda gpu: _scaled(gpu.pcie_rx_bytes_per_second, _MB)),
-        Column("txpci", "MB/s", lambda gpu: _scaled(gpu.pcie_tx_bytes_per_second, _MB)),
+        MonitorColumn("rxpci", "MB/s", lambda gpu: _scaled(gpu.pcie_rx_bytes_per_second, _MB)),
+        MonitorColumn("txpci", "MB/s", lambda gpu: _scaled(gpu.pcie_tx_bytes_per_second, _MB)),
     ),
 }
 DEVICE_LETTERS = "".join(_DEVICE)
 """What -s of dmon takes."""
 GPM_IDS = (*GPM_PERCENTS, *GPM_RATES)
 """The GPM metrics that have a column."""
-_BLANK = Column("", "", lambda _gpu: "", 0)
+_BLANK = MonitorColumn("", "", lambda _gpu: "", 0)
 
 
-def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[Column]:
+def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[MonitorColumn]:
     """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
     columns = [column for letter in letters for column in _DEVICE[letter]]
     return [*columns, _BLANK, *map(_gpm_column, gpm)]
 
 
-def _gpm_column(number: int) -> Column:
+def _gpm_column(number: int) -> MonitorColumn:
     """Return the column of a GPM metric, percent or MiB/s; without values if it is not read."""
     name, divisor = GPM_PERCENTS.get(number, ""), 1
     if not name:
@@ -102,7 +102,7 @@ def _gpm_column(number: int) -> Column:
         found = getattr(gpu, name, None)
         return None if found is None else f"{found / divisor:.2f}"
 
-    return Column(f"id={number}", "GPM", value, 9)
+    return MonitorColumn(f"id={number}", "GPM", value, 9)
 
 
 class _Run(NamedTuple):
@@ -137,22 +137,25 @@ def _protected(run: _Run) -> int | None:
 
 
 _PROCESS = (
-    Column("pid", "#", lambda run: run.process.pid, 10, 1),
-    Column("type", "C/G", lambda run: run.share.type, 5),
+    MonitorColumn("pid", "#", lambda run: run.process.pid, 10, 1),
+    MonitorColumn("type", "C/G", lambda run: run.share.type, 5),
 )
-_USES: Mapping[str, Sequence[Column]] = {
+_USES: Mapping[str, Sequence[MonitorColumn]] = {
     "u": (
-        Column("sm", "%", _of_sample("sm_utilization_percent")),
-        Column("mem", "%", _of_sample("memory_utilization_percent")),
-        Column("enc", "%", lambda run: run.share.encoder_utilization_percent or None),
-        Column("dec", "%", lambda run: run.share.decoder_utilization_percent or None),
+        MonitorColumn("sm", "%", _of_sample("sm_utilization_percent")),
+        MonitorColumn("mem", "%", _of_sample("memory_utilization_percent")),
+        MonitorColumn("enc", "%", lambda run: run.share.encoder_utilization_percent or None),
+        MonitorColumn("dec", "%", lambda run: run.share.decoder_utilization_percent or None),
     ),
     "m": (
-        Column("fb", "MB", lambda run: _scaled(run.share.used_gpu_memory_bytes, _MIB)),
-        Column("ccpm", "MB", _protected),
+        MonitorColumn("fb", "MB", lambda run: _scaled(run.share.used_gpu_memory_bytes, _MIB)),
+        MonitorColumn("ccpm", "MB", _protected),
     ),
 }
-_ENGINES = (Column("jpg", "%", lambda _run: None), Column("ofa", "%", lambda _run: None))
+_ENGINES = (
+    MonitorColumn("jpg", "%", lambda _run: None),
+    MonitorColumn("ofa", "%", lambda _run: None),
+)
 """What the processes' samples of newer drivers have, which are not read."""
 _WITH_ENGINES = 550
 """The branch of drivers whose nvidia-smi has them, and its headings further right."""
@@ -160,7 +163,7 @@ PROCESS_LETTERS = "".join(_USES)
 """What -s of pmon takes."""
 
 
-def process_columns(letters: str, snapshot: Snapshot) -> list[Column]:
+def process_columns(letters: str, snapshot: Snapshot) -> list[MonitorColumn]:
     """Return the columns of pmon: PID and type, then those of the letters of -s."""
     pid, kind = _PROCESS
     if _has_engines(snapshot):
@@ -172,7 +175,7 @@ def process_columns(letters: str, snapshot: Snapshot) -> list[Column]:
     return [pid, kind, first._replace(header_shift=-1), *others]
 
 
-def process_headings(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> str:
+def process_headings(snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str) -> str:
     """Return the two lines above the columns of pmon."""
     last = "command " if _has_engines(snapshot) else "command"
     return headings(columns, stamp, last)
@@ -182,7 +185,7 @@ def _has_engines(snapshot: Snapshot) -> bool:
     return branch(snapshot) >= _WITH_ENGINES
 
 
-def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
+def headings(columns: Sequence[MonitorColumn], stamp: str, last: str = "") -> str:
     """Return the two lines above the columns; `stamp` are the letters of -o, D and T."""
     cells = [(f"{word:<11}", f"{form:<11}") for key, word, form in _STAMPS if key in stamp]
     cells.append((" gpu", " Idx"))
@@ -194,14 +197,16 @@ def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
     return "".join(f"#{''.join(parts)}\n" for parts in zip(*cells, strict=True))
 
 
-def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
+def device_lines(snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str) -> Iterator[str]:
     """Yield a line for each GPU that is not divided further."""
     for gpu in whole_gpus(snapshot):
         cells = "".join(_cell(column.value(gpu), column) for column in columns)
         yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"
 
 
-def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
+def process_lines(
+    snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str
+) -> Iterator[str]:
     """Yield a line for each process on each GPU by its PID, and one for a GPU without any.
 
     `N/A` for PID and name means that the processes of a GPU are not known.
@@ -227,7 +232,7 @@ def _program(process: Process) -> str:
     return name if folder else path
 
 
-def _cell(value: object, column: Column) -> str:
+def _cell(value: object, column: MonitorColumn) -> str:
     return f" {'-' if value is None else value:>{column.cells}}"
 
 

@@ -14,7 +14,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.records import AccountedProcess, RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import GPU_FIELDS, NEW_BRANCH, Field, branch, moment
+from gpudash.output.smi import GPU_FIELDS, NEW_BRANCH, SmiField, branch, moment
 from gpudash.output.smi_table import mebibytes, program, why_absent
 
 _MODIFIERS = ("noheader", "nounits")
@@ -48,7 +48,7 @@ class Clocks(NamedTuple):
 class QueryKind(Struct, frozen=True, kw_only=True):
     """One of the queries."""
 
-    fields: Mapping[str, Field[Any]]
+    fields: Mapping[str, SmiField[Any]]
     """By each of their names."""
     rows: Callable[[Snapshot, Device], Iterable[Any]]
     """Returns what the rows of a GPU are about."""
@@ -62,7 +62,7 @@ class Csv(Struct, frozen=True, kw_only=True):
     """A query with the requested fields."""
 
     kind: QueryKind
-    fields: tuple[Field[Any], ...]
+    fields: tuple[SmiField[Any], ...]
     header: bool = True
     units: bool = True
 
@@ -86,7 +86,7 @@ class Csv(Struct, frozen=True, kw_only=True):
                 )
                 yield from dict.fromkeys(rows) if self.kind.is_distinct else rows
 
-    def _cell(self, field: Field[Any], snapshot: Snapshot, about: Any) -> str:
+    def _cell(self, field: SmiField[Any], snapshot: Snapshot, about: Any) -> str:
         """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
         text = field.text(snapshot, about)
         if text is None:
@@ -118,7 +118,7 @@ def parse_format(text: str) -> tuple[bool, bool]:
     return "noheader" not in modifiers, "nounits" not in modifiers
 
 
-def _find(name: str, fields: Mapping[str, Field[Any]]) -> Field[Any]:
+def _find(name: str, fields: Mapping[str, SmiField[Any]]) -> SmiField[Any]:
     """Return the field of a name or alias; raises UsageError that suggests the nearest."""
     found = fields.get(name)
     if found is not None:
@@ -168,13 +168,13 @@ def _of(write: Callable[[Any], str | None]) -> Callable[[Snapshot, Item], str | 
     return lambda _snapshot, item: None if item.of is None else write(item.of)
 
 
-def _on_gpu() -> tuple[Field[Item], ...]:
+def _on_gpu() -> tuple[SmiField[Item], ...]:
     """Return what each row says of its GPU."""
     names = {"gpu_name": "name", "gpu_bus_id": "pci_bus_id", "gpu_serial": "serial"}
     return (
-        Field("timestamp", lambda snapshot, _: moment(snapshot.taken_at)),
-        *(Field(name, _gpu_text(field), reads=(field,)) for name, field in names.items()),
-        Field("gpu_uuid", _gpu_text("uuid")),
+        SmiField("timestamp", lambda snapshot, _: moment(snapshot.taken_at)),
+        *(SmiField(name, _gpu_text(field), reads=(field,)) for name, field in names.items()),
+        SmiField("gpu_uuid", _gpu_text("uuid")),
     )
 
 
@@ -186,7 +186,7 @@ def _gpu_text(field: str) -> Callable[[Snapshot, Item], str | None]:
     return text
 
 
-def _remapped(field: Field[Device]) -> Callable[[Snapshot, Item], str | None]:
+def _remapped(field: SmiField[Device]) -> Callable[[Snapshot, Item], str | None]:
     """Return how a field of --query-gpu is written here: a flag as a number by older drivers."""
 
     def text(snapshot: Snapshot, item: Item) -> str | None:
@@ -215,7 +215,7 @@ def _milliseconds(process: AccountedProcess) -> str:
     return f"{(process.active_seconds or 0) * 1000:.0f}"
 
 
-def _named(*fields: Field[Any]) -> dict[str, Field[Any]]:
+def _named(*fields: SmiField[Any]) -> dict[str, SmiField[Any]]:
     """Return fields by each of their names."""
     return {name: field for field in fields for name in (field.name, *field.aliases)}
 
@@ -228,14 +228,14 @@ QUERIES: Mapping[str, QueryKind] = {
     "compute-apps": QueryKind(
         fields=_named(
             *_on_gpu(),
-            Field("pid", _of(lambda use: str(use.process.pid))),
-            Field(
+            SmiField("pid", _of(lambda use: str(use.process.pid))),
+            SmiField(
                 "process_name",
                 _of(lambda use: program(use.process)),
                 aliases=("name",),
                 absent="[Not Found]",
             ),
-            Field(
+            SmiField(
                 "used_gpu_memory",
                 _of(lambda use: mebibytes(use.share.used_gpu_memory_bytes)),
                 "MiB",
@@ -259,9 +259,9 @@ QUERIES: Mapping[str, QueryKind] = {
     "retired-pages": QueryKind(
         fields=_named(
             *_on_gpu(),
-            Field("retired_pages.address", _of(_address)),
-            Field("retired_pages.timestamp", _of(_retired_at)),
-            Field("retired_pages.cause", _of(lambda retired: retired.cause)),
+            SmiField("retired_pages.address", _of(_address)),
+            SmiField("retired_pages.timestamp", _of(_retired_at)),
+            SmiField("retired_pages.cause", _of(lambda retired: retired.cause)),
         ),
         rows=_pages,
         reads=frozenset({"retired_pages"}),
@@ -269,8 +269,8 @@ QUERIES: Mapping[str, QueryKind] = {
     "supported-clocks": QueryKind(
         fields=_named(
             *_on_gpu(),
-            Field("memory", _of(lambda clocks: str(clocks.memory)), "MHz", ("mem",)),
-            Field("graphics", _of(lambda clocks: str(clocks.graphics)), "MHz", ("gr",)),
+            SmiField("memory", _of(lambda clocks: str(clocks.memory)), "MHz", ("mem",)),
+            SmiField("graphics", _of(lambda clocks: str(clocks.graphics)), "MHz", ("gr",)),
         ),
         rows=_clocks,
         reads=frozenset({"supported_clocks"}),
@@ -279,26 +279,26 @@ QUERIES: Mapping[str, QueryKind] = {
     "accounted-apps": QueryKind(
         fields=_named(
             *_on_gpu(),
-            Field("vgpu_instance", _of(lambda _: "N/A")),
-            Field("pid", _of(lambda process: str(process.pid))),
-            Field(
+            SmiField("vgpu_instance", _of(lambda _: "N/A")),
+            SmiField("pid", _of(lambda process: str(process.pid))),
+            SmiField(
                 "gpu_utilization",
                 _of(lambda process: _number(process.gpu_utilization_percent)),
                 "%",
                 ("gpu_util",),
             ),
-            Field(
+            SmiField(
                 "mem_utilization",
                 _of(lambda process: _number(process.memory_utilization_percent)),
                 "%",
                 ("mem_util",),
             ),
-            Field(
+            SmiField(
                 "max_memory_usage",
                 _of(lambda process: mebibytes(process.max_gpu_memory_bytes)),
                 "MiB",
             ),
-            Field("time", _of(_milliseconds), "ms"),
+            SmiField("time", _of(_milliseconds), "ms"),
         ),
         rows=_accounted,
         reads=frozenset({"accounted_processes", "accounting_mode"}),

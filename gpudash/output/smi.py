@@ -58,7 +58,7 @@ NEW_BRANCH = 580
 Row = TypeVar("Row")
 
 
-class Field(Struct, Generic[Row], frozen=True):
+class SmiField(Struct, Generic[Row], frozen=True):
     """A field: the name in its heading, its text, unit, other names, and its text for None."""
 
     name: str
@@ -189,13 +189,13 @@ _NEW_ABSENT = {
 """Other texts for None since NEW_BRANCH."""
 
 
-def _declared(metric: fields.Field) -> Field[Device]:
+def _declared(metric: fields.Field) -> SmiField[Device]:
     """Return the field of a metric that has a name in nvidia-smi."""
     name, *aliases = metric.smi
     unit, absent = unit_of(metric.name), _ABSENT.get(metric.name, "[N/A]")
     if name.startswith("fabric."):
         absent = "N/A"
-    return Field(name, _text(metric.name), unit, tuple(aliases), absent, (metric.name,))
+    return SmiField(name, _text(metric.name), unit, tuple(aliases), absent, (metric.name,))
 
 
 def moment(value: datetime) -> str:
@@ -246,9 +246,9 @@ def reason_text(name: str) -> Callable[[Snapshot, Device], str | None]:
     return text
 
 
-def _reason(name: str) -> Field[Device]:
+def _reason(name: str) -> SmiField[Device]:
     suffix = name.replace("-", "_")
-    return Field(
+    return SmiField(
         f"clocks_event_reasons.{suffix}",
         reason_text(name),
         aliases=(f"clocks_throttle_reasons.{suffix}",),
@@ -256,9 +256,9 @@ def _reason(name: str) -> Field[Device]:
     )
 
 
-def _reason_mask(name: str, field: str) -> Field[Device]:
+def _reason_mask(name: str, field: str) -> SmiField[Device]:
     aliases = (f"clocks_throttle_reasons.{name}",)
-    return Field(f"clocks_event_reasons.{name}", _mask(field), aliases=aliases, reads=(field,))
+    return SmiField(f"clocks_event_reasons.{name}", _mask(field), aliases=aliases, reads=(field,))
 
 
 _LOCATIONS = {
@@ -273,12 +273,12 @@ _LOCATIONS = {
 }
 
 
-def _ecc_errors() -> Iterator[Field[Device]]:
+def _ecc_errors() -> Iterator[SmiField[Device]]:
     """Yield `ecc.errors.corrected.volatile.dram` and the like."""
     for kind in ("corrected", "uncorrected"):
         for span in ("volatile", "aggregate"):
             for name, location in _LOCATIONS.items():
-                yield Field(
+                yield SmiField(
                     f"ecc.errors.{kind}.{span}.{name}",
                     _ecc_count(location, f"{kind}_{span}_count"),
                     reads=("ecc_locations",),
@@ -308,22 +308,22 @@ _SRAM_ERRORS = {
 }
 
 
-def _sram(name: str, counter: str) -> Field[Device]:
+def _sram(name: str, counter: str) -> SmiField[Device]:
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device.sram_errors, counter, None)
         if isinstance(value, bool):
             return _yes_or_no(value)
         return None if value is None else str(value)
 
-    return Field(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
+    return SmiField(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
 
 
-def _banks(name: str, position: int) -> Field[Device]:
+def _banks(name: str, position: int) -> SmiField[Device]:
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         banks = device.remapped_rows_banks
         return None if banks is None else str(banks[position])
 
-    return Field(f"remapped_rows.histogram.{name}", text, reads=("remapped_rows_banks",))
+    return SmiField(f"remapped_rows.histogram.{name}", text, reads=("remapped_rows_banks",))
 
 
 def _attached(_snapshot: Snapshot, device: Device) -> str | None:
@@ -336,7 +336,7 @@ def _display_mode(snapshot: Snapshot, device: Device) -> str | None:
     return None if device.display_attached is None else _plain(device.display_attached)
 
 
-def _in_chassis(field: str, outside: str) -> Field[Device]:
+def _in_chassis(field: str, outside: str) -> SmiField[Device]:
     """Return a field of the position in a rack, which the driver also answers outside of one."""
     (name,) = detailed_fields()[field].smi
 
@@ -346,7 +346,7 @@ def _in_chassis(field: str, outside: str) -> Field[Device]:
             return outside
         return None if value is None else str(value)
 
-    return Field(name, text, reads=(field, "chassis_host_id"))
+    return SmiField(name, text, reads=(field, "chassis_host_id"))
 
 
 def _fabric_guid(_snapshot: Snapshot, device: Device) -> str | None:
@@ -388,35 +388,35 @@ def _fabric_state(_snapshot: Snapshot, device: Device) -> str | None:
     return None if state is None else _capitalized(" ")(state)
 
 
-_GPU: tuple[Field[Device], ...] = (
-    Field("timestamp", lambda s, d: moment(s.taken_at)),
-    Field("driver_version", lambda s, d: s.host.driver_version),
-    Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
+_GPU: tuple[SmiField[Device], ...] = (
+    SmiField("timestamp", lambda s, d: moment(s.taken_at)),
+    SmiField("driver_version", lambda s, d: s.host.driver_version),
+    SmiField("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in detailed_fields().values() if metric.smi),
     # In place of those declared.
-    Field("pstate", _performance_state, reads=("performance_state",)),
+    SmiField("pstate", _performance_state, reads=("performance_state",)),
     _in_chassis("chassis_serial", ""),
     _in_chassis("chassis_slot_number", "0"),
     _in_chassis("chassis_tray_index", "0"),
-    Field(
+    SmiField(
         "platform.gpu_fabric_guid",
         _fabric_guid,
         reads=("chassis_serial", "chassis_host_id"),
     ),
-    Field("inforom.checksum_validation", _checksum, reads=("inforom_valid",)),
-    Field("pci.domain", _pci(slice(0, 1))),
-    Field("pci.bus", _pci(slice(1, 2))),
-    Field("pci.device", _pci(slice(2, 3))),
+    SmiField("inforom.checksum_validation", _checksum, reads=("inforom_valid",)),
+    SmiField("pci.domain", _pci(slice(0, 1))),
+    SmiField("pci.bus", _pci(slice(1, 2))),
+    SmiField("pci.device", _pci(slice(2, 3))),
     _reason_mask("active", "clocks_event_reasons"),
     _reason_mask("supported", "supported_clocks_event_reasons"),
     # The last, display-clock-setting, has no name there.
     *(_reason(name) for name in list(EVENT_REASONS)[:-1]),
-    Field(
+    SmiField(
         "pcie.link.gen.gpucurrent",
         _text("pcie_link_generation"),
         reads=("pcie_link_generation",),
     ),
-    Field(
+    SmiField(
         "pcie.link.gen.hostmax",
         _host_generation,
         reads=("max_pcie_link_generation", "max_gpu_pcie_link_generation"),
@@ -427,20 +427,20 @@ _GPU: tuple[Field[Device], ...] = (
         _banks(name, number)
         for number, name in enumerate(("max", "high", "partial", "low", "none"))
     ),
-    Field("display_attached", _attached, reads=("display_attached",)),
-    Field("display_mode", _display_mode, reads=("display_attached",)),
-    Field(
+    SmiField("display_attached", _attached, reads=("display_attached",)),
+    SmiField("display_mode", _display_mode, reads=("display_attached",)),
+    SmiField(
         "fabric.health.bandwidth",
         _bandwidth,
         absent="N/A",
         reads=("fabric_bandwidth_degraded",),
     ),
-    Field("fabric.state", _fabric_state, reads=("fabric_state",)),
-    Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),
-    *(Field(name, lambda _snapshot, _device: None) for name in NOT_READ),
+    SmiField("fabric.state", _fabric_state, reads=("fabric_state",)),
+    SmiField("fabric.status", _fabric_status, reads=("fabric_status_code",)),
+    *(SmiField(name, lambda _snapshot, _device: None) for name in NOT_READ),
 )
 
-GPU_FIELDS: Mapping[str, Field[Device]] = {
+GPU_FIELDS: Mapping[str, SmiField[Device]] = {
     name: field for field in _GPU for name in (field.name, *field.aliases)
 }
 """The fields of --query-gpu by each of their names."""

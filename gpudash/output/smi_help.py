@@ -9,7 +9,7 @@ from typing import Any
 from gpudash.model.device import device_fields
 from gpudash.model.snapshot import Host
 from gpudash.output.queries import QUERIES
-from gpudash.output.smi import Field
+from gpudash.output.smi import SmiField
 from gpudash.output.smi_details import SECTIONS
 
 _USAGE = """\
@@ -166,7 +166,7 @@ def _paragraphs(query: str) -> Iterator[str]:
             yield ""
 
 
-def _description(field: Field[Any]) -> str:
+def _description(field: SmiField[Any]) -> str:
     if field.name in _OWN:
         return _OWN[field.name]
     declared = device_fields()

@@ -12,7 +12,7 @@ Layouts = Sequence[tuple[int, MigLayout]]
 """Indices of GPUs in MIG mode, and how each is divided."""
 
 
-class Listing(NamedTuple):
+class MigListing(NamedTuple):
     """One of the lists."""
 
     lines: Callable[[Layouts], Iterator[str]]
@@ -103,8 +103,8 @@ def _rule(width: int) -> str:
     return f"+{'-' * width}+"
 
 
-LISTINGS: Mapping[str, Listing] = {
-    "-lgip": Listing(
+LISTINGS: Mapping[str, MigListing] = {
+    "-lgip": MigListing(
         _gpu_profiles,
         "GPU instance profiles",
         f"""\
@@ -115,8 +115,8 @@ LISTINGS: Mapping[str, Listing] = {
 |=============================================================================|
 """,
     ),
-    "-lgipp": Listing(_gpu_placements, "GPU instance placements"),
-    "-lgi": Listing(
+    "-lgipp": MigListing(_gpu_placements, "GPU instance placements"),
+    "-lgi": MigListing(
         _gpu_instances,
         "GPU instances",
         f"""\
@@ -127,7 +127,7 @@ LISTINGS: Mapping[str, Listing] = {
 |=======================================================|
 """,
     ),
-    "-lcip": Listing(
+    "-lcip": MigListing(
         _compute_profiles,
         "compute instance profiles",
         f"""\
@@ -139,8 +139,8 @@ LISTINGS: Mapping[str, Listing] = {
 |======================================================================================|
 """,
     ),
-    "-lcipp": Listing(_compute_placements, "compute instance placements"),
-    "-lci": Listing(
+    "-lcipp": MigListing(_compute_placements, "compute instance placements"),
+    "-lci": MigListing(
         _compute_instances,
         "compute instances",
         f"""\

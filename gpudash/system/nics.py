@@ -15,7 +15,7 @@ _PORTS_OF_ONE_SWITCH = 2
 """Below what they share, devices of one switch have its port and themselves."""
 
 
-class Nic(NamedTuple):
+class NicPlace(NamedTuple):
     """A card by its name in the kernel, such as `mlx5_0`; None where its place is not known."""
 
     name: str
@@ -23,7 +23,7 @@ class Nic(NamedTuple):
     """How it reaches each of the addresses, and then each card: X, PIX, PXB, PHB, NODE, SYS."""
 
 
-def nics(addresses: Sequence[str | None], root: str = "/sys") -> tuple[Nic, ...]:
+def nics(addresses: Sequence[str | None], root: str = "/sys") -> tuple[NicPlace, ...]:
     """Return the cards in the order of their names; `addresses` are PCI addresses of the kernel."""
     folder = f"{root}/class/infiniband"
     try:
@@ -33,7 +33,7 @@ def nics(addresses: Sequence[str | None], root: str = "/sys") -> tuple[Nic, ...]
     places = [_place(f"{root}/bus/pci/devices/{each}") if each else None for each in addresses]
     cards = [_place(f"{folder}/{name}/device") for name in names]
     return tuple(
-        Nic(name, tuple(_links(card, [*places, *cards], len(places) + number)))
+        NicPlace(name, tuple(_links(card, [*places, *cards], len(places) + number)))
         for number, (name, card) in enumerate(zip(names, cards, strict=True))
     )
 

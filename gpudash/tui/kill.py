@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from gpudash.actions.kill.audit import AuditTrail
-from gpudash.actions.kill.report import Report, describe, offer
+from gpudash.actions.kill.report import KillReport, describe, offer
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
@@ -102,7 +102,7 @@ class _Flow:
 
         progress = partial(in_loop(self._show), stays=True)
 
-        def wait() -> tuple[Report, Sequence[str]]:
+        def wait() -> tuple[KillReport, Sequence[str]]:
             report = kill.wait(before, latest=lambda: history.latest, progress=progress)
             if report.heads:
                 selection.keep(report.heads)
@@ -122,7 +122,7 @@ class _Flow:
         again = answer._replace(signal=find_signal("KILL"))
         self.ask(again, result=result, offer=offer(report))
 
-    async def _follow(self, report: Report, errors: Sequence[str], result: str) -> None:
+    async def _follow(self, report: KillReport, errors: Sequence[str], result: str) -> None:
         """Correct the result for a while, as long as it is shown."""
         dashboard = self._dashboard
         deadline, seen = time.monotonic() + _FOLLOW_SECONDS, dashboard.history.latest
@@ -137,7 +137,7 @@ class _Flow:
                 self._show(result)
 
 
-def _text(report: Report, errors: Sequence[str]) -> str:
+def _text(report: KillReport, errors: Sequence[str]) -> str:
     return "; ".join((*describe(report), *errors))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.collect.processes import ProcessTable
+from gpudash.collect.processes import ProcessReader
 from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import Facts, ProcStat
@@ -35,21 +35,21 @@ class Asked:
 
 def test_facts_are_asked_for_once_while_a_process_stays() -> None:
     facts = Asked()
-    table = ProcessTable(facts)
+    table = ProcessReader(facts)
     for _ in range(5):
         assert table.sample([ME])[ME].username == "alice"
     assert facts.count == 1
 
 
 def test_a_process_in_the_midst_of_exec_is_asked_again() -> None:
-    table = ProcessTable(Asked(Facts(username="alice")))
+    table = ProcessReader(Asked(Facts(username="alice")))
     assert table.sample([ME])[ME].command_line is None
     assert table.sample([ME])[ME].command_line == SETTLED.command_line
 
 
 def test_another_program_does_not_get_the_arguments_of_the_one_before() -> None:
     name = COMM.read_text()
-    table = ProcessTable(Asked(SETTLED, Facts(username="alice")))
+    table = ProcessReader(Asked(SETTLED, Facts(username="alice")))
     assert table.sample([ME])[ME].command_line == SETTLED.command_line
     try:
         COMM.write_text("other")
@@ -60,7 +60,7 @@ def test_another_program_does_not_get_the_arguments_of_the_one_before() -> None:
 
 def test_a_process_that_was_left_out_is_forgotten() -> None:
     facts = Asked()
-    table = ProcessTable(facts)
+    table = ProcessReader(facts)
     table.sample([ME])
     table.sample([])
     table.sample([ME])
@@ -68,14 +68,14 @@ def test_a_process_that_was_left_out_is_forgotten() -> None:
 
 
 def test_facts_that_cannot_be_had_leave_a_row() -> None:
-    process = ProcessTable(Asked(None)).sample([ME])[ME]
+    process = ProcessReader(Asked(None)).sample([ME])[ME]
     assert process.username is None
     assert process.status == "running"
     assert process.hidden_reason is None
 
 
 def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
-    table = ProcessTable(Asked())
+    table = ProcessReader(Asked())
     absent = 1 << 24
 
     def ticks(first: int, count: int) -> None:
@@ -94,7 +94,7 @@ def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
 
 
 def test_a_process_is_reported_by_when_it_started_since_boot() -> None:
-    process = ProcessTable(Asked()).sample([ME])[ME]
+    process = ProcessReader(Asked()).sample([ME])[ME]
     stat = proc_stat.read_stat(ME)
     assert stat is not None
     assert process.start_ticks == stat.start_ticks
@@ -106,24 +106,24 @@ def test_a_process_that_started_after_it_was_listed_is_another(
 ) -> None:
     listed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
     (holder,) = holders(1)
-    process = ProcessTable(Asked()).sample([holder.pid], {holder.pid: listed_at})[holder.pid]
+    process = ProcessReader(Asked()).sample([holder.pid], {holder.pid: listed_at})[holder.pid]
     assert process.hidden_reason == "exited"
     assert (process.username, process.start_ticks, process.create_time) == (None, None, None)
 
 
 def test_a_process_that_started_before_it_was_listed_is_that_one() -> None:
-    process = ProcessTable(Asked()).sample([ME], {ME: time.clock_gettime(time.CLOCK_BOOTTIME)})[ME]
+    process = ProcessReader(Asked()).sample([ME], {ME: time.clock_gettime(time.CLOCK_BOOTTIME)})[ME]
     assert process.hidden_reason is None
     assert process.username == "alice"
 
 
-def sample(table: ProcessTable, holder: Holder) -> Process:
+def sample(table: ProcessReader, holder: Holder) -> Process:
     return table.sample([holder.pid])[holder.pid]
 
 
 def test_a_process_at_rest_is_reported_as_before(holders: Callable[[int], list[Holder]]) -> None:
     (holder,) = holders(1)
-    table = ProcessTable(Asked())
+    table = ProcessReader(Asked())
 
     def rests() -> bool:
         process = sample(table, holder)
@@ -134,7 +134,7 @@ def test_a_process_at_rest_is_reported_as_before(holders: Callable[[int], list[H
 
 
 def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:
-    table = ProcessTable(Asked())
+    table = ProcessReader(Asked())
     table.sample([ME])
     before = table.sample([ME])[ME].resident_memory_bytes
     block = bytearray(os.urandom(1 << 26))
@@ -148,7 +148,7 @@ def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
     holders: Callable[[int], list[Holder]],
 ) -> None:
     (holder,) = holders(1)
-    table = ProcessTable(Asked())
+    table = ProcessReader(Asked())
     for _ in range(3):
         assert table.sample([holder.pid])[holder.pid].hidden_reason is None
     holder.end()
@@ -161,7 +161,7 @@ def test_of_a_process_that_exits_its_owner_and_name_stay_known(
     if not proc_stat.in_first_pid_namespace():
         pytest.skip("these tests run in a PID namespace")
     (holder,) = holders(1)
-    table = ProcessTable(Asked(Facts(username="alice", name="sleep", command_line=("sleep",))))
+    table = ProcessReader(Asked(Facts(username="alice", name="sleep", command_line=("sleep",))))
     before = table.sample([holder.pid])[holder.pid]
     holder.end()
     for _ in range(3):
@@ -174,7 +174,7 @@ def test_of_a_process_that_exits_its_owner_and_name_stay_known(
 
 
 def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:
-    table = ProcessTable(Asked())
+    table = ProcessReader(Asked())
     table.sample([ME])
     table.sample([ME])
     assert _open_files().count(f"/proc/{ME}/stat") == 1

@@ -56,7 +56,7 @@ class Result(NamedTuple):
         return self.state.name in ("gone", "zombie")
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class KillReport(Struct, frozen=True, kw_only=True):
     """What is known of a signal once its effect was waited for; later samples may add to it."""
 
     signal: Signal
@@ -104,13 +104,13 @@ class Report(Struct, frozen=True, kw_only=True):
         """Whether memory is seen to be still in use."""
         return any(share.state in ("listed", "unowned") for share in self.memory)
 
-    def refreshed(self, after: Snapshot | None = None) -> Report:
+    def refreshed(self, after: Snapshot | None = None) -> KillReport:
         """Return it as the processes are now, and their memory as a later snapshot shows it."""
         results = tuple(each._replace(state=each.target.state()) for each in self.results)
         report = replace(self, results=results)
         return report if after is None else report.with_memory(self.memory, after)
 
-    def with_memory(self, held: Iterable[Share], after: Snapshot) -> Report:
+    def with_memory(self, held: Iterable[Share], after: Snapshot) -> KillReport:
         """Return it with what a later snapshot shows of the memory that was held."""
         memory = judged(held, self.before, after)
         return replace(self, memory=memory, holders=_holders(memory, after))
@@ -247,7 +247,7 @@ def children(count: int) -> str:
     return "1 child" if count == 1 else f"{count} children"
 
 
-def describe(report: Report) -> tuple[str, ...]:
+def describe(report: KillReport) -> tuple[str, ...]:
     """Return the result of a signal, a sentence each; the first is about all that were chosen."""
     chosen = [result for result in report.results if not result.is_member]
     members = [result for result in report.results if result.is_member]
@@ -273,7 +273,7 @@ def describe(report: Report) -> tuple[str, ...]:
     return (first, *memory[1:], *also, *failed)
 
 
-def offer(report: Report) -> str:
+def offer(report: KillReport) -> str:
     """Return why those that are left are asked about: `PID 4242 ignored SIGTERM for 10 s.`"""
     pids = [target.process.pid for target in report.heads]
     alone = len(pids) == 1
@@ -283,14 +283,14 @@ def offer(report: Report) -> str:
     return f"{who} ignored SIG{report.signal.name} for {report.waited_seconds:.0f} s."
 
 
-def _count(report: Report, chosen: Sequence[Result]) -> str:
+def _count(report: KillReport, chosen: Sequence[Result]) -> str:
     name, done = f"SIG{report.signal.name}", sum(map(report.is_done, chosen))
     if not report.signal.ends:
         return f"{name} sent to {done} of {len(chosen)} processes"
     return f"{done} of {len(chosen)} processes ended after {name}"
 
 
-def _sentence(report: Report, result: Result) -> str:
+def _sentence(report: KillReport, result: Result) -> str:
     """Return the result for one process."""
     process, signal, state = named(result.target.process), report.signal, result.state
     waited = f"{report.waited_seconds:.0f} s"
@@ -313,12 +313,12 @@ def _sentence(report: Report, result: Result) -> str:
     return f"{process} ignored SIG{signal.name} for {waited}"
 
 
-def describe_memory(report: Report) -> tuple[str, ...]:
+def describe_memory(report: KillReport) -> tuple[str, ...]:
     """Return what became of the memory, a sentence each; nothing where none was held."""
     return (*_amounts(report), *_keepers(report))
 
 
-def _amounts(report: Report) -> Iterator[str]:
+def _amounts(report: KillReport) -> Iterator[str]:
     by_state: dict[MemoryState, list[Share]] = {}
     for share in report.memory:
         by_state.setdefault(share.state, []).append(share)
@@ -334,11 +334,11 @@ def _amounts(report: Report) -> Iterator[str]:
         yield f"cannot tell whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
 
 
-def _gpus(report: Report, shares: Iterable[Share]) -> str:
+def _gpus(report: KillReport, shares: Iterable[Share]) -> str:
     return used_gpus((share.device for share in shares), report.before.devices)
 
 
-def _keepers(report: Report) -> Iterator[str]:
+def _keepers(report: KillReport) -> Iterator[str]:
     """Yield which processes keep the memory, as far as that is known."""
     if report.survivors:
         pids = [str(target.process.pid) for target in report.survivors]

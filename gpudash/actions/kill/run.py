@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.actions.kill.audit import Sending
 from gpudash.actions.kill.pin import Target, named
-from gpudash.actions.kill.report import Report, Result, Share, children, describe, held_by
+from gpudash.actions.kill.report import KillReport, Result, Share, children, describe, held_by
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Attempt, Tree, members, send_all
 from gpudash.model.snapshot import Snapshot
@@ -100,7 +100,7 @@ class Kill:
         latest: Callable[[], Snapshot],
         progress: Callable[[str], object] = lambda _: None,
         pause: Callable[[float], object] = time.sleep,
-    ) -> Report:
+    ) -> KillReport:
         """Wait for the end of all and for the memory that they held, within the timeouts.
 
         `before` shows what is held, `latest` returns the newest snapshot, `progress` gets what is
@@ -179,11 +179,11 @@ class Kill:
 
     def _wait_for_release(
         self,
-        report: Report,
+        report: KillReport,
         held: Collection[Share],
         latest: Callable[[], Snapshot],
         pause: Callable[[float], object],
-    ) -> Report:
+    ) -> KillReport:
         """Return the report once all memory is seen to be free, or after a while."""
         start, samples, after = time.monotonic(), 0, report.before
         report = report.with_memory(held, after)
@@ -199,7 +199,7 @@ class Kill:
                 return report
             pause(_POLL_SECONDS)
 
-    def _report(self, before: Snapshot, seconds: float) -> Report:
+    def _report(self, before: Snapshot, seconds: float) -> KillReport:
         refused = self._refused
         roots = [(request.target, False) for request in self.requests]
         results = [
@@ -211,7 +211,7 @@ class Kill:
             )
             for target, is_member in (*roots, *((each, True) for each in self._members()))
         ]
-        return Report(
+        return KillReport(
             signal=self.signal,
             results=tuple(results),
             before=before,

@@ -20,7 +20,7 @@ from gpudash.system.files import settings_file
 
 if TYPE_CHECKING:
     from gpudash.model.state import State
-    from gpudash.output.smi import Field
+    from gpudash.output.smi import SmiField
 
 _MAX_WIDTH = 100
 _MAX_TERM = 26
@@ -254,7 +254,7 @@ def _queries() -> Iterator[Section]:
     yield Section("Sections of -q for -d", [(name, "") for name in SECTIONS])
 
 
-def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
+def _query_rows(fields: Mapping[str, SmiField[Any]]) -> list[tuple[str, str]]:
     rows = []
     for name, field in fields.items():
         if name == field.name:

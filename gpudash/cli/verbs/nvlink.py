@@ -14,7 +14,7 @@ from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
-    from gpudash.collect.source import Source
+    from gpudash.collect.source import HostSource
     from gpudash.model.records import NvLink
 
     Section = Callable[[Sequence[NvLink], int | None], Iterator[str]]
@@ -56,7 +56,7 @@ def _wanted(options: argparse.Namespace) -> frozenset[str]:
     return frozenset({"nvlinks"}) | selector_fields(gpu_selectors(options))
 
 
-def _print_links(source: Source, options: argparse.Namespace) -> int:
+def _print_links(source: HostSource, options: argparse.Namespace) -> int:
     from gpudash.output.smi_table import listing
 
     snapshot = chosen(sample(source), options)

@@ -15,7 +15,7 @@ from gpudash.model.errors import UsageError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
-    from gpudash.collect.source import Source
+    from gpudash.collect.source import HostSource
     from gpudash.model.snapshot import Snapshot, Topology
 
 
@@ -82,7 +82,7 @@ def _wanted(options: argparse.Namespace) -> frozenset[str]:
     return wanted | selector_fields(gpu_selectors(options))
 
 
-def _print_topology(source: Source, options: argparse.Namespace) -> int:
+def _print_topology(source: HostSource, options: argparse.Namespace) -> int:
     from gpudash.analysis.selection import select
 
     snapshot = select(sample(source), gpu_selectors(options))
@@ -97,7 +97,7 @@ def _print_topology(source: Source, options: argparse.Namespace) -> int:
     return exit_status(snapshot)
 
 
-def _print_forms(source: Source, options: argparse.Namespace, asked: list[str]) -> int:
+def _print_forms(source: HostSource, options: argparse.Namespace, asked: list[str]) -> int:
     """Print what nvidia-smi's options ask for; raises UsageError for a wrong number of GPUs."""
     from gpudash.analysis.link_warnings import no_topology
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.actions.kill.pin import ProcessState, Target
-from gpudash.actions.kill.report import Report, Result, describe, describe_memory, held_by
+from gpudash.actions.kill.report import KillReport, Result, describe, describe_memory, held_by
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.fault import Fault
 from gpudash.model.process import Process
@@ -36,12 +36,12 @@ def result(
     return Result(Target(make_process(**fields), None), state, refusal, is_member)
 
 
-def report(signal: str, *results: Result, seconds: float = 5, **fields: object) -> Report:
+def report(signal: str, *results: Result, seconds: float = 5, **fields: object) -> KillReport:
     known: dict[str, object] = {"before": make_snapshot(), "waited_seconds": seconds, **fields}
-    return Report(signal=find_signal(signal), results=results, **known)  # type: ignore[arg-type]
+    return KillReport(signal=find_signal(signal), results=results, **known)  # type: ignore[arg-type]
 
 
-def text(found: Report) -> str:
+def text(found: KillReport) -> str:
     return "; ".join(describe(found))
 
 
@@ -155,12 +155,12 @@ def host(*processes: Process, **overrides: object) -> Snapshot:
     return make_snapshot(8, processes=processes, **overrides)
 
 
-def judged(before: Snapshot, after: Snapshot, *ended: Process) -> Report:
+def judged(before: Snapshot, after: Snapshot, *ended: Process) -> KillReport:
     held = held_by(ended or before.processes, before)
     return report("KILL", result(GONE), before=before).with_memory(held, after)
 
 
-def memory(found: Report) -> str:
+def memory(found: KillReport) -> str:
     return "; ".join(describe_memory(found))
 
 

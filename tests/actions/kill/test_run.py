@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.actions.kill.audit import Sending
-from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.report import KillReport, describe
 from gpudash.actions.kill.run import Kill, KillRequest, Timeouts
 from gpudash.actions.kill.signals import Signal, find_signal
 from gpudash.actions.kill.tree import Tree
@@ -54,7 +54,7 @@ def carried_out(
     later: Iterable[Snapshot] = (),
     record: Callable[[Sequence[Sending]], None] = lambda _: None,
     timeouts: Timeouts = PATIENT,
-) -> tuple[Report, list[str]]:
+) -> tuple[KillReport, list[str]]:
     """What came of it, and what was said on the way."""
     before = host(*(request.target.process for request in requests))
     coming, said = iter(later), list[str]()
@@ -70,7 +70,7 @@ def carried_out(
     return kill.wait(before, latest=latest, progress=said.append), said
 
 
-def text(report: Report) -> str:
+def text(report: KillReport) -> str:
     return "; ".join(describe(report))
 
 

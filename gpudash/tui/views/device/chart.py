@@ -63,7 +63,7 @@ class _Long(NamedTuple):
     """None until it is read."""
 
 
-class Charted(NamedTuple):
+class ChartedDevice(NamedTuple):
     """A device that is charted, and the style of its curve."""
 
     device: Device
@@ -73,7 +73,7 @@ class Charted(NamedTuple):
     """Its number among all devices."""
 
 
-class Numbers(NamedTuple):
+class MetricNumbers(NamedTuple):
     """A metric in the time of a chart."""
 
     low: float
@@ -139,22 +139,22 @@ class Charting:
         else:
             self.overlaid |= asked
 
-    def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Charted]:
+    def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[ChartedDevice]:
         """Return the devices of the chart in their order, each with a style of its own."""
         return [
-            Charted(row.device, row.label, theme.curves[index % len(theme.curves)], index)
+            ChartedDevice(row.device, row.label, theme.curves[index % len(theme.curves)], index)
             for index, row in enumerate(rows)
             if row.device.key == key or row.device.key in self.overlaid
         ]
 
     def legible(
-        self, shown: Sequence[Charted], key: str, field: Field, time: Time
-    ) -> Sequence[Charted]:
+        self, shown: Sequence[ChartedDevice], key: str, field: Field, time: Time
+    ) -> Sequence[ChartedDevice]:
         """Return the device `key` and the highest others, as many as can be distinguished."""
         if len(shown) <= _MAX_CURVES:
             return shown
 
-        def height(each: Charted) -> tuple[bool, float]:
+        def height(each: ChartedDevice) -> tuple[bool, float]:
             numbers = self._numbers(each.device.key, field.name, time)
             return each.device.key == key, numbers.mean if numbers else float("-inf")
 
@@ -164,10 +164,10 @@ class Charting:
     def chart(
         self,
         field: Field,
-        shown: Sequence[Charted],
+        shown: Sequence[ChartedDevice],
         time: Time,
         size: tuple[int, int],
-    ) -> tuple[Chart, list[Numbers | None]]:
+    ) -> tuple[Chart, list[MetricNumbers | None]]:
         """Return the chart of devices, drawn in this order, and the numbers of each."""
         keys = [each.device.key for each in shown]
         numbers = [self._numbers(key, field.name, time) for key in keys]
@@ -207,17 +207,21 @@ class Charting:
         if found is None or found[:2] == self._asked[:2]:
             self._long = self._asked if found is None else found
 
-    def _numbers(self, key: str, name: str, time: Time) -> Numbers | None:
+    def _numbers(self, key: str, name: str, time: Time) -> MetricNumbers | None:
         extents = self._extents(key, name, time)
         known = [extent for extent in extents if extent is not None]
         if not known:
             return None
         mean = sum(extent.mean for extent in known) / len(known)
         low, high = min(extent.low for extent in known), max(extent.high for extent in known)
-        return Numbers(low, mean, high)
+        return MetricNumbers(low, mean, high)
 
     def _scale(
-        self, field: Field, shown: Sequence[Charted], numbers: Sequence[Numbers], lines: int
+        self,
+        field: Field,
+        shown: Sequence[ChartedDevice],
+        numbers: Sequence[MetricNumbers],
+        lines: int,
     ) -> Scale:
         low = min((each.low for each in numbers), default=0.0)
         high = max((each.high for each in numbers), default=0.0)
@@ -251,7 +255,7 @@ def title(
     field: Field,
     of: str,
     device: Device,
-    numbers: Numbers | None,
+    numbers: MetricNumbers | None,
     time: str,
     theme: Theme,
     cells: int,
@@ -278,7 +282,7 @@ def _gap(taken: int, count: int, room: int) -> int:
 
 
 def legend(
-    shown: Sequence[Charted], asked: int, field: Field, theme: Theme, cells: int
+    shown: Sequence[ChartedDevice], asked: int, field: Field, theme: Theme, cells: int
 ) -> list[Line]:
     """Return each curve's label in its colour and its value now, in two lines at most.
 
@@ -296,6 +300,6 @@ def legend(
     return lines
 
 
-def _entry(each: Charted, field: Field, theme: Theme) -> Line:
+def _entry(each: ChartedDevice, field: Field, theme: Theme) -> Line:
     value = short(getattr(each.device, field.name), field.unit)
     return [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]
