@@ -3,6 +3,9 @@
     python -m tests.benchmarks.reports
 
 Of each column the row that is farthest from the schedule, of users, jobs, devices and the host.
+Where samples are an interval apart, it is known to the interval when GPUs begin to be held, idle or
+busy, and when they end: what a row is off by is also shown in intervals for each of its periods.
+More than one is an error of the report; within one, which is much of a short time, is not.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ _KEYS = {
     "host": attrgetter("host"),
 }
 _HELD = "held_seconds"
+_KEPT_SECONDS = 10
+"""Between the samples that are kept for a day."""
 
 
 def measure(name: str, host: UsedHost, interval: float) -> None:
@@ -52,14 +57,15 @@ def measure(name: str, host: UsedHost, interval: float) -> None:
             now[0] = sample.taken_at.timestamp()
             history.take(sample, wire.encode(sample))
         history.close()
-        _compare(f"{name} from numbers", host, where)
+        _compare(f"{name} from numbers", host, where, interval)
         for each in where.glob("*.numbers.*"):
             each.unlink()
-        _compare(f"{name} from samples", host, where)
+        _compare(f"{name} from samples", host, where, max(interval, _KEPT_SECONDS))
 
 
-def _compare(name: str, host: UsedHost, folder: Path) -> None:
+def _compare(name: str, host: UsedHost, folder: Path, interval: float) -> None:
     worst: dict[str, tuple[float, object]] = {}
+    intervals: dict[str, float] = {}
     seconds = []
     for by in get_args(Grouping):
         began = time.process_time()
@@ -74,9 +80,13 @@ def _compare(name: str, host: UsedHost, folder: Path) -> None:
         for key, truth in host.truth[by].items():
             for column, error in _errors(rows[key], truth):
                 worst[column] = max(worst.get(column, (0.0, None)), (error, (by, key)), key=_first)
+            for column, count in host.rows[by][key].periods.items():
+                error = abs(getattr(rows[key], column) - truth[column]) / interval / count
+                intervals[column] = max(intervals.get(column, 0.0), error)
     print(f"{name}: {max(seconds):.2f} s of CPU")
     for column, (error, row) in worst.items():
-        print(f"  {column}: {100 * error:.2f} % {row}")
+        per_period = f", {intervals[column]:.2f} intervals a period" if column in intervals else ""
+        print(f"  {column}: {100 * error:.2f} % {row}{per_period}")
 
 
 def _first(pair: tuple[float, object]) -> float:

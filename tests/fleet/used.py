@@ -58,7 +58,9 @@ class Task(NamedTuple):
         if self.is_working(at):
             return False
         seen = [(a, b) for a, b in self.works if b <= at and not gap[0] <= a <= b <= gap[1]]
-        since, pause = (seen[-1][1], PAUSE_SECONDS) if seen else (self.start, NEW_SECONDS)
+        # What is there when watching begins is not new.
+        new_seconds = NEW_SECONDS if self.start else 0.0
+        since, pause = (seen[-1][1], PAUSE_SECONDS) if seen else (self.start, new_seconds)
         return at - (gap[1] if gap[0] <= since < gap[1] else since) >= pause
 
 
@@ -67,12 +69,17 @@ class Truth:
 
     def __init__(self) -> None:
         self.values: dict[str, float] = defaultdict(float)
+        self.periods: dict[str, int] = defaultdict(int)
+        """How many times of a device without a break a column of seconds adds up."""
+        self._ends: dict[tuple[str, str], float] = {}
 
-    def add(self, seconds: float, share: float, does: str, memory: float, joules: float) -> None:
-        self.values["held_seconds"] += seconds
-        self.values["share_seconds"] += seconds * share
-        if does != "works":
-            self.values[f"{does}_seconds"] += seconds
+    def add(self, device: str, span: Span, share: float, does: str, joules: float) -> None:
+        start, end = span
+        self.values["share_seconds"] += (end - start) * share
+        for column in ("held_seconds", *([] if does == "works" else [f"{does}_seconds"])):
+            self.values[column] += end - start
+            self.periods[column] += self._ends.get((column, device)) != start
+            self._ends[column, device] = end
         self.values["energy_mj"] += joules * 1000
 
 
@@ -118,7 +125,7 @@ class UsedHost:
     # The samples
 
     def samples(self, interval: float) -> Iterator[Snapshot]:
-        """Every sample but those of the gap, as a collector gives them."""
+        """Every sample but those in the gap, as a collector gives them: one is at either end."""
         diagnosis = Diagnosis()
         energy = dict.fromkeys(self.gpus, 1e9)
         at, before = 0.0, 0.0
@@ -126,7 +133,7 @@ class UsedHost:
             for gpu in self.gpus:
                 energy[gpu] += 1000 * self._joules(gpu, before, at)
             before = at
-            if not self.gap[0] <= at < self.gap[1]:
+            if not self.gap[0] < at < self.gap[1]:
                 taken = diagnosis.examine(self._sample(at, energy))
                 yield replace(taken, findings=self._findings(at))
             at += interval
@@ -218,6 +225,13 @@ class UsedHost:
     @cached_property
     def truth(self) -> dict[str, dict[Key, dict[str, float]]]:
         """The columns of each row, by what the rows are."""
+        return {
+            kind: {key: {**row.values} for key, row in of.items()} for kind, of in self.rows.items()
+        }
+
+    @cached_property
+    def rows(self) -> dict[str, dict[Key, Truth]]:
+        """The rows, by what they are."""
         rows: dict[str, dict[Key, Truth]] = {
             each: defaultdict(Truth) for each in ("user", "job", "gpu", "host")
         }
@@ -228,7 +242,7 @@ class UsedHost:
         for of_kind in rows.values():
             for key, row in of_kind.items():
                 row.values["peak_memory_bytes"] = self._peak(key)
-        return {kind: {key: {**row.values} for key, row in of.items()} for kind, of in rows.items()}
+        return rows
 
     def _add(self, rows: dict[str, dict[Key, Truth]], gpu: str, start: float, end: float) -> None:
         at, seconds = (start + end) / 2, end - start
@@ -249,9 +263,9 @@ class UsedHost:
             return
         does = {each: self._does([t for d, t in held if d == each], each, at) for each, _ in held}
         for kind, key in (("gpu", gpu), ("host", "box")):
-            rows[kind][key].add(seconds, 1, _worst(list(does.values())), 0, 0)
+            rows[kind][key].add(gpu, (start, end), 1, _worst(list(does.values())), 0)
         for device in does if gpu == self.gpus[-1] else ():
-            rows["gpu"][device].add(seconds, 1 / len(does), does[device], 0, 0)
+            rows["gpu"][device].add(device, (start, end), 1 / len(does), does[device], 0)
         total = sum(task.sm * task.is_working(at) for _, task in held)
         is_known = gpu != self.gpus[-1] and total
         for kind in ("user", "job"):
@@ -262,7 +276,7 @@ class UsedHost:
                 share = sum(self._share(kind, key, each, held) for each in {d for d, _ in found})
                 part = sum(t.sm * t.is_working(at) for _, t in found) / total if is_known else share
                 worst = _worst([does[each] for each, _ in found])
-                rows[kind][key].add(seconds, share, worst, 0, joules * part)
+                rows[kind][key].add(gpu, (start, end), share, worst, joules * part)
 
     def _share(self, kind: str, key: Key, device: str, held: list[tuple[str, Task]]) -> float:
         there = [task for each, task in held if each == device]
