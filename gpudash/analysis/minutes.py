@@ -19,7 +19,7 @@ from gpudash.analysis.history.tracks import Row
 from gpudash.analysis.labels import owner
 from gpudash.analysis.status import is_holder
 from gpudash.analysis.usage import is_unlisted
-from gpudash.model.device import Device
+from gpudash.model.device import AnyDevice, Device
 from gpudash.model.process import ProcessDevice
 from gpudash.model.report import Minute, MinuteDevice, MinuteFinding, MinuteUse
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, gpus_unknown
@@ -29,7 +29,7 @@ from gpudash.model.units import sum_known
 
 _GAP_INTERVALS, _GAP_SECONDS = 3, 15.0
 _LARGE = 1000
-_TAKEN = frozenset({BUSY, HELD, IN_USE})
+TAKEN = frozenset({BUSY, HELD, IN_USE})
 """What a device is that is held, even if it is not known by whom."""
 
 Does = Literal["idle", "unknown", "works"]
@@ -345,20 +345,20 @@ def _parts(snapshot: Snapshot) -> dict[str, list[_Part]]:
                 held.setdefault(device.key, {}).setdefault(who, []).append(share)
     states = statuses(snapshot)
     for key, device in devices.items():
-        if key not in held and states[key] in _TAKEN and not is_unlisted(device, snapshot):
+        if key not in held and states[key] in TAKEN and not is_unlisted(device, snapshot):
             held[key] = {(None, None): []}
     gpus = {key: _gpu(devices[key], devices) for key in held}
     instances = Counter(gpus.values())
     found: dict[str, list[_Part]] = {}
     for key, by_who in held.items():
-        does = _does(devices[key], states[key])
+        work = does(devices[key], states[key])
         jobs = Counter([user for user, _ in by_who])
         found.setdefault(gpus[key], []).extend(
             _Part(
                 devices[key],
                 user,
                 job,
-                does,
+                work,
                 1 / instances[gpus[key]] / len(jobs) / jobs[user],
                 sum_known(each.used_gpu_memory_bytes for each in shares),
                 _sm_percent(shares),
@@ -380,7 +380,7 @@ def _sm_percent(shares: Sequence[ProcessDevice]) -> int | None:
     return None if None in known else sum_known(known)
 
 
-def _does(device: Device, state: State) -> Does:
+def does(device: AnyDevice, state: State) -> Does:
     """Return whether a device that is held computes, by the word of its status."""
     if state is HELD:
         return "idle"

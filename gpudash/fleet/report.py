@@ -11,13 +11,13 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from gpudash.analysis.minutes import Minutes
+from gpudash.analysis.minutes import TAKEN, Minutes, does
 from gpudash.feed.instants import Span
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.supervisor import Output, wait
 from gpudash.fleet import ssh
 from gpudash.model.errors import UsageError, WireError
-from gpudash.model.fleet import FleetHost
+from gpudash.model.fleet import FleetHost, FleetSnapshot
 from gpudash.model.report import (
     Minute,
     MinuteDevice,
@@ -26,6 +26,7 @@ from gpudash.model.report import (
     decode,
     decode_minute,
 )
+from gpudash.model.state import state_of
 from gpudash.model.text import SafeText
 
 _MINUTE = timedelta(minutes=1)
@@ -80,12 +81,15 @@ def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute
 
     What MIG instances do is in the rows of their GPUs.
     """
+    from gpudash.fleet.reduce import Reducer
+
+    (host,) = Reducer().reduce(FleetSnapshot(taken_at=taken_at, hosts=(host,))).hosts
     devices, jobs = list[MinuteDevice](), list[MinuteUse]()
     for position, gpu in enumerate(each for each in host.devices if each.parent_uuid is None):
-        percent, memory = gpu.gpu_utilization_percent, gpu.memory_used_bytes
-        seen = seconds if gpu.state == "ok" else 0.0
-        held = seen if gpu.job is not None or gpu.users else 0.0
-        idle, unknown = held if percent == 0 else 0.0, held if percent is None else 0.0
+        memory, state = gpu.memory_used_bytes, state_of(gpu.status)
+        seen, work = seconds if gpu.state == "ok" else 0.0, does(gpu, state)
+        held = seen if gpu.job is not None or gpu.users or state in TAKEN else 0.0
+        idle, unknown = held if work == "idle" else 0.0, held if work == "unknown" else 0.0
         energy = None if gpu.power_usage_mw is None else gpu.power_usage_mw * seconds
         uuid, label = SafeText(gpu.key), gpu.label
         sums = held, held, idle, unknown, memory, energy, seen, uuid

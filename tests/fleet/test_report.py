@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from pathlib import Path
@@ -18,14 +18,18 @@ from gpudash.cli.arguments import parse
 from gpudash.feed.history import History
 from gpudash.feed.recording.segments import Folder
 from gpudash.fleet.demo import PRICES
+from gpudash.fleet.report import steady_minute
 from gpudash.model import report, wire
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
+from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.report import Grouping, Minute, Report, ReportFinding, ReportRow, encode_minute
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText
 from gpudash.output.report import render
 from tests.e2e import far_ssh
 from tests.factories import (
+    GIB,
+    gpu_uuid,
     make_device,
     make_host,
     make_process,
@@ -378,3 +382,43 @@ def test_a_report_is_what_a_host_was_used_for() -> None:
                 have, want = getattr(rows[key], name) or 0, truth.get(name, 0)
                 assert have == pytest.approx(want, abs=near), (key, name)
             assert rows[key].peak_memory_bytes == truth["peak_memory_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("percent", "rested", "memory", "jobs", "held", "idle", "unknown"),
+    [
+        pytest.param(0, 3600, GIB, ("7",), 60, 60, 0, id="idle"),
+        pytest.param(0, 200, GIB, ("7",), 60, 0, 0, id="pauses"),
+        pytest.param(0.5, 3600, GIB, ("7",), 60, 60, 0, id="idle-to-the-percent"),
+        pytest.param(None, None, GIB, ("7",), 60, 0, 60, id="not-known"),
+        pytest.param(80, None, 0, (), 60, 0, 0, id="busy-for-no-known-user"),
+        pytest.param(0, 3600, 0, (), 0, 0, 0, id="free"),
+    ],
+)
+def test_what_stays_the_same_has_the_words_of_its_status(
+    percent: float | None,
+    rested: float | None,
+    memory: int,
+    jobs: Sequence[str],
+    held: float,
+    idle: float,
+    unknown: float,
+) -> None:
+    gpu = FleetDevice(
+        index=0,
+        uuid=gpu_uuid(0),
+        gpu_utilization_percent=percent,
+        idle_seconds=rested,
+        memory_used_bytes=memory,
+        memory_total_bytes=80 * GIB,
+        job=next(map(SafeText, jobs), None),
+    )
+    minute = steady_minute(FleetHost(name=SafeText("node1"), devices=(gpu,)), 60, START)
+    (of_gpu,) = minute.devices
+    assert (of_gpu.held_seconds, of_gpu.idle_seconds, of_gpu.unknown_seconds) == (
+        held,
+        idle,
+        unknown,
+    )
+    found = [(use.held_seconds, use.idle_seconds, use.unknown_seconds) for use in minute.jobs]
+    assert found == ([(held, idle, unknown)] if held else [])
