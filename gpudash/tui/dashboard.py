@@ -23,6 +23,7 @@ from gpudash.tui.draw.main_charts import MAX_SECONDS, curve_count
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
+from gpudash.tui.signals import SentSignals
 from gpudash.tui.status import StatusMessage, error_text, state_mark
 from gpudash.tui.theme import Theme, faded
 
@@ -107,6 +108,9 @@ class DashboardModel:
         """What happened in a history before it was watched, None while that is being read."""
         self.events_since: datetime | None = None
         """From when on, None where nothing is read."""
+        self.watched_since: datetime | None = None
+        """From when on it was watched what happened."""
+        self.signals = SentSignals()
         self._first: Snapshot = EMPTY
         """The snapshot that the first event is compared to."""
         self._reader: SnapshotReader | None = None
@@ -159,7 +163,7 @@ class DashboardModel:
                 from gpudash.fleet.from_snapshot import SnapshotReader
 
                 self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)
-                self._first = first
+                self._first, self.watched_since = first, first.taken_at
                 self.log.watch(self._reader.alone(first), first.leases)
                 self._read_earlier()
             self.log.watch(self._reader.alone(snapshot), snapshot.leases)

@@ -9,22 +9,20 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from gpudash.actions import sent
 from gpudash.actions.kill.pin import Target, masked_command
 from gpudash.actions.kill.signals import Signal
 from gpudash.model.errors import ActionError
-from gpudash.system.files import state_folder
 from gpudash.system.processes import login_id
 
-_NAME = "audit.jsonl"
 _MAX_COMMAND = 2000
-_MAX_READ = 1 << 20
 
 
 class Sending(NamedTuple):
@@ -57,7 +55,7 @@ class AuditTrail:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         errors = dict.fromkeys(self._errors)
         if any(thread.is_alive() for thread in self._threads):
-            return (*errors, f"{_NAME} is still being written")
+            return (*errors, f"{sent.NAME} is still being written")
         return tuple(errors)
 
     def _record(self, sendings: Sequence[Sending]) -> None:
@@ -67,47 +65,17 @@ class AuditTrail:
             self._errors.append(str(error))
 
 
-def path(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the file: audit.jsonl in the folder for state; raises KeyError without a home."""
-    return os.path.join(state_folder(environ), _NAME)
-
-
 def record(sendings: Sequence[Sending]) -> None:
     """Append a line for each; raises ActionError with the reason if that is not possible."""
     if not sendings:
         return
     try:
-        file = path()
+        file = sent.path()
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         _append(file, b"".join(map(_line, sendings)))
     except (OSError, KeyError) as error:
         reason = getattr(error, "strerror", None) or "no home"
-        raise ActionError(f"not recorded in {_NAME}: {reason}") from None
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A signal in the record."""
-
-    time: Annotated[datetime, msgspec.Meta(tz=True)]
-    pid: int
-    signal: str
-    command: str = ""
-    result: str = ""
-
-
-def entries() -> list[Entry]:
-    """Return the last entries of the record, up to 1 MiB; torn lines are left out."""
-    try:
-        with open(path(), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_READ))
-            lines = file.read(_MAX_READ).split(b"\n")
-    except (OSError, KeyError):
-        return []
-    found = []
-    for line in lines:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            found.append(msgspec.json.decode(line, type=Entry))
-    return found
+        raise ActionError(f"not recorded in {sent.NAME}: {reason}") from None
 
 
 def _append(file: str, lines: bytes) -> None:

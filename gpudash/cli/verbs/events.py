@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime, timezone
 
-from gpudash.actions.kill import audit
-from gpudash.analysis.health.acknowledged import spellings
+from gpudash.actions import sent
 from gpudash.cli.arguments import add_shared, add_sources
 from gpudash.cli.fleet import open_collector
 from gpudash.cli.oneshot import write_json
@@ -22,7 +21,6 @@ from gpudash.fleet.sources import SOURCES, WITH_PAST
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fleet import Event, FleetHost, FleetSnapshot, HostKey
-from gpudash.model.text import clean
 from gpudash.output.events import render
 from gpudash.system import terminal
 
@@ -158,19 +156,8 @@ def _step(known: Span) -> int:
 
 def _signals(names: Set[str], start: datetime, end: datetime) -> Sequence[Event]:
     """Return the signals that gpudash has sent on this host, if it is one of these."""
-    host = clean(os.uname().nodename)
-    if names.isdisjoint(spellings(host)):
-        return ()
-    return [
-        Event(
-            at=each.time,
-            kind="signal",
-            host=host,
-            what=clean(f"{each.signal} to PID {each.pid} ({each.command}): {each.result}", 200),
-        )
-        for each in audit.entries()
-        if start <= each.time <= end
-    ]
+    known = sent.signals() if sent.is_here(names) else ()
+    return [each for each in known if start <= each.at <= end]
 
 
 VERB = Verb(

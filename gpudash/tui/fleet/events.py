@@ -87,6 +87,7 @@ class EventsPage(TablePage[Event]):
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the table, below it since when jobs are known where older ones were too many."""
         self._follow_time()
+        self.model.read_signals(self.draw)
         since = self.model.jobs_since if self.model.lists_jobs else None
         if since is None:
             return super().lines(theme, cells, height)

@@ -55,6 +55,7 @@ from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
+from gpudash.tui.signals import SentSignals
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
 
@@ -189,7 +190,7 @@ class FleetModel:
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._events_since = _days_ago(self.event_days)
         self._happened: tuple[Event, ...] = ()
-        self._played = Log()
+        self._played, self.signals = Log(), SentSignals()
         self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
@@ -408,7 +409,7 @@ class FleetModel:
             until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
             shown = [
                 each
-                for each in self._happened
+                for each in self._known_events
                 if (not self.time.is_recorded or each.at <= until)
                 and (lists_jobs or not each.is_of_job)
             ]
@@ -418,7 +419,23 @@ class FleetModel:
     @property
     def event_count(self) -> int:
         """How many events there are, whatever the filter."""
-        return len(self._happened)
+        return len(self._known_events)
+
+    @property
+    def _known_events(self) -> Sequence[Event]:
+        """What happened, and what gpudash has sent on one of the hosts in that time."""
+        known = self.time.known if self.time.is_recorded else None
+        since = self._events_since if known is None else known.first
+        return *self._happened, *self.signals.of({each.name for each in self.snapshot.hosts}, since)
+
+    def read_signals(self, changed: Callable[[], object]) -> None:
+        """Have those that were sent read; `changed` is called where there are others."""
+
+        def take() -> None:
+            self._filled.pop("events", None)
+            changed()
+
+        self.signals.ask(take)
 
     @property
     def lists_jobs(self) -> bool:

@@ -29,13 +29,18 @@ class EventsView(View):
     @property
     def _happened(self) -> list[Event]:
         """What happened until the instant that is shown."""
-        log, until = self.dashboard.log, self.dashboard.snapshot.taken_at
-        found = (*(self.dashboard.earlier_events or ()), *(log.watched if log else ()))
-        return [each for each in reversed(found) if each.at <= until]
+        dashboard = self.dashboard
+        log, shown = dashboard.log, dashboard.snapshot
+        since = dashboard.events_since or dashboard.watched_since
+        found = [*(dashboard.earlier_events or ()), *(log.watched if log else ())]
+        found += dashboard.signals.of({shown.host.hostname}, since)
+        found.sort(key=lambda each: each.at)
+        return [each for each in reversed(found) if each.at <= shown.taken_at]
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title, and the headings where there are rows."""
         self.dashboard.read_events()
+        self.dashboard.signals.ask(self.draw)
         theme, found = self.dashboard.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
         since = self.dashboard.events_since

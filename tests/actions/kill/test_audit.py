@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.actions.kill import audit
+from gpudash.actions import sent
 from gpudash.actions.kill.audit import AuditTrail, Sending, record
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
@@ -91,7 +91,7 @@ def test_a_home_of_another_user_is_not_written_to(tmp_path: Path) -> None:
     os.environ["HOME"] = str(tmp_path)
     try:
         home = pwd.getpwuid(0).pw_dir
-        assert audit.path({}) == f"{home}/.local/state/gpudash/audit.jsonl"
+        assert sent.path({}) == f"{home}/.local/state/gpudash/audit.jsonl"
     finally:
         os.environ["HOME"] = before
 

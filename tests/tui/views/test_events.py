@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import SafeText
+from gpudash.model.text import SafeText, clean
 from tests.factories import gpu_uuid, make_device, make_snapshot
 from tests.tui.stage import OnScreen, on_screen
 
@@ -55,3 +57,42 @@ async def test_a_long_list_is_scrolled() -> None:
         await on.press("end")
         assert "15-30 of 30" in on.footer
         assert rows(on)[-1] == ["gpu-lost", "1"]
+
+
+def recorded(state: Path, *seconds: float) -> None:
+    """Signals that were sent so long after the start."""
+    (state / "gpudash").mkdir(parents=True, exist_ok=True)
+    with (state / "gpudash" / "audit.jsonl").open("a") as file:
+        for each in seconds:
+            at = (START.taken_at + timedelta(seconds=each)).isoformat()
+            file.write(f'{{"time":"{at}","pid":7,"signal":"TERM","command":"x","result":"sent"}}\n')
+
+
+async def test_signals_that_were_sent_here_stand_among_what_happened(state: Path) -> None:
+    recorded(state, -1, 1)
+    host = replace(START.host, hostname=clean(os.uname().nodename))
+    here = replace(START, host=host)
+    async with on_screen(here, size=(100, 20)) as on:
+        await on.give(replace(at(2, devices=GONE), host=host))
+        await on.press("E")
+        await on.until(lambda: len(rows(on)) > 1)
+        assert [kind for kind, *_ in rows(on)] == ["gpu-lost", "signal"]
+        assert "TERM to PID 7 (x): sent" in on.text
+        recorded(state, 3)
+        await on.give(replace(at(4, devices=GONE), host=host))
+        await on.until(lambda: len(rows(on)) > 2)
+        assert [kind for kind, *_ in rows(on)] == ["signal", "gpu-lost", "signal"]
+
+
+async def test_a_record_that_does_not_answer_holds_up_no_key(state: Path) -> None:
+    (state / "gpudash").mkdir(parents=True)
+    record = state / "gpudash" / "audit.jsonl"
+    os.mkfifo(record)
+    async with on_screen(START, "E", size=(100, 20)) as on:
+        await on.give(at(2, devices=GONE))
+        assert rows(on) == [["gpu-lost", "1"]]
+        await on.press("escape")
+        assert "Events" not in on.text
+    # The thread goes on with it.
+    with record.open("wb", buffering=0):
+        pass
