@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpudash.model import units
@@ -14,6 +15,8 @@ from gpudash.model.text import clean
 FORMS = "write 10:53, 11-21 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
 _YEARS = 9
 """From this one back: there may be eight from one 29 February to the next."""
+_GAP, _GAP_INTERVALS, GAP_COUNTED = timedelta(minutes=1), 3, 3
+"""A sample is old for an instant by this and so many of the shortest intervals before it."""
 
 
 class Span(NamedTuple):
@@ -34,12 +37,24 @@ class Span(NamedTuple):
         """What there is to say of an instant that is not."""
         return f"is outside of what is there: {self}"
 
+    @property
+    def missing(self) -> str:
+        """What there is to say of an instant in it, if it has no samples but at its ends."""
+        return f"no samples from {self}"
+
     def __str__(self) -> str:
         end = self.last.astimezone()
         if self.first is None:
             return f"up to {end:%F %T}"
         start = self.first.astimezone()
         return f"{start:%F %T} to {end:{'%T' if end.date() == start.date() else '%F %T'}}"
+
+
+def is_gap(moment: datetime, near: Sequence[datetime]) -> bool:
+    """Whether the sample of an instant is too old for it; `near` are it and those before it."""
+    steps = [later - earlier for later, earlier in pairwise(near[: GAP_COUNTED + 1])]
+    shortest = max(min(steps, default=timedelta()), timedelta())
+    return moment - near[0] > _GAP + _GAP_INTERVALS * shortest
 
 
 def parse_instant(text: str, span: Span) -> datetime:

@@ -22,6 +22,7 @@ from gpudash.feed.recording.samples import (
     before,
     elapsed,
     following,
+    gap_at,
     with_past,
 )
 from gpudash.feed.timeline import Kept, Timeline
@@ -71,6 +72,8 @@ class Playback:
         self._first: list[DecodedSample] = []
         self._between = deque([_FIRST_INTERVAL], maxlen=_COUNTED)
         self._gap = 0.0
+        self._about = ""
+        """What there is to say about the instant that was gone to."""
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._reader = Background()
@@ -134,12 +137,12 @@ class Playback:
 
     @property
     def message(self) -> str:
-        """A gap, the end, or a note on the sample shown or the file; empty for none."""
+        """A gap, the end, or a note on the instant, the sample shown or the file; "" for none."""
         if self.ended:
             return "the recording ends here: p plays it again"
         if self._gap and not self.paused:
             return f"nothing was recorded for {duration(self._gap)}"
-        return self._head.note or self.recording.note
+        return self._about or self._head.note or self.recording.note
 
     def toggle(self) -> None:
         """Pause, or play on; from the start where it has ended."""
@@ -169,7 +172,12 @@ class Playback:
     def seek(self, moment: datetime) -> None:
         """Go to an instant, and play on from there unless it was paused."""
         self._interrupt()
-        self._submit(lambda: with_past(self.recording, self.recording.at(moment)), self._arrive)
+
+        def read() -> tuple[list[DecodedSample], str]:
+            samples = with_past(self.recording, self.recording.at(moment))
+            return samples, gap_at(self.recording, moment)
+
+        self._reader.submit(read, lambda found: self._arrive(*found), self._fail)
 
     def step(self, count: int, since: datetime) -> None:
         """Pause `count` samples after the one shown; if negative, before the one of `since`."""
@@ -190,8 +198,8 @@ class Playback:
         if not self.is_stopped:
             self.play()
 
-    def _arrive(self, samples: list[DecodedSample]) -> None:
-        self._deliver(samples, after_jump=True)
+    def _arrive(self, samples: list[DecodedSample], about: str = "") -> None:
+        self._deliver(samples, after_jump=True, about=about)
         self._play_next()
 
     def _continue(self, samples: list[DecodedSample]) -> None:
@@ -232,8 +240,8 @@ class Playback:
         self.ended = True
         self._on_change()
 
-    def _deliver(self, samples: list[DecodedSample], *, after_jump: bool) -> None:
-        self._gap, self.error = 0.0, None
+    def _deliver(self, samples: list[DecodedSample], *, after_jump: bool, about: str = "") -> None:
+        self._gap, self.error, self._about = 0.0, None, about
         self._take_head(samples, after_jump=after_jump)
         if self._on_snapshots is not None:
             received = [Received(each.snapshot, each.sample.line) for each in samples]

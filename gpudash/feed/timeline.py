@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from gpudash.feed.instants import Span
+from gpudash.feed.instants import GAP_COUNTED, Span, is_gap
 from gpudash.feed.protocol import D
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
@@ -99,6 +99,8 @@ class Timeline(Generic[D]):
         """Whether another instant was asked for since the newest sample, and none came of now."""
         self._arrived_at = 0.0
         """When the newest sample was kept."""
+        self._problem = ""
+        """Why what was asked for is not shown; empty if it is."""
 
     # What pages read
 
@@ -152,7 +154,7 @@ class Timeline(Generic[D]):
     @property
     def message(self) -> str:
         """What there is to say about the instant that is shown; empty for nothing."""
-        return ""
+        return self._problem
 
     # What the feed brings
 
@@ -222,7 +224,11 @@ class Timeline(Generic[D]):
         elif at < moments[0] and self.reaches_back:
             self._stand(self._instant(moment), asked=moment)
         else:
-            self._show_kept(moments[max(0, bisect_right(moments, at) - 1)])
+            index = max(0, bisect_right(moments, at) - 1)
+            near = [self._date(each) for each in moments[max(0, index - GAP_COUNTED) : index + 1]]
+            self._show_kept(moments[index])
+            if index + 1 < len(moments) and is_gap(moment, near[::-1]):
+                self._problem = Span(near[-1], self._date(moments[index + 1])).missing
 
     def learn_span(self, on_known: Callable[[], object]) -> None:
         """Learn how far the past reaches, without waiting; `on_known` is called if that is new."""
@@ -266,6 +272,7 @@ class Timeline(Generic[D]):
         """Stay at an instant, or follow the newest again if None."""
         self.moment, self.asked = moment, asked
         self._is_waiting, self._is_paused = asked is not None, is_paused
+        self._problem = ""
         if asked is not None:
             self._asked_lately.append(asked)
             self._is_behind = True

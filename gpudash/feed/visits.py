@@ -56,7 +56,6 @@ class Visits(Timeline[D]):
         """What is shown or waited for of the history, None while that is a kept sample."""
         self._shown: datetime | None = None
         """When the sample of the history was taken that is shown; None while it is none of it."""
-        self._problem = ""
 
     @cached_property
     def _background(self) -> Background:
@@ -92,11 +91,6 @@ class Visits(Timeline[D]):
     def span(self) -> Span | None:
         """What is known, once the history was read."""
         return super().span if self._recording is None else self.known
-
-    @property
-    def message(self) -> str:
-        """Why what was asked for is not shown; empty if it is."""
-        return self._problem
 
     def step(self, samples: int) -> None:
         """Show an earlier or a later sample, of the history while one of that is shown."""
@@ -239,7 +233,6 @@ class Visits(Timeline[D]):
         if self._visited is not None:
             self._background.interrupt()
         self._visited = self._shown = None
-        self._problem = ""
         self._kept.visit(())
         super()._stand(moment, asked=asked, is_paused=is_paused)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudash.feed.instants import Span
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import FeedState
 from gpudash.feed.recording.reader import Recording
@@ -122,6 +123,26 @@ async def test_a_gap_is_reported(tmp_path: Path) -> None:
     await watcher.until(lambda: watcher.playback.ended)
     assert watcher.messages[0] == "nothing was recorded for 1m39s"
     watcher.playback.stop()
+
+
+async def test_an_instant_in_a_gap_is_reported_also_while_it_is_paused(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path / "a", map(line, [0, 1, 2, 3, 2000, 2001]))
+    watcher.begin()
+    playback = watcher.playback
+    playback.pause()
+    playback.seek(START + timedelta(seconds=1000))
+    await watcher.until(lambda: watcher.now == 3)
+    gap = Span(START + timedelta(seconds=3), START + timedelta(seconds=2000))
+    assert playback.message == f"no samples from {gap}"
+    playback.seek(START + timedelta(seconds=2001))
+    await watcher.until(lambda: watcher.now == 2001)
+    assert playback.message == ""
+    playback.seek(START + timedelta(seconds=1999))
+    await watcher.until(lambda: watcher.now == 3)
+    playback.step(1, START)
+    await watcher.until(lambda: watcher.now == 2000)
+    assert playback.message == ""
+    playback.stop()
 
 
 async def test_each_of_several_gaps_is_reported(tmp_path: Path) -> None:

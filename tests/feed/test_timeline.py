@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.history import History
+from gpudash.feed.instants import Span
 from gpudash.feed.timeline import Timeline
 from gpudash.fleet.history import FleetHistory
 from gpudash.model.fleet import FleetSource, encode
@@ -110,6 +111,21 @@ def test_an_instant_between_two_samples_is_the_earlier(kind: Kind) -> None:
         on.timeline.go_to(on.at(second))
     assert on.seen == [10, 20, 30]
     assert on.timeline.is_live
+
+
+@every
+def test_an_instant_without_a_sample_near_it_is_said_to_be(kind: Kind) -> None:
+    on = kind(0, 10, 20, 30, 600, 610)
+    on.timeline.go_to(on.at(300))
+    assert on.seen == [30]
+    assert on.timeline.message == f"no samples from {Span(on.at(30), on.at(600))}"
+    on.timeline.step(-1)
+    assert on.timeline.message == ""
+    on.timeline.go_to(on.at(300))
+    on.timeline.go_live()
+    assert on.timeline.message == ""
+    on.timeline.go_to(on.at(605))
+    assert on.timeline.message == ""
 
 
 @without_past

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
-from gpudash.feed.instants import Span, parse_instant
+from gpudash.feed.instants import GAP_COUNTED, Span, is_gap, parse_instant
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -17,8 +17,6 @@ _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
-_GAP, _GAP_INTERVALS, _COUNTED = timedelta(minutes=1), 3, 3
-"""A sample is old for an instant by this and so many of the shortest intervals before it."""
 
 
 class DecodedSample(NamedTuple):
@@ -78,12 +76,14 @@ def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) 
     Behind the last sample none is missing, unless there are others from `end` on.
     """
     found = recording.at(moment)
-    near = [found.taken_at, *(each.taken_at for each in islice(recording.before(found), _COUNTED))]
-    interval = min((later - earlier for later, earlier in pairwise(near)), default=timedelta())
-    if moment - found.taken_at <= _GAP + _GAP_INTERVALS * max(interval, timedelta()):
+    near = [
+        found.taken_at,
+        *(each.taken_at for each in islice(recording.before(found), GAP_COUNTED)),
+    ]
+    if not is_gap(moment, near):
         return ""
     until = next((each.taken_at for each in recording.after(found)), end)
-    return "" if until is None else f"no samples from {Span(found.taken_at, until)}"
+    return "" if until is None else Span(found.taken_at, until).missing
 
 
 def elapsed(first: Document, last: Document) -> float:
