@@ -142,7 +142,9 @@ class UsedHost:
         device, (start, end) = self.hot
         if not start <= at < end:
             return ()
-        return (Finding(rule="simulated", level="warn", sentence="", uuids=(device,)),)
+        index = self.gpus.index(device)
+        about = {"indices": (index,), "uuids": (device,)}
+        return (Finding(rule="simulated", level="warn", sentence="", **about),)
 
     def _sample(self, at: float, energy: dict[str, float]) -> Snapshot:
         there = [task for task in self.tasks if task.start <= at < task.end]

@@ -194,9 +194,9 @@ VERB = Verb(
     "else by their shares. The cost is that of the shares at the prices of the settings. The time "
     "from sample to sample counts, but for gaps of more than three intervals and 15 seconds: what "
     "was not seen is in no sum. The past of a Prometheus is looked at in steps of a minute, longer "
-    "for many GPUs: what gpudash serve exports of users and GPUs counts as above; of other "
-    "exporters a GPU is held that has a job by its labels, 1 GiB in use or a utilization of 5 %, "
-    "and idle once it has had less than 1 % for five minutes. Jobs are those of the labels, their "
-    "users as Slurm knows them; MIG instances are in the rows of their GPUs, users of gpudash "
-    "serve have no energy.",
+    "for many GPUs: what gpudash serve exports of users, GPUs and findings counts as above; of "
+    "other exporters a GPU is held that has a job by its labels, 1 GiB in use or a utilization of "
+    "5 %, and idle once it has had less than 1 % for five minutes. Jobs are those of the labels, "
+    "their users as Slurm knows them; MIG instances are in the rows of their GPUs, users of "
+    "gpudash serve have no energy.",
 )

@@ -11,19 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import groupby
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES, PAUSE_SECONDS
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
-from gpudash.fleet.prometheus.inventory import KnownHost, Row, index_of, uuid_of
+from gpudash.fleet.prometheus.inventory import KnownHost, Row, index_of, number_of, uuid_of
 from gpudash.fleet.prometheus.past import QUERY, Past
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import VECTOR
 from gpudash.model.dcgm import dcgm_metric
 from gpudash.model.device import device_fields, device_label
-from gpudash.model.report import Minute, MinuteDevice, MinuteUse
+from gpudash.model.report import Minute, MinuteDevice, MinuteFinding, MinuteUse
+from gpudash.model.snapshot import FindingLevel
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _PAUSE = f"{PAUSE_SECONDS:.0f}s"
@@ -43,6 +44,9 @@ _OWN, _HELD = "gpudash", "gpudash_gpu_held"
 _Who = tuple[SafeText | None, SafeText | None]
 """A user, and a job of theirs."""
 _NOBODY: _Who = None, None
+_Finding = tuple[SafeText, FindingLevel, int | None]
+"""Its rule, and the index of the GPU that it is about, None for the host."""
+_LEVELS: Mapping[str, FindingLevel] = {each: each for each in get_args(FindingLevel)}
 
 
 class _Amounts:
@@ -152,11 +156,13 @@ class PastUse(Past):
                 if key not in gpus or gpu.seen >= gpus[key].seen:
                     gpus[key] = gpu
         users, peaks = self._users(end, span), self._peaks(end, span) if self._by_host else None
+        wrong = self._findings(end, span)
         found = sorted(
             gpus.items(), key=lambda each: (each[0][0].key[1], id(each[0][0]), each[0][1])
         )
         for host, some in groupby(found, key=lambda each: each[0][0]):
-            minute = _minute(host, [gpu for _, gpu in some], users.get(host, {}), end, step)
+            gpus_of_host, of_host = [gpu for _, gpu in some], users.get(host, {})
+            minute = _minute(host, gpus_of_host, of_host, wrong.get(host, {}), end, step)
             if peaks is not None:
                 first, *others = (replace(each, peak_memory_bytes=None) for each in minute.devices)
                 first = replace(first, peak_memory_bytes=peaks.get(host))
@@ -226,6 +232,25 @@ class PastUse(Past):
                     user = clean(row.labels.get("user", ""), NAME_BYTES) or None
                     each = found.setdefault(host, {}).setdefault((user, None), _Amounts())
                     setattr(each, name, row.number)
+        return found
+
+    def _findings(self, end: float, span: str) -> dict[KnownHost, dict[_Finding, float]]:
+        """Return for how many steps hosts that run gpudash have found something."""
+        found: dict[KnownHost, dict[_Finding, float]] = {}
+        if _OWN not in self._inventory.catalog.choices:
+            return found
+        now = f"last_over_time(gpudash_finding[{self._fresh}s])"
+        for row in self._instant(f"count_over_time(({now}){span})", end):
+            labels, host = row.labels, self._inventory.host_of(row.labels)
+            rule, level = (
+                clean(labels.get("rule", ""), NAME_BYTES),
+                _LEVELS.get(labels.get("level", "")),
+            )
+            if host is not None and row.number is not None and level is not None:
+                rule = clean(labels.get("rule", ""), NAME_BYTES)
+                what = rule, level, number_of(labels.get("gpu", ""))
+                some = found.setdefault(host, {})
+                some[what] = max(row.number, some.get(what, 0.0))
         return found
 
     def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
@@ -357,10 +382,16 @@ def _own_terms(terms: _Terms, by: str, fresh: int) -> _Terms:
 
 
 def _minute(
-    host: KnownHost, gpus: list[_Gpu], users: Mapping[_Who, _Amounts], end: float, step: int
+    host: KnownHost,
+    gpus: list[_Gpu],
+    users: Mapping[_Who, _Amounts],
+    wrong: Mapping[_Finding, float],
+    end: float,
+    step: int,
 ) -> Minute:
     """Return what a host did in a part of the span."""
     totals = [gpu.total() for gpu in gpus]
+    positions: Mapping[int | None, int] = {gpu.index: each for each, gpu in enumerate(gpus)}
     devices = tuple(
         MinuteDevice(
             *total.values(step),
@@ -386,6 +417,10 @@ def _minute(
         devices=devices,
         users=tuple(named),
         jobs=tuple(jobs if any(each.job for each in jobs) or not named else named),
+        findings=tuple(
+            MinuteFinding(rule, level, count * step, positions.get(index))
+            for (rule, level, index), count in wrong.items()
+        ),
     )
 
 

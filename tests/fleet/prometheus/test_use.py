@@ -25,7 +25,8 @@ Reported = Callable[..., Report]
 
 _LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _READ = re.compile(
-    "DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)|gpudash_(gpu_|user_|sm_active|memory_used|total_energy)"
+    "DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)|"
+    "gpudash_(finding|gpu_|user_|sm_active|memory_used|total_energy)"
 )
 _STEP, _LOOK = 60.0, 60.0
 """Seconds between two scrapes, and between two steps at which the past is looked at."""
@@ -89,6 +90,11 @@ def test_what_our_exporter_has_told_is_reported_as_it_was(
             found = reported(url, by, 6)
             (seen,) = found.hosts
             assert seen.seen_seconds == pytest.approx(5 * HOUR, abs=2 * _STEP)
+            _, (begin, end) = host.hot
+            (hot,) = found.findings
+            assert (hot.rule, hot.level, hot.gpu) == ("simulated", "warn", "0")
+            watched = end - begin - (host.gap[1] - host.gap[0])
+            assert hot.seconds == pytest.approx(watched, abs=4 * _LOOK)
             rows = {getattr(row, key): row for row in found.rows}
             truth = host.truth[by]
             # Instances are in the row of their GPU.
