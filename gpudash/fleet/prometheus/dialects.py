@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import NamedTuple, get_args, get_type_hints
 
 from gpudash.model.dcgm import XID, Generation, dcgm_metric
@@ -51,6 +52,8 @@ HOST_LABELS = (
     *("exported_instance", "instance"),
 )
 """Which may name a host, in this order, addresses last; the exporter's own pod names none."""
+_SPELLINGS = {"hostname": ("hostname", "Hostname"), "Hostname": ("Hostname", "hostname")}
+"""One label of DCGM's exporter since 4.8.3 and before: hosts of one have a past with the other."""
 CLUSTER_LABELS = ("cluster", "exported_cluster", "cluster_name", "k8s_cluster")
 GROUP_LABELS = ("rack", "partition", "nodepool", "datacenter", "zone", "region")
 INSTANCE_LABEL = "GPU_I_ID"
@@ -246,9 +249,13 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         naming = (label for label in HOST_LABELS if _names_hosts(label, rows))
         ranked = tuple(sorted(naming, key=lambda label: _are_addresses(label, rows)))
     used = {next((each for each in ranked if named_by(each, row)), None) for row in rows}
+    hosts = tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",)
+    if host_label is None:
+        spellings = (_SPELLINGS.get(label, (label,)) for label in hosts)
+        hosts = tuple(dict.fromkeys(chain.from_iterable(spellings)))
     own, (theirs, older, _) = _TARGET_POD_LABELS[0], (label for label, _ in _POD_LABELS)
     return LabelChoice(
-        tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",),
+        hosts,
         next((label for label in CLUSTER_LABELS if label in names), None),
         next((label for label in GROUP_LABELS if label in names), None),
         # Where a GPU's pod has a name of its own, the target's is the exporter's.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import DecodeError, Raw, Struct, field, json
 
 from gpudash.analysis.activity import Rest
+from gpudash.fleet.prometheus.catalog import Catalog, Names
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
     HOST_LABELS,
@@ -25,13 +26,11 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
     named_by,
 )
-from gpudash.fleet.prometheus.queries import Catalog, Names
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _MAX_CACHED = 1 << 18
 _LARGEST = 1e18
-_MAX_DIGITS = 5
-_MAX_XID = 1 << 16
+_MAX_DIGITS, _MAX_XID = 5, 1 << 16
 _NAME = b'"__name__":"'
 
 
@@ -110,8 +109,8 @@ class KnownHost(Struct, eq=False):
 
     key: tuple[str | None, str]
     """Its cluster and name as labels have them."""
-    label: tuple[str, str]
-    """The label that names it, and the value, that its series have."""
+    labels: dict[str, str]
+    """The labels that name it, and the values that its series have."""
     name: SafeText
     cluster: SafeText | None
     group: SafeText | None = None
@@ -387,12 +386,12 @@ class Inventory:
         if host is None:
             return KnownHost(
                 key,
-                (label, labels[label]),
+                {label: labels[label]},
                 clean(own, NAME_BYTES),
                 None if cluster is None else clean(cluster, NAME_BYTES),
             )
         if name == own:
-            host.label = label, labels[label]
+            host.labels[label] = labels[label]
         return host
 
     def _device(self, labels: Labels, dialect: Dialect, *, is_past: bool) -> KnownDevice | None:
@@ -416,7 +415,7 @@ class Inventory:
             self.renamed.pop(host.key, None)
         if not is_past or target not in self._targets:
             self._targets[target] = host
-        host.target = target
+        host.target = host.target if is_past and host.target[2] else target
         if target[1] and target[1] not in self.catalog.jobs:
             self.catalog = self.catalog._replace(jobs=self.catalog.jobs | {target[1]})
         instance = labels.get(INSTANCE_LABEL, "")
@@ -492,7 +491,8 @@ def names_by_label(hosts: Iterable[KnownHost]) -> Names:
     names: Names = {}
     for host in hosts:
         for each in (host, *host.before):
-            names.setdefault((each.label[0], each.key[0]), []).append(each.label[1])
+            for label, value in each.labels.items():
+                names.setdefault((label, each.key[0]), []).append(value)
     return names
 
 

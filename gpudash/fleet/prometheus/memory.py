@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
+from gpudash.fleet.prometheus.catalog import Names
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
 from gpudash.fleet.prometheus.inventory import (
     Inventory,
@@ -20,7 +21,7 @@ from gpudash.fleet.prometheus.inventory import (
     number_of,
     xid_of,
 )
-from gpudash.fleet.prometheus.queries import FIRST_LABEL, Names, glance_of, is_change_of_now
+from gpudash.fleet.prometheus.queries import FIRST_LABEL, glance_of, is_change_of_now
 
 _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.fleet.prometheus import queries
+from gpudash.fleet.prometheus.catalog import Catalog
 from gpudash.fleet.prometheus.dialects import (
     FIELDS,
     MEMORY,
@@ -25,7 +26,7 @@ from gpudash.fleet.prometheus.dialects import (
 from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import Catalog, Form, Metric, promql
+from gpudash.fleet.prometheus.queries import Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -176,7 +177,7 @@ def _gone(seconds: float) -> Iterator[Query]:
 def _lost(picture: Picture) -> Iterable[Metric]:
     # The newest first: before, there were others too.
     for glance, devices in sorted(picture.memory.lost().items()):
-        for term in _of_devices(picture, Catalog.main, devices):
+        for term in _of_devices(picture, lambda catalog: catalog.earlier().main(), devices):
             yield term._replace(bound=str(glance))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudash.fleet.prometheus.catalog import Catalog
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
     ENGINE,
@@ -22,7 +23,7 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import Catalog, Metric, last_seen, matcher, promql, value
+from gpudash.fleet.prometheus.queries import Metric, last_seen, matcher, promql, value
 from gpudash.model.device import device_fields
 
 _TEXT = st.text(max_size=20)
@@ -174,9 +175,9 @@ def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
     some = [row(Hostname="a"), row(Hostname="b", GPU_I_ID="7")]
     catalog = Catalog(names, {"dcgm-exporter": choose_labels(some)})
-    whole = "max by (__name__, Hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL)"
+    whole = "max by (__name__, Hostname, hostname, gpu, GPU_I_ID) (DCGM_FI_DEV_GPU_UTIL)"
     assert promql(catalog.main(), value) == (
-        f"{whole} or max by (__name__, Hostname, gpu, GPU_I_ID) "
+        f"{whole} or max by (__name__, Hostname, hostname, gpu, GPU_I_ID) "
         '(DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
     )
     # Instances that there may be soon are found by their identity.
@@ -187,6 +188,15 @@ def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
     assert promql(Catalog(frozenset()).identity(), value) is None
 
 
+def test_looks_back_at_the_names_that_other_versions_of_an_exporter_have() -> None:
+    choices = {"dcgm-exporter": choose_labels([row(hostname="a")])}
+    catalog = Catalog(frozenset({"DCGM_FI_DEV_GPU_UTIL_RATIO"}), choices)
+    (now,) = catalog.main()
+    assert now.names == ("DCGM_FI_DEV_GPU_UTIL_RATIO",)
+    assert {term.names[0] for term in catalog.past()} == {*now.names, "DCGM_FI_DEV_GPU_UTIL"}
+    assert {"Hostname", "hostname"} < {*now.by.split(", ")}
+
+
 @pytest.mark.parametrize("is_single", [True, False])
 def test_the_mean_of_all_counts_a_gpu_with_two_series_once(*, is_single: bool) -> None:
     names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"})
@@ -195,7 +205,7 @@ def test_the_mean_of_all_counts_a_gpu_with_two_series_once(*, is_single: bool) -
         ("gpu_utilization_percent", "DCGM_FI_DEV_GPU_UTIL", ""),
         ("power_usage_mw", "DCGM_FI_DEV_POWER_USAGE", " * 1000"),
     ):
-        each = name if is_single else f"max by (Hostname, gpu, GPU_I_ID) ({name})"
+        each = name if is_single else f"max by (Hostname, hostname, gpu, GPU_I_ID) ({name})"
         asked = catalog.chart(field, {}, by_device=False, percent={}, is_single=is_single)
         assert asked == f"avg({each}{factor})"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ from gpudash.fleet.source import Reading
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSnapshot
 from gpudash.model.snapshot import Finding
 from tests.fleet.rig.exporters import Gpu, Host
-from tests.fleet.rig.prometheus import Server, past
+from tests.fleet.rig.prometheus import Server, importing, past
 from tests.fleet.rig.reading import read_until
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -195,3 +197,23 @@ def test_an_exporter_without_a_gpu_answers_and_misses_all(
         "blind2 answers and sees no GPU: it had 2 GPUs",
     )
     assert found.held_seconds == pytest.approx(15 * MINUTE, abs=LATE)
+
+
+def test_a_gpu_that_an_older_exporter_had_is_missed_by_a_newer_one(tmp_path: Path) -> None:
+    """Its metrics and the label of its host have other names since then."""
+    now = int(time.time())
+    lines = []
+    for at in range(now - 10 * 3600, now, 60):
+        is_old, gpus = at < now - 2 * HOUR, range(2 if at < now - 5 * HOUR else 1)
+        name, label = ("", "Hostname") if is_old else ("_RATIO", "hostname")
+        for host in ("n1", "n2"):
+            for gpu in gpus:
+                board = f'gpu="{gpu}",UUID="GPU-{host}{gpu}",{label}="{host}"'
+                target = f'instance="{host}:9400",job="dcgm-exporter"'
+                lines.append(f"DCGM_FI_DEV_GPU_UTIL{name}{{{board},{target}}} 1 {at}\n")
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        found = read(Server(url, now))
+    for name in ("n1", "n2"):
+        there, lost = host_of(found, name).devices
+        assert (there.state, lost.state) == ("ok", "lost")
+        assert lost.age_seconds == pytest.approx(5 * HOUR, abs=LATE)

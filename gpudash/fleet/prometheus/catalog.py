@@ -1,0 +1,264 @@
+"""Which metrics and labels a server has, as terms that it is asked for.
+
+What an exporter is asked for itself is the same terms, without PromQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
+from gpudash.fleet.prometheus.dialects import (
+    CLUSTER_LABELS,
+    DATED_XIDS,
+    ENGINE,
+    IDENTITY,
+    INSTANCE_LABEL,
+    MEMORY,
+    MEMORY_REST,
+    MEMORY_TOTAL,
+    PERSON_LABELS,
+    POWER,
+    TEMPERATURE,
+    USERS,
+    UTILIZATION,
+    WORN,
+    XID_LABEL,
+    XIDS,
+    Dialect,
+    LabelChoice,
+    Series,
+    dialects,
+    known_series,
+)
+from gpudash.fleet.prometheus.queries import Metric, any_of, matcher, max_by
+
+_INSTANCES = f'{INSTANCE_LABEL}!=""'
+_INDEX_LABELS = {each.device_label for each in dialects() if each.index_label is None}
+_NO_CHOICE = LabelChoice((), None, None)
+
+Names = dict[tuple[str, str | None], list[str]]
+"""Hosts by the label that names them and their cluster."""
+
+
+class Catalog(NamedTuple):
+    """Which of the known metrics there are, and which labels they have."""
+
+    names: frozenset[str]
+    choices: Mapping[str, LabelChoice] = {}
+    """By dialect, of those of which there are series."""
+    jobs: frozenset[str] = frozenset()
+    """The values of the label `job` of all exporters."""
+    recorded: Mapping[str, str] = {}
+    """What metrics are called by recording rules of the server, where they have another name."""
+
+    @property
+    def selector(self) -> str:
+        """Everything that is understood."""
+        return "{" + matcher("__name__", map(self.name_of, known_series())) + "}"
+
+    def name_of(self, metric: str) -> str:
+        """Return what the server calls a metric of an exporter."""
+        return self.recorded.get(metric, metric)
+
+    def identity(self) -> Iterator[Metric]:
+        """Yield a series a device that has all of its labels."""
+        for dialect in dialects():
+            if main := self._main(dialect):
+                yield from (*main, *self._terms(dialect, IDENTITY))
+
+    def earlier(self) -> Catalog:
+        """Return it with the names that other versions of its exporters have for the same."""
+        known = known_series()
+        there = {(known[name][0].name, known[name][1].field) for name in self.names}
+        names = (name for name, (its, each) in known.items() if (its.name, each.field) in there)
+        return self._replace(names=frozenset(names))
+
+    def past(self) -> Iterator[Metric]:
+        """Yield the same of dialects that there are, with the labels that say what a device is."""
+        earlier = self.earlier()
+        for dialect in self._chosen():
+            choice = self.choices[dialect.name]
+            more = (dialect.uuid_label, dialect.model_label, dialect.index_label, choice.group)
+            labels = (*filter(None, more), *PERSON_LABELS, "GPU_I_PROFILE", "instance")
+            for term in (*earlier._main(dialect), *earlier._terms(dialect, IDENTITY)):
+                known = dict.fromkeys((*term.by.split(", "), *labels))
+                yield term._replace(identified_by=", ".join(known))
+
+    def main(self, *, of_past: bool = False) -> Iterator[Metric]:
+        """Yield the utilization of each device; where there is none, what shows that it exists."""
+        for dialect in self._chosen():
+            has_instances = of_past or self.choices[dialect.name].has_instances
+            # Where none matches it, the term would cost as much as half of the rest.
+            for term in self._main(dialect):
+                if has_instances or term.matcher != _INSTANCES:
+                    yield term
+
+    def field(self, field: str) -> Iterator[Metric]:
+        """Yield one field of each device."""
+        for dialect in self._chosen():
+            yield from self._terms(dialect, field)
+
+    def total(self) -> Iterator[Metric]:
+        """Yield the memory of each device: DCGM up to 4.8 has it in three parts by default."""
+        yield from self.field(MEMORY_TOTAL)
+        for dialect in self._chosen():
+            for used in self._present(dialect, MEMORY):
+                rest = [
+                    each
+                    for field in MEMORY_REST
+                    for each in self._present(dialect, field)
+                    if each.factor == used.factor
+                ]
+                if any(each.field == MEMORY_REST[0] for each in rest):
+                    names = (each.name for each in (used, *rest))
+                    yield self._term(dialect, *names)._replace(factor=used.factor)
+
+    def held(self) -> Iterator[Metric]:
+        """Yield the memory of devices that do not compute."""
+        for dialect in self._chosen():
+            idle = any_of(
+                f"{max_by(term.by, term.selector)} {term.bound}"
+                for term in self._main(dialect)
+                if term.bound
+            )
+            for each in self._present(dialect, MEMORY) if idle else ():
+                bound = f">= {NOTABLE_BYTES / each.factor:g}"
+                term = self._term(dialect, each.name)
+                yield term._replace(bound=bound, condition=f" and ({idle})")
+
+    def used(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
+        """Yield what shows of few devices that they compute or are not held."""
+        for dialect in self._chosen():
+            memory = [
+                self._term(dialect, each.name)._replace(bound=f">= {NOTABLE_BYTES / each.factor:g}")
+                for each in self._present(dialect, MEMORY)
+            ]
+            bounded = [term for term in (*self._main(dialect), *memory) if term.bound]
+            some = list(self.of_hosts(bounded, hosts, gpus))
+            there = [max_by(term.by, term.selector) for term in some]
+            pairs = zip(there, some, strict=True)
+            used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
+            if there:
+                yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
+
+    def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
+        """Yield what shows of devices that they compute, and with its factor that they are held."""
+        for dialect in self._chosen():
+            memory = self._present(dialect, MEMORY)
+            terms = [self._term(dialect, each.name)._replace(factor=each.factor) for each in memory]
+            yield dialect, self._main(dialect), terms
+
+    def xids(self, seconds: float) -> Iterator[Metric]:
+        """Yield last XID errors that are not 0, and the times of those of a span."""
+        for term in self.field(XIDS):
+            yield term._replace(condition=" != 0")
+        for term in self.field(DATED_XIDS):
+            yield term._replace(
+                by=f"{term.by}, {XID_LABEL}", condition=f" > time() - {seconds:.0f}"
+            )
+
+    def worn(self) -> Iterator[Metric]:
+        """Yield whether devices have to be replaced, of those alone that have."""
+        for term in self.field(WORN):
+            yield term._replace(condition=" > 0")
+
+    def users(self) -> Iterator[Metric]:
+        """Yield whose processes are on which device."""
+        for dialect in self._chosen():
+            for term in self._terms(dialect, USERS):
+                yield term._replace(by=f"{term.by}, {dialect.user_label}")
+
+    def targets(self, instances: Collection[str]) -> Iterator[Metric]:
+        """Yield exporters that cannot be scraped, and of these instances those that can."""
+        for term in self.exporters():
+            yield term._replace(condition=" == 0")
+            if instances:
+                own = f"{term.matcher}, {matcher('instance', instances)}"
+                yield term._replace(matcher=own, condition=" == 1")
+
+    def exporters(self) -> Iterator[Metric]:
+        """Yield all exporters."""
+        if self.jobs:
+            yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)))
+
+    @staticmethod
+    def of_hosts(
+        terms: Iterable[Metric], hosts: Names, gpus: Collection[int] = ()
+    ) -> Iterator[Metric]:
+        """Yield terms that ask for these hosts only, one for each label that names some.
+
+        Where GPUs have a label with their index, for those with these, if there are some.
+        """
+        for term in terms:
+            labels = term.by.split(", ")
+            by_index = sorted(_INDEX_LABELS.intersection(labels)) if gpus else []
+            for (label, cluster), names in hosts.items():
+                if label not in labels:
+                    continue
+                matchers = [*filter(None, [term.matcher]), matcher(label, names)]
+                own = next((each for each in CLUSTER_LABELS if each in labels), None)
+                if cluster and own:
+                    matchers.append(matcher(own, [cluster]))
+                matchers += [matcher(each, map(str, sorted(gpus))) for each in by_index]
+                yield term._replace(matcher=", ".join(matchers))
+
+    def chart(
+        self, field: str, hosts: Names, *, by_device: bool, percent: Names, is_single: bool
+    ) -> str | None:
+        """Ask for a field of each device, or of each host on average; without hosts, of all.
+
+        `percent` are hosts whose ratios are percentages, `is_single` that no device has two series.
+        """
+        texts, plain = list[str](), list[str]()
+        fields = (field, ENGINE) if field == UTILIZATION else (field,)
+        for dialect in self._chosen():
+            for each in (each for name in fields for each in self._present(dialect, name)):
+                whole = [self._term(dialect, each.name)]
+                terms = [(each.factor, self.of_hosts(whole, hosts) if hosts else whole)]
+                if each.is_ratio:
+                    # Before the others, which have these hosts too.
+                    terms.insert(0, (1.0, self.of_hosts(whole, percent)))
+                for factor, term in ((factor, term) for factor, some in terms for term in some):
+                    times = "" if factor == 1 else f" * {factor:.17g}"
+                    text = max_by(term.by, term.selector) + times
+                    is_mean = hosts and not by_device
+                    texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
+                    plain.append(term.selector + times)
+        texts = plain if is_single and not hosts and len(plain) == 1 else texts
+        return any_of(texts) if hosts or not texts else f"avg({any_of(texts)})"
+
+    def _chosen(self) -> Iterator[Dialect]:
+        return (dialect for dialect in dialects() if dialect.name in self.choices)
+
+    def _main(self, dialect: Dialect) -> list[Metric]:
+        """Return what exists of every device: its utilization, else whatever there is."""
+        used, engine = (
+            [
+                self._term(dialect, each.name)._replace(bound=f"< {IDLE_PERCENT / each.factor:g}")
+                for each in self._present(dialect, field)
+            ]
+            for field in (UTILIZATION, ENGINE)
+        )
+        if used:
+            return used + [term._replace(matcher=_INSTANCES) for term in engine]
+        for field in (MEMORY, TEMPERATURE, POWER):
+            engine = engine or self._terms(dialect, field)
+        return engine
+
+    def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
+        return [self._term(dialect, each.name) for each in self._present(dialect, field)]
+
+    def _present(self, dialect: Dialect, field: str) -> list[Series]:
+        return [each for each in dialect.of(field) if each.name in self.names]
+
+    def _term(self, dialect: Dialect, *names: str) -> Metric:
+        choice = self.choices.get(dialect.name, _NO_CHOICE)
+        host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
+        names = tuple(map(self.name_of, names))
+        return Metric(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
+
+
+def _opposite(bound: str) -> str:
+    return bound.replace("<", ">=") if bound.startswith("<") else bound.replace(">=", "<")
