@@ -83,7 +83,8 @@ class _Gpu:
         """Its series that are there: since when, and who has it by their labels."""
         self.spans: list[tuple[float, float, Person | None]] = []
         """From when to when it had others."""
-        self.xids: list[tuple[float, int]] = []
+        self.xids: list[tuple[float, int, str]] = []
+        """When it had which error, by which metric."""
         self.hot: list[float] = []
         """The steps at which it was throttled."""
 
@@ -132,7 +133,8 @@ class Past:
         spacing = self._spacing(since, until, count)
         self._source = replace(self._source, within_seconds=spacing.within)
         catalog = self._inventory.catalog
-        for term in catalog.main():
+        # Those that have no MIG instances any more may have had some.
+        for term in catalog.main(of_past=True):
             self._ask_presence(term, spacing, count)
         for term in catalog.field(XIDS):
             self._ask_xids(term, spacing, count)
@@ -199,9 +201,10 @@ class Past:
             (at, True, row.metric)
             for row, at, _ in self._range(f"{now} unless {before}", spacing, devices)
         ]
-        # What has gone was last there a window ago.
+        # What has gone was last there a window ago, or before the first step.
+        first = spacing.start + 1
         rows += [
-            (at - spacing.window, False, row.metric)
+            (max(at - spacing.window, first), False, row.metric)
             for row, at, _ in self._range(f"{before} unless {now}", spacing, devices)
         ]
         # What was there only between the instants that were learned is known by its end.
@@ -225,17 +228,17 @@ class Past:
             f"max by ({term.by}) ({each} > 0)" for each in _windows(term.selector, spacing)
         )
         for row in self._instant(now, spacing.start):
-            self._xid(row.labels, spacing.start, row.number or 0.0)
+            self._xid(term, row.labels, spacing.start, row.number or 0.0)
         changed = f"{now} != {before} or ({now} unless {before})"
         for each, at, value in self._range(changed, spacing, devices):
-            self._xid(each.metric, at, value)
+            self._xid(term, each.metric, at, value)
 
     def _ask_dated_xids(self, term: Metric, spacing: _Spacing, devices: int) -> None:
         """Ask for the times of XID errors."""
         now, _ = _windows(term.selector, spacing)
         for row, at, value in self._range(f"{now} > time() - {spacing.step}", spacing, devices):
             if spacing.start < value <= at:
-                self._xid(row.metric, value, value, is_dated=True)
+                self._xid(term, row.metric, value, value, is_dated=True)
 
     def _ask_heat(self, spacing: _Spacing, devices: int) -> None:
         """Ask at which steps devices were throttled for heat, where an exporter has that."""
@@ -259,7 +262,8 @@ class Past:
         instances = sorted({each.target[2] for each in hosts} - {""})[:_MAX_SILENT]
         for term in self._inventory.catalog.targets(instances) if instances else ():
             if term.condition == " == 1":
-                for row, at, _ in self._range(series(term), spacing, len(instances)):
+                now, _ = _windows(term.selector, spacing)
+                for row, at, _ in self._range(f"{now} == 1", spacing, len(instances)):
                     host = self._inventory.host_of(row.metric)
                     if host is not None:
                         self._answered.setdefault(host, set()).add(at)
@@ -316,10 +320,12 @@ class Past:
         if device is not None and found is not None:
             self._of(device).spans.append((found[0], max(at, found[0]), found[1]))
 
-    def _xid(self, labels: Labels, at: float, value: float, *, is_dated: bool = False) -> None:
+    def _xid(
+        self, term: Metric, labels: Labels, at: float, value: float, *, is_dated: bool = False
+    ) -> None:
         device, code = self._inventory.device_of(labels), xid_of(labels, value, is_dated=is_dated)
         if device is not None and code is not None:
-            self._of(device).xids.append((at, code))
+            self._of(device).xids.append((at, code, term.names[0]))
 
     def _sequence(self, spacing: _Spacing, gaps: Sequence[_Span]) -> Iterator[FleetSnapshot]:
         hosts: dict[KnownHost, list[_History]] = {}
@@ -371,11 +377,13 @@ class _History:
         }
         self._hot = _joined([(at, at + spacing.step) for at in gpu.hot], spacing.step, gaps)
         self._xids: list[tuple[float, int | None]] = []
-        for at, code in sorted({*gpu.xids}):
+        last = ""
+        for at, code, metric in sorted({*gpu.xids}):
+            before, last = last, metric
             if self._xids and self._xids[-1][1] == code:
                 since = max((start for start, _ in seen if start <= at), default=0.0)
-                if at - since <= window:
-                    # It has come back with the error that it had.
+                if at - since <= window or metric != before:
+                    # It has come back with the error that it had, or another exporter has it too.
                     continue
                 self._xids.append((at - 1, None))
             self._xids.append((at, code))

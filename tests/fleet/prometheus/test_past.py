@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -246,3 +246,81 @@ def test_exporters_that_were_scraped_more_rarely_before_were_there(
     lines = [f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 90 {start + at}\n" for at in times]
     with importing(tmp_path, [*lines, "# EOF\n"]) as url:
         assert found(url, capfd, "--since=85m") == []
+
+
+def _gpu(host: str, gpu: int, *, name: str = "DEV_GPU_UTIL", label: str = "Hostname") -> str:
+    """Return a series of DCGM's exporter without its value; `label` names the host."""
+    board = f'gpu="{gpu}",UUID="GPU-{host}{gpu}",{label}="{host}"'
+    return f'DCGM_FI_{name}{{{board},instance="{host}:9400",job="dcgm-exporter"}}'
+
+
+def told_of(
+    folder: Path, capfd: pytest.CaptureFixture[str], lines: Iterable[str], *words: str
+) -> list[tuple[object, ...]]:
+    """Return the kind, host, GPU and job of what is found in a past."""
+    with importing(folder, [*lines, "# EOF\n"]) as url:
+        known = found(url, capfd, *words)
+    return [(each["kind"], each["host"], each["gpu"], each["job"]) for each in known]
+
+
+def test_a_gpu_that_is_divided_for_a_while_is_not_lost(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = int(time.time()) - 5 * 3600
+    lines = []
+    for at in range(0, 5 * 3600, 30):
+        is_divided = 6000 <= at < 9000
+        part = _gpu("n1", 0, name="PROF_GR_ENGINE_ACTIVE").replace("{", '{GPU_I_ID="7",')
+        first = part if is_divided else _gpu("n1", 0)
+        lines += [f"{each} 0.5 {start + at}\n" for each in (first, _gpu("n1", 1))]
+    assert told_of(tmp_path, capfd, lines) == []
+
+
+def test_an_exporter_that_renames_metrics_and_labels_changes_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its newest version says of the GPU of the second host what the old one said."""
+    start = int(time.time()) - 5 * 3600
+    lines = []
+    for at in range(0, 5 * 3600, 30):
+        names = ("DEV_GPU_UTIL", "DEV_XID_ERRORS", "Hostname")
+        if at >= 9000:
+            names = ("DEV_GPU_UTIL_RATIO", "DEV_XID_ERROR", "hostname")
+        for host in ("n1", "n2"):
+            util, error = (_gpu(host, 0, name=name, label=names[2]) for name in names[:2])
+            xid = 63 if host == "n2" and at >= 4000 else 0
+            lines += [f"{util} 1 {start + at}\n", f"{error} {xid} {start + at}\n"]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (xid,) = found(url, capfd)
+    assert (xid["kind"], xid["host"], xid["xid"]) == ("xid", "n2", 63)
+    at = datetime.fromisoformat(str(xid["at"]).replace("Z", "+00:00")).timestamp()
+    assert at == pytest.approx(start + 4000, abs=_AWAY_SECONDS)
+
+
+def test_a_job_that_ended_before_the_span_does_not_begin_in_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    since = int(time.time()) // 60 * 60 - 3600
+    lines = []
+    for at in range(since - 3600, since + 3600, 15):
+        job = "old" if at < since - 80 else "another" if (at - since) % 1800 > 900 else ""
+        of_job = _gpu("n1", 0).replace("{", f'{{hpc_job="{job}",')
+        lines.append(f"{of_job} 90 {at}\n")
+    clock = time.strftime("%Y-%m-%dT%H:%M", time.localtime(since))
+    told = told_of(tmp_path, capfd, lines, f"--since={clock}")
+    assert {job for _, _, _, job in told} == {"another"}
+
+
+def test_a_host_whose_target_has_gone_does_not_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    now = int(time.time())
+    lines = []
+    for at in range(now - 5400, now, 15):
+        for host in ("n1", "n2"):
+            if host == "n1" or at < now - 3000:
+                up = f'up{{instance="{host}:9400",job="dcgm-exporter"}}'
+                lines += [f"{up} 1 {at}\n", f"{_gpu(host, 0)} 90 {at}\n"]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (down,) = found(url, capfd)
+    assert (down["host"], down["what"]) == ("n2", "cannot be reached: its series have ended")
