@@ -55,6 +55,18 @@ class Memory:
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
 
+    def take_answer(self, at: float, *, is_partial: bool, may_doubt: bool) -> bool:
+        """Take that an answer had what was seen at an instant; return whether that is doubted.
+
+        What has just vanished may have other names: its exporter was upgraded, it was divided.
+        """
+        before, self.answered_at = self.answered_at, at
+        there = self._inventory.devices() if may_doubt and before else ()
+        is_doubted = any(each.seen_at == before for each in there)
+        if not (is_partial or is_doubted):
+            self.complete_at = at
+        return is_doubted
+
     def is_missing(self, device: KnownDevice) -> bool:
         """Whether a whole answer left a device out.
 

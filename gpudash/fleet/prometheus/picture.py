@@ -49,14 +49,12 @@ STALE_SECONDS = 120.0
 _PATIENCE = 2.5
 """Scrapes that may be late of a host that is scraped more rarely."""
 _MIN_SCRAPES = 2
-
 LONG_SECONDS = 3600.0
 """How far all devices are looked back at, to see which of them have been held idle."""
 _FIELD_SECONDS = 600.0
 """Age at which a value is not shown any more: most are asked for more rarely than the main one."""
 _FROZEN_SECONDS = 300.0
-_MAX_PERCENT = 1000.0
-_MAX_CELSIUS = 1000.0
+_MAX_PERCENT = _MAX_CELSIUS = 1000.0
 _RATIO_LIMIT = 1.001
 """A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
 
@@ -89,8 +87,13 @@ class Picture:
         """Hosts whose exporters answer, without a GPU."""
         self._field_at: dict[str, float] = {}
 
-    def take_main(self, rows: list[Row], at: float, *, is_partial: bool) -> None:
-        """Take the utilization of all devices that there are; others are lost from now on."""
+    def take_main(
+        self, rows: list[Row], at: float, *, is_partial: bool, may_doubt: bool = False
+    ) -> bool:
+        """Take the utilization of all devices that there are; others are lost from now on.
+
+        Not yet where that is doubted, which it returns.
+        """
         self.now = at
         self.wrong_values = 0
         for device, series, value in self._scaled(rows):
@@ -99,10 +102,9 @@ class Picture:
             device.values[UTILIZATION] = used
             self.wrong_values += value is None
             device.idle.use(used, at)
-        self.memory.answered_at = at
-        if not is_partial:
-            self.memory.complete_at = at
+        is_doubted = self.memory.take_answer(at, is_partial=is_partial, may_doubt=may_doubt)
         self._forget()
+        return is_doubted
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import partial
@@ -19,7 +18,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.config.settings import Settings
 from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.charts import OpenChart
@@ -27,10 +25,11 @@ from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
+from gpudash.fleet.prometheus.instant import Instant, Task
 from gpudash.fleet.prometheus.inventory import Inventory, Row
 from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past, oldest
-from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
-from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS, Query, questions
+from gpudash.fleet.prometheus.picture import STALE_SECONDS
+from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
     MATRIX,
@@ -58,7 +57,8 @@ from gpudash.model.units import counted
 _NAMES_SPAN = 600.0
 _TIMEOUT_SECONDS = 30.0
 
-_MEASURED = 4
+_BEFORE_MAIN = {"names": "identity", "identity": "main"}
+"""What is asked before main, each with what is asked after it."""
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
@@ -81,81 +81,6 @@ def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]
         yield PrometheusSource(replace(found, **own))
 
 
-class _Task:
-    """A query of a view: when it is due, and how it went."""
-
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        self.name, self.period, self.is_core = query.name, query.period, query.is_core
-        self.due_at = 0.0
-        self.is_in_flight = self.is_done = self.had_series = False
-        self.left: list[str] = []
-        """What is to be asked of it after what has been, in PromQL."""
-        self.parts: list[Outcome] = []
-        """What has been answered of it so far."""
-        self.took: deque[float] = deque(maxlen=_MEASURED)
-        """Seconds, the last times; the shortest is closest to what the server works for it."""
-        self.failures = 0
-        self.error: PrometheusError | None = None
-        self.warnings: tuple[str, ...] = ()
-
-    @property
-    def cost(self) -> float:
-        """Seconds that it takes, 0 where that is not known."""
-        return min(self.took, default=0.0)
-
-
-class _Instant:
-    """The present, or an instant in the past; `at` is that, None for the present."""
-
-    def __init__(self, at: float | None, endpoint: Endpoint) -> None:
-        self.at = at
-        look_back = endpoint.look_back_days * DAY_SECONDS
-        self.picture = Picture(endpoint.host_label, look_back, endpoint.metrics)
-        self.version = 0
-        """Counts what there is to see."""
-        self.answered_at = -inf
-        """When the main query was answered, by the wall clock: others stop in sleep."""
-        self.oldest: float | None = None
-        """From when on there are data, infinity for never, None while that is not known."""
-        self.has_asked_oldest = False
-        self.tasks = {query.name: _Task(query) for query in questions(look_back)}
-        self.is_brief = False
-        """Whether no more than a first picture is asked for."""
-
-    @property
-    def wanted(self) -> list[_Task]:
-        """All that is asked for."""
-        return [
-            task
-            for task in self.tasks.values()
-            if not self.is_brief or task.is_core or task.query.is_brief
-        ]
-
-    def is_ready(self, task: _Task) -> bool:
-        """Whether what a task builds on has been answered, or has failed where it may."""
-        before = self.tasks.get(task.query.after)
-        return before is None or before.is_done or (before.failures > 0 and not before.is_core)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all there is to know has been asked for, and answered or refused."""
-        return all(task.is_done or task.failures for task in self.wanted)
-
-    @property
-    def core_error(self) -> PrometheusError | None:
-        """Why nothing is known, or what is known is old."""
-        return next(
-            (task.error for task in self.tasks.values() if task.is_core and task.error), None
-        )
-
-    def now(self) -> float:
-        """Return the server's time, or the instant in the past."""
-        if self.at is not None:
-            return self.at
-        return self.picture.now + max(0.0, time.time() - self.answered_at)
-
-
 class PrometheusSource(Source):
     """Hosts of a Prometheus.
 
@@ -171,10 +96,10 @@ class PrometheusSource(Source):
         self._events_since: datetime | None = None
         self._events: tuple[Event, ...] | None = None
         self._events_error: PrometheusError | None = None
-        self._live = self._view = _Instant(None, endpoint)
+        self._live = self._view = Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
-        self._built: tuple[_Instant, int, float, tuple[FleetHost, ...]] | None = None
+        self._built: tuple[Instant, int, float, tuple[FleetHost, ...]] | None = None
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
@@ -192,7 +117,7 @@ class PrometheusSource(Source):
         """Show another instant, or the past of a metric."""
         at = None if request.at is None else request.at.timestamp()
         if at != self._view.at:
-            self._view = self._live if at is None else _Instant(at, self._endpoint)
+            self._view = self._live if at is None else Instant(at, self._endpoint)
         self._view.is_brief = request.is_brief
         since = request.events_since
         if since is not None and since != self._events_since:
@@ -278,13 +203,13 @@ class PrometheusSource(Source):
 
         self._workers.ask(found, take)
 
-    def _hosts(self, view: _Instant) -> tuple[FleetHost, ...]:
+    def _hosts(self, view: Instant) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()
         if built is None or built[:2] != (view, view.version) or now - built[2] > _REBUILD_SECONDS:
             self._built = built = view, view.version, now, view.picture.hosts(view.now())
         return built[3]
 
-    def _report(self, view: _Instant, hosts: tuple[FleetHost, ...]) -> FleetSource:
+    def _report(self, view: Instant, hosts: tuple[FleetHost, ...]) -> FleetSource:
         has_answered = view.answered_at > -inf
         age = max(0.0, time.time() - view.answered_at) if has_answered else None
         error = view.core_error
@@ -313,7 +238,7 @@ class PrometheusSource(Source):
             warnings=self._warnings(view),
         )
 
-    def _why_empty(self, view: _Instant) -> str | None:
+    def _why_empty(self, view: Instant) -> str | None:
         """Return from when on there are data, None while that is being asked."""
         if not view.has_asked_oldest:
             view.has_asked_oldest = True
@@ -336,7 +261,7 @@ class PrometheusSource(Source):
         finally:
             client.close()
 
-    def _warnings(self, view: _Instant) -> tuple[SafeText, ...]:
+    def _warnings(self, view: Instant) -> tuple[SafeText, ...]:
         texts = [text for task in view.tasks.values() for text in task.warnings]
         for task in view.tasks.values():
             if task.error is not None and not task.is_core:
@@ -350,12 +275,12 @@ class PrometheusSource(Source):
         unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)
         return tuple(unique)[:_MAX_WARNINGS]
 
-    def _startable(self) -> list[_Task]:
+    def _startable(self) -> list[Task]:
         view = self._view
         tasks = [task for task in view.wanted if not task.is_in_flight and view.is_ready(task)]
         return [task for task in tasks if view.at is None or not task.is_done]
 
-    def _start(self, task: _Task) -> None:
+    def _start(self, task: Task) -> None:
         view = self._view
         take = partial(self._take, view, task)
         at = view.at
@@ -372,7 +297,7 @@ class PrometheusSource(Source):
         else:
             self._finish(view, task, 0.0)
 
-    def _ask_part(self, view: _Instant, task: _Task) -> None:
+    def _ask_part(self, view: Instant, task: Task) -> None:
         """Ask for the next of the parts of a task."""
         at, query = view.at, task.left.pop(0)
         parameters = [("query", query)] + ([] if at is None else [("time", f"{at:.3f}")])
@@ -406,7 +331,7 @@ class PrometheusSource(Source):
         work = partial(answer_of, client, path, parameters, decoder, _TIMEOUT_SECONDS)
         self._workers.ask(work, taken)
 
-    def _take(self, view: _Instant, task: _Task, result: Outcome | PrometheusError) -> None:
+    def _take(self, view: Instant, task: Task, result: Outcome | PrometheusError) -> None:
         task.is_in_flight = False
         if isinstance(result, PrometheusError):
             task.warnings = ()
@@ -420,6 +345,8 @@ class PrometheusSource(Source):
         task.warnings = result.warnings
         if task.name in ("identity", "main", *FIELDS):
             if task.had_series and not result.data.result:
+                if task.is_core:
+                    self._doubt(view)
                 text = "answers without any series, of which there were some"
                 self._fail(view, task, PrometheusError(text))
                 return
@@ -427,7 +354,7 @@ class PrometheusSource(Source):
         self._answer(view, task, result)
         self._finish(view, task, result.seconds)
 
-    def _finish(self, view: _Instant, task: _Task, seconds: float) -> None:
+    def _finish(self, view: Instant, task: Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
         now, was_whole = time.monotonic(), view.is_whole
         task.is_done, task.failures, task.error = True, 0, None
@@ -437,12 +364,14 @@ class PrometheusSource(Source):
         has_hosts = bool(view.picture.inventory.hosts)
         period = task.query.seconds(task.cost, load, has_hosts=has_hosts)
         task.due_at = now + period * self._pace
+        if view.is_doubted and task.name in _BEFORE_MAIN:
+            view.tasks[_BEFORE_MAIN[task.name]].due_at = now
         # The rest becomes visible with the next values, once all is there.
         if task.name == "main" or view.at is not None or not was_whole:
             view.version += 1
         self._hold_until = 0.0
 
-    def _fail(self, view: _Instant, task: _Task, error: PrometheusError) -> None:
+    def _fail(self, view: Instant, task: Task, error: PrometheusError) -> None:
         """Keep what there was, and ask again later; an overloaded server is left alone longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
@@ -456,7 +385,7 @@ class PrometheusSource(Source):
         if task.is_core or error.status in (0, 401, 429):
             self._hold_until = task.due_at
 
-    def _answer(self, view: _Instant, task: _Task, outcome: Outcome) -> None:
+    def _answer(self, view: Instant, task: Task, outcome: Outcome) -> None:
         picture = view.picture
         if task.name == "names":
             # The clocks may differ by more than the span that was asked for.
@@ -471,7 +400,12 @@ class PrometheusSource(Source):
             # servers that round their times.
             task.query.take(picture, rows, min(at, view.now()))
 
-    def _take_main(self, view: _Instant, rows: list[Row], at: float, *, is_partial: bool) -> None:
+    def _doubt(self, view: Instant) -> None:
+        """Ask at once which names and labels there are, and then again what there is."""
+        view.is_doubted = True
+        view.tasks["names"].due_at = 0.0
+
+    def _take_main(self, view: Instant, rows: list[Row], at: float, *, is_partial: bool) -> None:
         now = time.time()
         if view.at is None and now - view.answered_at > STALE_SECONDS:
             # Nothing was seen for a while: ask again for what is remembered.
@@ -480,7 +414,11 @@ class PrometheusSource(Source):
                 if task.period == inf:
                     task.due_at = 0.0
         view.answered_at = now
-        view.picture.take_main(rows, at, is_partial=is_partial)
+        # The answer to what was asked after a doubt is not doubted again.
+        may_doubt = view.at is None and not view.is_doubted
+        view.is_doubted = False
+        if view.picture.take_main(rows, at, is_partial=is_partial, may_doubt=may_doubt):
+            self._doubt(view)
         identity = view.tasks["identity"]
         if view.picture.inventory.has_unknown:
             soon = time.monotonic() + _RETRY_SECONDS * self._pace

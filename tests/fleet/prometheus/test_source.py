@@ -253,6 +253,41 @@ def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
             source.close(10)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Host("a", "dcgm49", gpus=(Gpu(0), Gpu(2))),
+        Host("a", gpus=(Gpu(0, mig=(7, 8)), Gpu(2))),
+    ],
+    ids=["upgraded", "divided"],
+)
+def test_a_gpu_whose_series_get_other_names_is_not_lost_meanwhile(
+    tmp_path: Path, changed: Host
+) -> None:
+    """What is lost at the same time is known by then."""
+    both = (Host("a", gpus=(Gpu(0), Gpu(1), Gpu(2))), Host("b", gpus=(Gpu(0),)))
+    pages: dict[str, Host | None] = {"0": both[0], "1": both[1]}
+    seen = set()
+
+    def is_lost(reading: Reading) -> bool:
+        (host,) = (each for each in reading.hosts if each.name == "a")
+        state_of = {each.label: each.state for each in host.devices}
+        seen.add((host.state, state_of["0"], state_of["2"]))
+        return state_of["1"] == "lost"
+
+    with faulty() as first, faulty() as second:
+        for number, server in enumerate((first, second)):
+            server.page = partial(live_page, pages, str(number))
+        config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
+        with serving(tmp_path, config) as url:
+            source = PrometheusSource(Endpoint(url=url), interval_seconds=2)
+            read_until(source, lambda reading: states(reading).get("a") == ["ok"] * 4)
+            pages["0"] = changed
+            read_until(source, is_lost)
+            source.close(10)
+    assert seen == {("ok", "ok", "ok")}
+
+
 def test_a_host_that_is_scraped_every_four_minutes_is_not_late(tmp_path: Path) -> None:
     with past(tmp_path, (Host("a"), Host("b")), 2400.0, 240.0) as rare:
         # As it is just before the next scrape.
