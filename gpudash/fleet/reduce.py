@@ -106,7 +106,10 @@ class Reducer:
         places = _places(snapshot, known)
 
         def is_known(host: FleetHost, gpu: int | None) -> bool:
-            return any(each in (None, gpu) for _, each in places.get(host.name, ()))
+            some = [each for each in places.get(host.name, ()) if each[1] in (None, gpu)]
+            lost = _lost_seconds(host, gpu) if some else None
+            since = None if lost is None else snapshot.taken_at.timestamp() - lost
+            return not all(known.found[each].is_over(since) for each in some)
 
         if places or snapshot is not survey.snapshot:
             survey = Survey(snapshot, self.price, lambda *place: not is_known(*place))
@@ -232,6 +235,15 @@ def _places(snapshot: FleetSnapshot, known: InForce) -> dict[str, list[Place]]:
         for name in (*spellings(host.name, host.cluster), *former):
             found.setdefault(host.name, []).extend(places.get(name, ()))
     return {name: each for name, each in found.items() if each}
+
+
+def _lost_seconds(host: FleetHost, gpu: int | None) -> float | None:
+    """Return for how long a host, or a GPU of one that answers, is lost; None where unknown."""
+    if host.state != "ok":
+        return host.age_seconds
+    found = (each for each in host.devices if each.index == gpu and each.parent_uuid is None)
+    lost = next((each for each in found if unreadable_state(each) is not None), None)
+    return None if lost is None else lost.age_seconds
 
 
 def _jobs(survey: Survey) -> tuple[FleetJob, ...]:

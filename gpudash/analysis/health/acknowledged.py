@@ -34,6 +34,8 @@ _AGAIN_SECONDS = 2.0
 _PATIENCE_SECONDS = 0.2
 """How long a sample waits for a folder that does not answer."""
 _LOCK_SECONDS = 2.0
+_SOON_SECONDS = 3600.0
+"""How long after it was acknowledged a GPU may be taken out, or be lost again at once."""
 _NAME = r"(?:[^:]*/)?[\w.@%+-]+"
 _TARGET = rf"(?P<host>\[[^]]+\]|(?:{_NAME})?)(?::(?P<gpu>[0-9]{{1,5}}))?"
 _MAX_YEARS = timedelta(days=3650)
@@ -70,6 +72,15 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_in_force(self, now: float) -> bool:
         """Whether it counts at an instant, in seconds since 1970."""
         return not self.taken_back and (self.until is None or now < self.until.timestamp())
+
+    def is_over(self, since: float | None) -> bool:
+        """Whether it is not about what is lost since an instant, None where that is not known.
+
+        Without an end it is about what is lost then or soon, and not once it was back.
+        """
+        if self.until is not None or self.at is None or since is None:
+            return False
+        return since > self.at.timestamp() + _SOON_SECONDS
 
     @property
     def text(self) -> SafeText:

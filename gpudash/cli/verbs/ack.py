@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     text = "a host, HOST:GPU, or :GPU of this host; none lists what is in force"
     add("places", nargs="*", metavar="HOST[:GPU]", help=text)
-    text = "for how long, or until when: 8h, 3d, 2026-11-27T08:00; without it until taken back"
+    text = "for how long, or until when: 8h, 3d, 2026-11-27T08:00; without it until taken back, "
+    text += "or until what is lost was back: lost again, it is new"
     add("--until", metavar="TIME", help=text)
     add("--reason", metavar="TEXT", help="what is known, such as a ticket")
     add("--take-back", action="store_true", help="what is wrong there is new again")

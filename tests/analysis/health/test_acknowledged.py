@@ -34,6 +34,7 @@ from gpudash.model.snapshot import Finding
 from tests.factories import make_device, make_host, make_snapshot
 from tests.fleet.many import INSTANT, device, host
 
+LATER = datetime.now(timezone.utc) + timedelta(days=9)
 NOW = datetime(2026, 11, 26, 12, tzinfo=timezone.utc)
 
 
@@ -93,6 +94,30 @@ def test_of_many_hosts_the_part_that_is_not_acknowledged_is_new(tmp_path: Path) 
         "RMA 4711, alice; broken fan, alice",
         "moved, alice",
     }
+
+
+def test_what_is_lost_again_after_it_was_back_is_new_unless_an_end_was_given(
+    tmp_path: Path,
+) -> None:
+    entries = of("gpu0001:7"), of("gpu0002"), of("gpu0003:7", until=LATER)
+    reducer = Reducer(acknowledged=known(tmp_path / "a", *entries))
+
+    def found(hours: float) -> set[str]:
+        """Return the hosts with news 20 hours after that of what was lost this long ago."""
+        lost = device(7, "lost", state="lost", age_seconds=hours * 3600)
+        there = tuple(map(device, range(7)))
+        hosts = (
+            host(1, devices=(*there, lost)),
+            host(2, state="down", age_seconds=hours * 3600),
+            host(3, devices=(*there, lost)),
+        )
+        at = datetime.now(timezone.utc) + timedelta(hours=20)
+        new, _ = both(reducer.reduce(FleetSnapshot(taken_at=at, hosts=hosts)).findings)
+        return {name for each in new for name in each.hosts}
+
+    assert found(44) == set()
+    assert found(19.5) == set()
+    assert found(3) == {"gpu0001", "gpu0002"}
 
 
 def test_a_gpu_that_is_not_even_listed_is_acknowledged_by_its_index(tmp_path: Path) -> None:
