@@ -12,10 +12,11 @@ from gpudash.fleet.prometheus.dialects import (
 
 SCRAPED_SECONDS = 1200.0
 _STILL_SECONDS = 600
-_GLANCES, _STEPS = (1 / 24, 1 / 8, 3 / 8, 0.98), 1440
+_GLANCES, _STEPS = (1 / 96, 1 / 24, 1 / 8, 3 / 8, 0.98), 1440
 """Instants of a look back at all devices, as parts of its span, and how many at few of them.
 
-Of a day 1, 3, 9 and 23.5 hours ago, and minutes. The last is within a past of just that span.
+Of a day a quarter of an hour, 1, 3, 9 and 23.5 hours ago, and minutes. The first is for hosts that
+are new, the last within a past of just that span.
 """
 FIRST_LABEL = "first"
 _MAX_EXACT_SECONDS = 86400

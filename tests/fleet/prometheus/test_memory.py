@@ -43,6 +43,9 @@ HOSTS = (
     Host("held5", gpus=(Gpu(0, "fresh-job", fresh_seconds=LONG_AGO), Gpu(1, "held-idle"))),
     Host("again3", gpus=(BACK, Gpu(1, "lost", lost_seconds=80 * MINUTE, away=AWAY))),
     Host("fine1"),
+    Host(
+        "new40", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=8 * MINUTE)), began_seconds=40 * MINUTE
+    ),
 )
 
 
@@ -84,6 +87,7 @@ def finding(snapshot: FleetSnapshot, rule: str) -> Finding:
 @pytest.mark.parametrize(("name", "index", "seconds"), [
     ("lost80", 1, 80 * MINUTE),
     ("lost5", 1, LONG_AGO),
+    ("new40", 1, 8 * MINUTE),
 ])  # fmt: skip
 def test_a_gpu_is_missed_since_its_last_sample(
     whole: Reading, name: str, index: int, seconds: float
