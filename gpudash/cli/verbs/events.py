@@ -31,6 +31,10 @@ _STEPS = 1, 10, 60, 600
 _MAX_SAMPLES = 10_000
 
 
+_LATE_SECONDS = 600.0
+"""By how much the first instant of a past may be later than was asked for."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash events` takes."""
     add = parser.add_argument
@@ -46,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
     wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
-    problems: list[str] = []
+    problems, notes = list[str](), list[str]()
     if options.replay is not None or _is_of_this_host(options):
         check_recording(options)
         recording = open_recording(options.replay, is_coarse=True)
         span, found = _of_recording(recording, options, hosts)
     else:
-        span, found = _of_sources(options, hosts, problems)
+        span, found = _of_sources(options, hosts, problems, notes)
     start, end = span
     shown = [each for each in found if start <= each.at <= end]
     shown = sorted(passing(shown, hosts.values(), wanted), key=lambda each: each.at)
@@ -69,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             ascii=is_ascii(options),
         )
         terminal.write(text.encode("utf-8", "backslashreplace"))
-    for problem in problems:
+    for problem in (*problems, *notes):
         terminal.write_message(f"gpudash: {problem}\n")
     return ExitStatus.UNAVAILABLE if problems else ExitStatus.OK
 
@@ -82,9 +86,11 @@ def _is_of_this_host(options: argparse.Namespace) -> bool:
 
 
 def _of_sources(
-    options: argparse.Namespace, hosts: _Hosts, problems: list[str]
+    options: argparse.Namespace, hosts: _Hosts, problems: list[str], notes: list[str]
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
     """Return what happened; note the hosts as they were last, and sources that do not tell.
+
+    `notes` are about those that tell of a part of the span.
 
     Raises GpudashError where none tells of GPUs.
     """
@@ -104,7 +110,7 @@ def _of_sources(
         found: list[Event] = []
         for name, past in collector.pasts(*span):
             try:
-                found += events(_noted(past, hosts))
+                found += events(_noted(past, name, span[0], hosts, notes))
             except GpudashError as error:
                 problems.append(f"{name}: {error}")
         if not hosts:
@@ -116,14 +122,21 @@ def _of_sources(
             terminal.end_progress()
 
 
-def _noted(past: Iterable[FleetSnapshot], hosts: _Hosts) -> Iterator[FleetSnapshot]:
-    """Yield a past, show on a terminal how far it was read, and note its hosts at the end of it."""
+def _noted(
+    past: Iterable[FleetSnapshot], name: str, since: datetime, hosts: _Hosts, notes: list[str]
+) -> Iterator[FleetSnapshot]:
+    """Yield a past, show on a terminal how far it was read, and note its hosts at the end of it.
+
+    And from when on there are data, if that is not the beginning of the span.
+    """
     last, shown, has_line = None, "", terminal.progress_is_shown()
     for last in past:
+        if not shown and (last.taken_at - since).total_seconds() > _LATE_SECONDS:
+            notes.append(f"{name}: no data before {last.taken_at.astimezone():%Y-%m-%d %H:%M}")
         hour = f"{last.taken_at.astimezone():%m-%d %H}:00"
         if has_line and hour != shown:
             terminal.show_progress(f"gpudash: read up to {hour}")
-            shown = hour
+        shown = hour
         yield last
     hosts.update({host.key: host for host in last.hosts} if last else {})
 

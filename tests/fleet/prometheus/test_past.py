@@ -88,6 +88,19 @@ def test_finds_all_that_happened_and_invents_nothing(
     assert invented == []
 
 
+def test_a_span_that_begins_before_the_data_says_from_when_on_there_are_some(
+    day: Day, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for since, is_before in (("3d", True), ("4h", False)):
+        options = parse(["events", f"--prometheus={url}", f"--since={since}"])
+        assert options.run(options) == ExitStatus.OK
+        said = capfd.readouterr().err
+        assert (f"gpudash: {url}: no data before " in said) is is_before
+        if is_before:
+            begins = time.mktime(time.strptime(said.strip()[-16:], "%Y-%m-%d %H:%M"))
+            assert abs(begins - day.start) <= 2 * _AWAY_SECONDS
+
+
 def test_a_filter_and_an_end_leave_out_the_rest(
     day: Day, url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
