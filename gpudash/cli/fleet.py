@@ -175,7 +175,7 @@ class Printed:
     """What is printed of the sources: merged, judged, and only what fits --where."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from gpudash.fleet.events import Log
+        from gpudash.fleet.event_log import Log
         from gpudash.fleet.reduce import Reducer
 
         self._reducer = Reducer(prices(options), acknowledged(options))

@@ -5,9 +5,9 @@ They may be recorded, of the past of a Prometheus or watched; the first is compa
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -31,10 +31,6 @@ from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
-MAX_KEPT = 1 << 14
-"""Of more events those of jobs go first, the oldest first: a key that filters reads all of them."""
-_SAME_SECONDS = 600.0
-"""How far apart a source and what is watched may see the same event."""
 _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
 _DRAINING = ANNOTATING | {"demo"}
@@ -401,60 +397,6 @@ def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
     changes = Changes()
     for snapshot in snapshots:
         yield from changes.add(snapshot)
-
-
-class Log:
-    """What happened while snapshots were watched, and before where a source knows that."""
-
-    def __init__(self) -> None:
-        self.since: datetime | None = None
-        """From when on it is asked for, None for not at all."""
-        self._changes = Changes()
-        self._at = datetime.min.replace(tzinfo=timezone.utc)
-        self._watched: deque[Event] = deque(maxlen=MAX_KEPT)
-
-    @property
-    def watched(self) -> tuple[Event, ...]:
-        """What happened while it was watched."""
-        return tuple(self._watched)
-
-    def watch(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> None:
-        """Take the next snapshot; after one of before, what comes is compared to that."""
-        if snapshot.taken_at < self._at:
-            self._changes = Changes()
-            known = [event for event in self._watched if event.at <= snapshot.taken_at]
-            self._watched = deque(known, MAX_KEPT)
-        self._at = snapshot.taken_at
-        self._watched.extend(self._changes.add(snapshot, leases))
-
-    def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
-        """Return what happened since then, the oldest first; `known` is that of the sources.
-
-        What both have seen is one event. None where it is not asked for, or nothing is there yet.
-        """
-        since = self.since
-        if since is None or (known is None and not self._watched):
-            return None
-        moments: dict[object, list[datetime]] = {}
-        found = [*(known or ())]
-        # Far more are known than are watched: none of those before is the same.
-        first = min((each.at for each in self._watched), default=self._at)
-        for each in found:
-            if (first - each.at).total_seconds() < _SAME_SECONDS:
-                moments.setdefault(_identity(each), []).append(each.at)
-        for each in self._watched:
-            others = moments.get(_identity(each), ())
-            if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
-                found.append(each)
-        found = [each for each in found if each.at >= since]
-        if len(found) > MAX_KEPT:
-            found.sort(key=lambda each: (not each.is_of_job, each.at))
-        return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
-
-
-def _identity(event: Event) -> object:
-    job = event.job if event.is_of_job else None
-    return event.kind, event.cluster, event.host, event.gpu, job, event.xid
 
 
 def _held(host: FleetHost) -> _Held:

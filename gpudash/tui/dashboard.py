@@ -29,7 +29,7 @@ from gpudash.tui.theme import Theme, faded
 
 if TYPE_CHECKING:
     from gpudash.feed.recording.reader import Recording
-    from gpudash.fleet.events import Log
+    from gpudash.fleet.event_log import Log
     from gpudash.fleet.from_snapshot import SnapshotReader
     from gpudash.model.fleet import Event
     from gpudash.tui.reporting import ReportCommand
@@ -159,7 +159,7 @@ class DashboardModel:
                 if first is EMPTY:
                     # The first picture does not wait for the import.
                     continue
-                from gpudash.fleet.events import Log
+                from gpudash.fleet.event_log import Log
                 from gpudash.fleet.from_snapshot import SnapshotReader
 
                 self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)

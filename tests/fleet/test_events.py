@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
 from gpudash.fleet.columns import EVENT_COLUMNS
-from gpudash.fleet.events import MAX_KEPT, Log, events
+from gpudash.fleet.event_log import MAX_KEPT, Log
+from gpudash.fleet.events import events
 from gpudash.fleet.reduce import Reducer
 from gpudash.model import fleet as document
 from gpudash.model import wire

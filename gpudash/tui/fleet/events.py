@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 
 from gpudash.fleet.columns import EVENT_COLUMNS
-from gpudash.fleet.events import MAX_KEPT
+from gpudash.fleet.event_log import MAX_KEPT
 from gpudash.fleet.summary import brief, label_of, part_of
 from gpudash.model.fleet import Event, FleetHost
 from gpudash.model.state import UNUSABLE

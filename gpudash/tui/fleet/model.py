@@ -17,7 +17,8 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.events import MAX_KEPT, Log, events
+from gpudash.fleet.event_log import MAX_KEPT, Log
+from gpudash.fleet.events import events
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_GPU_COLUMNS

@@ -13,7 +13,7 @@ from textual.events import Paste
 from gpudash.analysis.health.acknowledged import Acknowledged
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.feed.protocol import FeedState
-from gpudash.fleet.events import MAX_KEPT
+from gpudash.fleet.event_log import MAX_KEPT
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     ChartRequest,

@@ -1,0 +1,70 @@
+"""The events of what is watched beside those that sources know of before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+
+from gpudash.fleet.events import Changes
+from gpudash.model.fleet import Event, FleetSnapshot
+from gpudash.model.process import Lease
+
+MAX_KEPT = 1 << 14
+"""Of more events those of jobs go first, the oldest first: a key that filters reads all of them."""
+_SAME_SECONDS = 600.0
+"""How far apart a source and what is watched may see the same event."""
+
+
+class Log:
+    """What happened while snapshots were watched, and before where a source knows that."""
+
+    def __init__(self) -> None:
+        self.since: datetime | None = None
+        """From when on it is asked for, None for not at all."""
+        self._changes = Changes()
+        self._at = datetime.min.replace(tzinfo=timezone.utc)
+        self._watched: deque[Event] = deque(maxlen=MAX_KEPT)
+
+    @property
+    def watched(self) -> tuple[Event, ...]:
+        """What happened while it was watched."""
+        return tuple(self._watched)
+
+    def watch(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> None:
+        """Take the next snapshot; after one of before, what comes is compared to that."""
+        if snapshot.taken_at < self._at:
+            self._changes = Changes()
+            known = [event for event in self._watched if event.at <= snapshot.taken_at]
+            self._watched = deque(known, MAX_KEPT)
+        self._at = snapshot.taken_at
+        self._watched.extend(self._changes.add(snapshot, leases))
+
+    def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
+        """Return what happened since then, the oldest first; `known` is that of the sources.
+
+        What both have seen is one event. None where it is not asked for, or nothing is there yet.
+        """
+        since = self.since
+        if since is None or (known is None and not self._watched):
+            return None
+        moments: dict[object, list[datetime]] = {}
+        found = [*(known or ())]
+        # Far more are known than are watched: none of those before is the same.
+        first = min((each.at for each in self._watched), default=self._at)
+        for each in found:
+            if (first - each.at).total_seconds() < _SAME_SECONDS:
+                moments.setdefault(_identity(each), []).append(each.at)
+        for each in self._watched:
+            others = moments.get(_identity(each), ())
+            if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
+                found.append(each)
+        found = [each for each in found if each.at >= since]
+        if len(found) > MAX_KEPT:
+            found.sort(key=lambda each: (not each.is_of_job, each.at))
+        return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
+
+
+def _identity(event: Event) -> object:
+    job = event.job if event.is_of_job else None
+    return event.kind, event.cluster, event.host, event.gpu, job, event.xid
