@@ -140,7 +140,8 @@ def _print_lines(
         while control.requests:
             with suppress(WireError):
                 request = fleet.decode_request(control.requests.pop(0))
-                view.log.since, view.known = request.events_since, request.events_known
+                view.log.since, view.log.until = request.events_since, request.events_until
+                view.known = request.events_known
                 before, asked = asked, structs.replace(request, events_known=None)
                 if asked != before:
                     collector.ask(asked)
@@ -207,7 +208,8 @@ class Printed:
         events = self.log.shown(whole.events)
         if events and mark_of(events) == self.known:
             events = None
-        whole = replace(whole, events=events)
+        since = None if whole.events is None else self.log.since
+        whole = replace(whole, events=events, events_since=since)
         return narrowed(whole, self._fits, self._reducer.price)
 
 

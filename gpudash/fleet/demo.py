@@ -125,10 +125,11 @@ class DemoSource(Source):
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, and the past of metrics; the answer is there at once."""
-        since = request.events_since
-        if since is not None and since != self._request.events_since:
+        since, until = request.events_since, request.events_until
+        known = self._request.events_since, self._request.events_until
+        if since is not None and (since, until) != known:
             now = datetime.fromtimestamp(self._clock(), timezone.utc)
-            self._happened = tuple(events(self.past(since, now)))
+            self._happened = tuple(events(self.past(since, min(until or now, now))))
         self._request, self._has_news = request, True
 
     def due_in(self) -> float:

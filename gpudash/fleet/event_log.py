@@ -22,6 +22,8 @@ class Log:
     def __init__(self) -> None:
         self.since: datetime | None = None
         """From when on it is asked for, None for not at all."""
+        self.until: datetime | None = None
+        """To when, None for now."""
         self._changes = Changes()
         self._at = datetime.min.replace(tzinfo=timezone.utc)
         self._watched: deque[Event] = deque(maxlen=MAX_KEPT)
@@ -41,7 +43,7 @@ class Log:
         self._watched.extend(self._changes.add(snapshot, leases))
 
     def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
-        """Return what happened since then, the oldest first; `known` is that of the sources.
+        """Return what happened in that time, the oldest first; `known` is that of the sources.
 
         What both have seen is one event. None where it is not asked for, or nothing is there yet.
         """
@@ -59,7 +61,8 @@ class Log:
             others = moments.get(_identity(each), ())
             if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
                 found.append(each)
-        found = [each for each in found if each.at >= since]
+        until = self.until
+        found = [each for each in found if each.at >= since and (not until or each.at <= until)]
         if len(found) > MAX_KEPT:
             found.sort(key=lambda each: (not each.is_of_job, each.at))
         return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))

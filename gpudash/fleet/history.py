@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpudash.fleet.sources import WITH_PAST
@@ -22,7 +22,9 @@ class _Kept(NamedTuple):
 class FleetHistory:
     """An hour of samples, less of a cluster too large for that, timed by when they were taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_push: Callable[[FleetSnapshot], object] = lambda _snapshot: None) -> None:
+        """`on_push` gets each that is pushed, also while another is shown."""
+        self._on_push = on_push
         self.latest = EMPTY
         """The one pushed last."""
         self._kept: deque[_Kept] = deque()
@@ -51,6 +53,7 @@ class FleetHistory:
         elif self._kept and (moment == self.now or self.is_partial(self.latest)):
             self._bytes -= len(self._kept.pop().packed)
         self.latest = snapshot
+        self._on_push(snapshot)
         self._kept.append(_Kept(moment, pack(line)))
         self._bytes += len(self._kept[-1].packed)
         while len(self._kept) > _MAX_KEPT or self._bytes > _MAX_BYTES:

@@ -331,6 +331,8 @@ class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is drawn on the screen; asked for again as time goes on."""
     events_since: Annotated[datetime, Meta(tz=True)] | None = None
     """From when on it is listed what happened, None for not at all."""
+    events_until: Annotated[datetime, Meta(tz=True)] | None = None
+    """To when, None for now."""
     events_known: tuple[int, float] | None = None
     """The `mark_of` those that the screen has, which are not sent again."""
     is_brief: bool = False
@@ -366,6 +368,9 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     events: Annotated[Annotated[tuple[Event, ...], Meta(max_length=1 << 14)] | None,
         _document(Unit.NONE, "What happened, the oldest first; null unless the screen asked "
         "for it and has not got it yet.")] = None
+    events_since: Annotated[Annotated[datetime, Meta(tz=True)] | None, _document(Unit.NONE,
+        "From when on the screen has all events that it asked for, with these; null while a "
+        "source is being asked.")] = None
     # fmt: on
 
 

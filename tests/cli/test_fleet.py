@@ -74,6 +74,24 @@ def test_events_that_the_screen_has_are_not_sent_again() -> None:
     assert view.of([both]).events == found
 
 
+def test_it_is_said_from_when_on_the_screen_has_all_events_and_none_after_it_are_sent() -> None:
+    since = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    host = FleetHost(name=SafeText("a"), age_seconds=1.0)
+    lost = Event(at=since, kind="gpu-lost", what=SafeText("x"))
+    found = lost, replace(lost, at=since + timedelta(hours=1))
+    report = FleetSource(kind="prometheus", name=SafeText("p"))
+    asking, known = (Reading(report=report, hosts=(host,), events=each) for each in (None, found))
+    view = fleet.Printed(parse(["--prometheus=http://a", "--no-config", "--json"]))
+    assert view.of([known]).events_since is None
+    view.log.since, view.log.until = since, since + timedelta(minutes=30)
+    assert view.of([asking]).events_since is None
+    view.known = mark_of(found[:1])
+    shown = view.of([known])
+    assert (shown.events_since, shown.events) == (since, None)
+    view.log.until = None
+    assert view.of([known]).events == found
+
+
 def test_once_waits_for_the_rest_of_few_hosts_and_not_for_that_of_many() -> None:
     assert all(fleet.rest_seconds(100, took) + took >= 2 for took in (0.1, 1.0))
     assert not any(fleet.rest_seconds(1000, took) for took in (0.5, 6.0))

@@ -108,6 +108,17 @@ def test_a_past_has_all_that_went_wrong_to_the_minute() -> None:
     assert len(found) == 6
 
 
+def test_events_are_those_of_the_time_that_is_asked_for() -> None:
+    source = demo(1000)
+    end = datetime.fromtimestamp(NOW, timezone.utc)
+    until = end - timedelta(hours=2)
+    for asked in (until, None, until):
+        source.ask(FleetRequest(events_since=end - timedelta(hours=8), events_until=asked))
+        found = [each.at for each in source.read().events or ()]
+        assert end - timedelta(hours=8) < found[0]
+        assert (found[-1] <= until) is (asked is not None)
+
+
 def test_a_report_of_it_has_what_was_held_idle() -> None:
     end = datetime.fromtimestamp(NOW, timezone.utc)
     sums = ReportSums("user")

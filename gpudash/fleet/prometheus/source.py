@@ -93,7 +93,7 @@ class PrometheusSource(Source):
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT + 1)
-        self._events_since: datetime | None = None
+        self._events_span: tuple[datetime, datetime | None] | None = None
         self._events: tuple[Event, ...] | None = None
         self._events_error: PrometheusError | None = None
         self._live = self._view = Instant(None, endpoint)
@@ -119,9 +119,8 @@ class PrometheusSource(Source):
         if at != self._view.at:
             self._view = self._live if at is None else Instant(at, self._endpoint)
         self._view.is_brief = request.is_brief
-        since = request.events_since
-        if since is not None and since != self._events_since:
-            self._ask_events(since)
+        if request.events_since is not None:
+            self._ask_events(request.events_since, request.events_until)
         known = self._charts
         self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
@@ -185,19 +184,23 @@ class PrometheusSource(Source):
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
 
-    def _ask_events(self, since: datetime) -> None:
-        """Have what happened since then found by a thread that asks nothing else."""
-        self._events_since, self._events = since, None
+    def _ask_events(self, since: datetime, until: datetime | None) -> None:
+        """Have what happened in a span found by a thread that asks nothing else, if that is new."""
+        span = since, until
+        if span == self._events_span:
+            return
+        self._events_span, self._events = span, None
 
         def found() -> tuple[Event, ...]:
-            return tuple(events(self.past(since, datetime.now(timezone.utc))))
+            now = datetime.now(timezone.utc)
+            return tuple(events(self.past(since, min(until or now, now))))
 
         def take(result: tuple[Event, ...] | PrometheusError) -> None:
-            if since != self._events_since:
+            if span != self._events_span:
                 return
             if isinstance(result, PrometheusError):
                 # Asked for again with the next request that differs.
-                self._events_since, self._events, self._events_error = None, (), result
+                self._events_span, self._events, self._events_error = None, (), result
             else:
                 self._events, self._events_error = result, None
 

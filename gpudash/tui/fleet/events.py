@@ -39,6 +39,7 @@ class EventsPage(TablePage[Event]):
     COLUMNS = EVENT_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"
+    LISTS_EVENTS = True
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -70,7 +71,7 @@ class EventsPage(TablePage[Event]):
         room = self.body.size.width - width(self.position) - _AROUND
         text = "Events"
         if self.feed.collector is not None:
-            text += f" of {counted(model.event_days, 'day')}"
+            text += f" of {model.happened.span}"
         if not model.lists_jobs:
             text += f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
         if rows is not self._summed:
@@ -86,9 +87,9 @@ class EventsPage(TablePage[Event]):
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the table, below it since when jobs are known where older ones were too many."""
-        self._follow_time()
+        self._follow_time(height)
         self.model.read_signals(self.draw)
-        since = self.model.jobs_since if self.model.lists_jobs else None
+        since = self.model.happened.jobs_since if self.model.lists_jobs else None
         if since is None:
             return super().lines(theme, cells, height)
         table = super().lines(theme, cells, height - 1)
@@ -97,8 +98,8 @@ class EventsPage(TablePage[Event]):
         )
         return [*table, [Segment(" " * MARGIN + text, theme.dim)]]
 
-    def _follow_time(self) -> None:
-        """Put the cursor on the last event before an instant in the past, and back at the top.
+    def _follow_time(self, height: int) -> None:
+        """Put the cursor on the last event before an instant in the past, amid others, or back.
 
         One that was chosen stays.
         """
@@ -116,6 +117,7 @@ class EventsPage(TablePage[Event]):
             # Of several at one instant the one that was chosen stays so.
             if instants[ranking.cursor] not in instants[later : later + 1]:
                 ranking.move_to(later)
+                ranking.top = ranking.cursor - height // 2
                 self._put = ranking.selected
 
     @property
@@ -131,7 +133,7 @@ class EventsPage(TablePage[Event]):
     @property
     def leaves(self) -> Sequence[str]:
         """How many events pass the filter."""
-        return (f"   {part_of(len(self.ranking.rows), self.model.event_count, 'event')}",)
+        return (f"   {part_of(len(self.ranking.rows), len(self.model.known_events), "event")}",)
 
     @property
     def _refused(self) -> frozenset[str]:
@@ -141,19 +143,23 @@ class EventsPage(TablePage[Event]):
 
     def action_jobs(self) -> None:
         """List the jobs that began and ended, too, or no more."""
-        if self.ranking.selected == self._put:
-            # There may be jobs that are nearer to the instant that is shown.
-            self._then = None
+        self._put_again()
         self.model.toggle_jobs()
 
     def action_zoom(self, step: int) -> None:
         """List what happened in a longer (1) or a shorter (-1) time."""
+        self._put_again()
         self.model.zoom_events(step)
+
+    def _put_again(self) -> None:
+        """Look again where the cursor belongs, unless it was moved: other events may be nearer."""
+        if self.ranking.selected == self._put:
+            self._then = None
 
     @property
     def empty_text(self) -> str:
         """Why there are no rows."""
-        if self.model.time.reaches_back and not self.model.has_events:
+        if self.model.time.reaches_back and not self.model.happened.has_some:
             return "asking what happened"
         return super().empty_text
 

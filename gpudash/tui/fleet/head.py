@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
-from gpudash.model.fleet import EMPTY
+from gpudash.model.fleet import EMPTY, Event
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
+from gpudash.tui.fleet.happened import span_around
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
@@ -134,38 +134,71 @@ def filter_line(model: FleetModel, theme: Theme, cells: int, leaves: Sequence[st
     return [fitted([sign, named, *counts], cells, theme.base)]
 
 
+def around_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+    """Return what happened about an instant in the past that is shown; no line if not known."""
+    found = model.happened_around
+    if found is None:
+        return []
+    first, last = span_around(model.snapshot.taken_at)
+    last = min(last, model.history.latest.taken_at)
+    text = f" {first.astimezone():%H:%M} to {last.astimezone():%H:%M}  "
+    entries = _by_kind(found, theme) or [[Segment("no event is known", theme.dim)]]
+    return [_listed([Segment(text, theme.title)], entries, cells, theme, _all_events(model))]
+
+
 def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     """Return what differs now from an instant in the past that is shown; no line for nothing."""
     if model.time.is_recorded or not model.time.is_past:
         return []
     heading = [Segment(" since then  ", theme.title)]
-    entries, jobs = [], Counter[str]()
-    for event in sorted(model.changed_since, key=lambda each: each.level == "ok"):
-        if event.kind in _JOB_WORDS:
-            jobs[event.kind] += 1
-            continue
-        words = f"XID {event.xid}" if event.kind == "xid" else _SINCE_WORDS.get(event.kind, "")
-        place = event.host if event.gpu is None else f"{event.host}:{event.gpu}"
-        style = theme.critical if event.level == "critical" else theme.ok
-        entries.append([Segment(f"{place} ", theme.base), Segment(f"{words}  ", style)])
-    for kind, count in jobs.items():
-        entries.append([Segment(f"{counted(count, 'job')} {_JOB_WORDS[kind]}  ", theme.dim)])
+    entries = _by_kind(model.changed_since, theme)
+    return [_listed(heading, entries, cells, theme, _all_events(model))] if entries else []
+
+
+def _all_events(model: FleetModel) -> str:
     key = shown_key(model.keys, "fleet.events")
-    more = f"{theme.glyphs.ellipsis} {key} lists all"
-    return [_listed(heading, entries, cells, theme, more)] if entries else []
+    return f"{model.theme.glyphs.ellipsis} {key} lists all"
 
 
-_SINCE_WORDS = {
-    "gpu-lost": "lost",
-    "gpu-returned": "back",
+def _by_kind(events: Iterable[Event], theme: Theme) -> list[Line]:
+    """Return events of one kind in a few words each, the most severe first."""
+    kinds: dict[str, list[Event]] = {kind: [] for kind in _EVENT_WORDS}
+    for event in events:
+        kinds.setdefault(event.kind, []).append(event)
+    entries = []
+    for kind, found in kinds.items():
+        words = _EVENT_WORDS.get(kind, kind)
+        for code in dict.fromkeys(each.xid for each in found):
+            some = [each for each in found if each.xid == code]
+            style = theme.critical if some[0].level == "critical" else theme.ok
+            what = words if code is None else f"{words} {code}"
+            if some[0].is_of_job:
+                entry = [Segment(f"{counted(len(some), 'job')} {what}  ", theme.dim)]
+            else:
+                names = dict.fromkeys(
+                    f"{each.host}" if each.gpu is None else f"{each.host}:{each.gpu}"
+                    for each in some
+                )
+                place = Segment(f"{brief(tuple(names))} ", theme.base)
+                entry = [place, Segment(f"{what}  ", style)]
+            entries.append(entry)
+    return entries
+
+
+_EVENT_WORDS = {
     "host-down": "down",
-    "host-up": "up",
+    "gpu-lost": "lost",
+    "xid": "XID",
     "throttled": "throttled",
-    "unthrottled": "not throttled",
     "drained": "drained",
+    "host-up": "up",
+    "gpu-returned": "back",
+    "unthrottled": "not throttled",
     "undrained": "not drained",
+    "job-ended": "ended",
+    "job-began": "began",
 }
-_JOB_WORDS = {"job-began": "began", "job-ended": "ended"}
+"""What happened in a word or two, the most severe first."""
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta, timezone
-from operator import is_not
+from datetime import datetime
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpudash.analysis.filter import Filter
@@ -17,7 +17,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.event_log import MAX_KEPT, Log
+from gpudash.fleet.event_log import Log
 from gpudash.fleet.events import events
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
@@ -52,6 +52,7 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import HELD
+from gpudash.tui.fleet.happened import Happened
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
@@ -72,7 +73,6 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
-_EVENT_DAYS = (1, 7)
 _POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
@@ -138,14 +138,10 @@ class FleetModel:
     """The filter before what was under a cursor set one, None where none did."""
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
-    _wants_jobs = False
-    """Whether jobs are listed among the events without a filter, too."""
+    _wants_jobs: bool | None = None
+    """Whether jobs are listed among the events without a filter; None: around the past alone."""
     wants_events = False
     """Whether the page in front lists what happened."""
-    has_events = False
-    """Whether some of that has arrived."""
-    event_days = _EVENT_DAYS[0]
-    """How far back it is listed."""
     finding = 0
     """The index of the one under the cursor."""
     report_command: ReportCommand | None = None
@@ -161,7 +157,8 @@ class FleetModel:
         """`open_host` opens the feed of a host, of those that ssh `reaches`."""
         self.feed = feed
         self.open_host, self._reaches, self._price = open_host, reaches, price
-        self.history = FleetHistory()
+        self.happened = Happened()
+        self.history = FleetHistory(self.happened.take)
         self.time = feed.timeline(self.history, self._show)
         self._asked_last = FleetRequest()
         self.status_message = StatusMessage()
@@ -189,10 +186,12 @@ class FleetModel:
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
-        self._events_since = _days_ago(self.event_days)
-        self._happened: tuple[Event, ...] = ()
         self._played, self.signals = Log(), SentSignals()
-        self._compared: tuple[tuple[FleetSnapshot, FleetSnapshot], list[Event]] | None = None
+        self._listed: tuple[object, ...] = ()
+        """What the events in their order are derived from."""
+        self._around: tuple[tuple[object, ...], Sequence[Event] | None] = (), None
+        """What happened around the instant that is shown, with what that is derived from."""
+        self._compared: tuple[tuple[FleetSnapshot, ...], list[Event]] = (), []
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
 
@@ -200,14 +199,21 @@ class FleetModel:
 
     def ask(self) -> bool:
         """Ask the collector for what is shown besides the present; return whether that is new."""
+        if self.feed.collector is None:
+            return False
+        happened, is_past = self.happened, self.time.is_past
+        has_events = (self.wants_events or is_past) and self.snapshot is not EMPTY
+        if has_events:
+            happened.cover(self._then if is_past else None, self.history.latest.taken_at)
         request = FleetRequest(
             at=self.time.asked,
             charts=self.charts,
             retries=self.retries,
-            events_since=self._events_since if self.wants_events else None,
-            events_known=mark_of(self._happened) if self.wants_events else None,
+            events_since=happened.since if has_events else None,
+            events_until=happened.until if has_events else None,
+            events_known=mark_of(happened.events) if has_events else None,
         )
-        if self.feed.collector is None or request == self._asked_last:
+        if request == self._asked_last:
             return False
         self._asked_last = request
         self.feed.collector.ask(encode_request(request))
@@ -270,12 +276,9 @@ class FleetModel:
         if self.feed.collector is None:
             # Of a recording it is what was played.
             self._played.watch(snapshot)
-            self._happened = self._played.watched
-        elif snapshot.events is not None:
-            # A sample of before has those that were known then.
-            known = snapshot.events, self._happened
-            self._happened = max(known, key=lambda some: [each.at for each in some[-1:]])
-            self.has_events = True
+            self.happened.events = self._played.watched
+        else:
+            self.happened.take(snapshot)
         self._rows = ordered(host_rows(snapshot))
         self.everything = totals(self._rows)
         self._narrow()
@@ -406,11 +409,13 @@ class FleetModel:
 
     def ranked_events(self) -> Ranking[Event]:
         """Return what happened, where the filter lets it pass; of a recording, what was played."""
-        if self._is_due("events"):
-            until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
+        until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
+        key = self.happened.events, lists_jobs
+        if self._is_due("events") or not _are_same(self._listed, key):
+            self._listed = key
             shown = [
                 each
-                for each in self._known_events
+                for each in self.known_events
                 if (not self.time.is_recorded or each.at <= until)
                 and (lists_jobs or not each.is_of_job)
             ]
@@ -418,16 +423,14 @@ class FleetModel:
         return self.events
 
     @property
-    def event_count(self) -> int:
-        """How many events there are, whatever the filter."""
-        return len(self._known_events)
-
-    @property
-    def _known_events(self) -> Sequence[Event]:
+    def known_events(self) -> Sequence[Event]:
         """What happened, and what gpudash has sent on one of the hosts in that time."""
         known = self.time.known if self.time.is_recorded else None
-        since = self._events_since if known is None else known.first
-        return *self._happened, *self.signals.of({each.name for each in self.snapshot.hosts}, since)
+        since = self.happened.since if known is None else known.first
+        until = self.happened.until
+        signals = self.signals.of({each.name for each in self.snapshot.hosts}, since)
+        sent = (each for each in signals if until is None or each.at <= until)
+        return *self.happened.events, *sent
 
     def read_signals(self, changed: Callable[[], object]) -> None:
         """Have those that were sent read; `changed` is called where there are others."""
@@ -440,35 +443,49 @@ class FleetModel:
 
     @property
     def lists_jobs(self) -> bool:
-        """Whether jobs are among the events; unasked they would hide what broke."""
-        return self._wants_jobs or bool(self.filter.clauses)
-
-    @property
-    def jobs_since(self) -> datetime | None:
-        """Since when those of jobs are known, where older ones were too many; None for all."""
-        if len(self._happened) < MAX_KEPT:
-            return None
-        return min((each.at for each in self._happened if each.is_of_job), default=None)
+        """Whether jobs are among the events; unasked those of a day would hide what broke."""
+        is_asked = self._shows_past if self._wants_jobs is None else self._wants_jobs
+        return is_asked or self.is_filtered
 
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""
-        self._wants_jobs = not self._wants_jobs
-        self._filled.pop("events", None)
+        is_asked = self._shows_past if self._wants_jobs is None else self._wants_jobs
+        self._wants_jobs = not is_asked
 
     def zoom_events(self, step: int) -> None:
         """List what happened in a longer (1) or a shorter (-1) time."""
-        index = _EVENT_DAYS.index(self.event_days) + step
-        days = _EVENT_DAYS[max(0, min(index, len(_EVENT_DAYS) - 1))]
-        if days != self.event_days:
-            self.event_days, self._events_since = days, _days_ago(days)
-            self._happened, self.has_events = (), False
-            self._filled.pop("events", None)
+        then = self._then if self.time.is_past else None
+        self.happened.zoom(step, then, self.history.latest.taken_at)
+
+    @property
+    def _then(self) -> datetime:
+        """The instant that is shown or waited for."""
+        return self.time.asked or self.snapshot.taken_at
+
+    @property
+    def _shows_past(self) -> bool:
+        """Whether an instant in the past is shown, and not only waited for."""
+        return self.time.is_past and self.snapshot is not self.history.latest
+
+    @property
+    def happened_around(self) -> Sequence[Event] | None:
+        """What happened around the instant in the past that is shown, as the filter lets it.
+
+        None in the present, and while that is not known.
+        """
+        if self.time.is_recorded or not self._shows_past:
+            return None
+        key = self.snapshot, self.happened.events, self.filter, self.happened.is_whole
+        if not _are_same(self._around[0], key):
+            found = self.happened.around(self.snapshot.taken_at)
+            self._around = key, None if found is None else self._passing([*found])
+        return self._around[1]
 
     @property
     def changed_since(self) -> Sequence[Event]:
         """What differs now from the instant in the past that is shown, where the filter lets it."""
         compared = self.snapshot, self.history.latest
-        if self._compared is None or any(map(is_not, self._compared[0], compared)):
+        if not _are_same(self._compared[0], compared):
             self._compared = compared, [*events(compared)]
         return self._passing(self._compared[1])
 
@@ -489,8 +506,8 @@ class FleetModel:
         self._narrow()
 
 
-def _days_ago(days: int) -> datetime:
-    return datetime.now(timezone.utc) - timedelta(days=days)
+def _are_same(known: Sequence[object], others: Sequence[object]) -> bool:
+    return len(known) == len(others) and all(map(is_, known, others))
 
 
 def _finding_key(finding: Finding) -> object:

@@ -24,7 +24,14 @@ from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.filtering import FilteredGpus, apply
-from gpudash.tui.fleet.head import filter_line, fleet_line, header, since_line, source_lines
+from gpudash.tui.fleet.head import (
+    around_line,
+    filter_line,
+    fleet_line,
+    header,
+    since_line,
+    source_lines,
+)
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.keymap import (
     FLEET_KEYS,
@@ -53,6 +60,8 @@ class FleetPage(Wheel, Page):
     subject = "cluster"
     TITLE: ClassVar[str] = ""
     """Empty where its lines have one."""
+    LISTS_EVENTS: ClassVar[bool] = False
+    """Whether its lines are what happened."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -152,6 +161,7 @@ class FleetPage(Wheel, Page):
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
         theme = faded(model.theme) if is_old and model.time.is_live else model.theme
         filtered = filter_line(model, theme, cells, self.leaves)
+        filtered += [] if self.LISTS_EVENTS else around_line(model, theme, cells)
         filtered += since_line(model, theme, cells)
         below = source_lines(model, theme, cells)
         self._above = 1 + len(filtered)

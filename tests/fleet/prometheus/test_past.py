@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -159,6 +159,26 @@ def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> N
     kinds = Counter(each.kind for each in told)
     lost = {(e.host, e.gpu) for e in told if e.kind == "gpu-lost"}
     assert lost == {(e.host, str(e.gpu)) for e in day.happened if e.kind == "gpu-lost"}, kinds
+
+
+def test_a_screen_gets_what_happened_around_an_instant(day: Day, url: str) -> None:
+    source = PrometheusSource(Endpoint(url=url))
+    event = next(each for each in day.happened if each.kind == "gpu-lost")
+    at = datetime.fromtimestamp(event.at, timezone.utc)
+    half = timedelta(minutes=30)
+    found = {}
+    for then in (at, at - 3 * half, at):
+        source.ask(FleetRequest(events_since=then - half, events_until=then + half))
+        assert source.read().events is None
+        told = read_until(source, lambda reading: reading.events is not None).events or ()
+        assert all(each.at <= then + half for each in told)
+        found[then] = [
+            each for each in told if (each.host, each.gpu) == (event.host, str(event.gpu))
+        ]
+    source.close(10)
+    (lost,) = (each for each in found[at] if each.kind == "gpu-lost")
+    assert abs((lost.at - at).total_seconds()) <= 180
+    assert not found[at - 3 * half]
 
 
 def _with_a_gap(start: float, gap: range, down: range) -> Iterator[str]:

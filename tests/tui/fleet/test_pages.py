@@ -1136,6 +1136,8 @@ async def test_jobs_are_added_around_the_instant_that_is_shown_or_what_was_chose
         then = INSTANT - timedelta(seconds=100)
         await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")
         await on.give(replace(now, taken_at=then))
+        assert on.model.ranked_events().selected == jobs[1]
+        await on.press("x")
         assert on.model.ranked_events().selected == lost[0]
         await on.press("x")
         assert on.model.ranked_events().selected == jobs[1]
@@ -1296,8 +1298,9 @@ async def test_what_differs_from_the_past_and_has_no_room_is_among_the_events() 
     hosts = some_hosts(12)
     then = event(-60, "xid", host="gpu0001")
     later = tuple(event(10, "host-down", host=each.name) for each in hosts)
-    async with on_screen(fleet(hosts, events=(then,)), "e", size=(100, 30)) as on:
-        broken = tuple(replace(each, state="down", message=None) for each in hosts)
+    async with on_screen(fleet(hosts, events=(then,)), "e", size=(60, 30)) as on:
+        broken = tuple(replace(each, state="down", message=None) for each in hosts[1:])
+        broken = (host(0, "lost"), *broken)
         await on.give(fleet(broken, seconds=10, events=(then, *later)))
         await on.press("1", "left_square_bracket")
         assert "… e lists all" in on.text
