@@ -293,7 +293,7 @@ class DemoSource(Source):
     # Numbers
 
     def _host(self, host: int, now: float, *, is_brief: bool = False) -> FleetHost:
-        """Return a host at an instant; a brief one has no values that are no event."""
+        """Return a host at an instant; a brief one has no ages, nor values that are no event."""
         present = self._faults_at(host, now)
         kinds = {fault.kind: fault for fault in present}
         silent = kinds.get("down") or kinds.get("frozen")
@@ -303,7 +303,7 @@ class DemoSource(Source):
             group=self._racks[host],
             state="ok" if silent is None else "down" if silent.kind == "down" else "stale",
             message=None if silent is None else MESSAGES[silent.kind],
-            age_seconds=now - seen,
+            age_seconds=None if is_brief else now - seen,
             expected_devices=self._gpus,
             driver_version=SafeText("535.247.01" if "skew" in kinds else "550.163.01"),
             cpu_percent=round(30 + 20 * self._noise[(host * 37 + int(seen)) & 4095], 1),
@@ -372,7 +372,6 @@ class DemoSource(Source):
             uuid=uuid,
             name=model.name,
             state="lost" if "lost" in flags else "ok",
-            age_seconds=since.get("lost"),
             xid=74 if "xid" in flags else None,
             xid_seconds=since.get("xid"),
             users=() if job is None or job.user is None else (job.user,),
@@ -384,7 +383,7 @@ class DemoSource(Source):
     ) -> FleetDevice:
         brief = self._brief_device(host, gpu, now, task, flags)
         if brief.state != "ok":
-            return brief
+            return replace(brief, age_seconds=now - self._start - flags["lost"])
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
         kind = task.kind
         tick = int(now // _TICK)

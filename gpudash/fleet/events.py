@@ -33,6 +33,8 @@ from gpudash.model.units import counted
 
 _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
+RETURNED = "answers again", "is back"
+"""What is said of hosts and GPUs that were lost, and not of new ones."""
 _DRAINING = ANNOTATING | {"demo"}
 _HOT = HOT.id
 _Held = Mapping[SafeText, tuple[int, SafeText | None]]
@@ -190,7 +192,7 @@ class Changes:
         if is_down != known.is_down:
             known.is_down = is_down
             why = f": {host.message}" if is_down and host.message else ""
-            words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else "answers again"
+            words = f"{HOST_STATES[host.state].sentence}{why}" if is_down else RETURNED[0]
             kind = "host-down" if is_down else "host-up"
             began = self._began(at, host.age_seconds) if is_down else at
             event = _of_host(kind, host, began, words)
@@ -261,7 +263,7 @@ class Changes:
             began = self._began(at, device.age_seconds)
             yield _of_gpu("gpu-lost", host, gpu, began, state.sentence, job=job)
         elif state is None and gpu.problem is not None:
-            yield _of_gpu("gpu-returned", host, gpu, at, "is back")
+            yield _of_gpu("gpu-returned", host, gpu, at, RETURNED[1])
         if device.xid_seconds is not None and device.xid is not None and device.xid != gpu.xid:
             text = f"XID {device.xid}: {meaning(device.xid).text}"
             began = self._began(at, device.xid_seconds)

@@ -112,17 +112,21 @@ class HostRow(NamedTuple):
     """The UUIDs of GPUs of all hosts of which it is known what is wrong, if it has some."""
 
     @property
-    def news(self) -> Mapping[str, int]:
-        """Its counts, in which what is wrong and acknowledged is not counted as that."""
+    def judged(self) -> Sequence[FleetDevice]:
+        """Its devices, of which those whose problem is acknowledged have no other status."""
         if not self.acknowledged:
-            return self.counts
-        devices = [
+            return self.devices
+        return [
             replace(each, status=ACKNOWLEDGED.id)
             if each.uuid in self.acknowledged and each.status in PROBLEMS
             else each
             for each in self.devices
         ]
-        return Counter(statuses_of(devices))
+
+    @property
+    def news(self) -> Mapping[str, int]:
+        """Its counts, in which what is wrong and acknowledged is not counted as that."""
+        return Counter(statuses_of(self.judged)) if self.acknowledged else self.counts
 
     @property
     def is_known(self) -> bool:

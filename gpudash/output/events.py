@@ -17,6 +17,7 @@ def render(
     start: datetime,
     end: datetime,
     *,
+    lost: Sequence[str] = (),
     none: str = "nothing happened",
     width: int = 80,
     color: bool = False,
@@ -24,11 +25,12 @@ def render(
 ) -> str:
     """Return a line per event, the oldest first, below how many there are from when to when.
 
-    `none` says that there are none.
+    `lost` are the words for what was lost, `none` says that there are none.
     """
     span = f"{start.astimezone():%F %T} to {end.astimezone():%F %T}"
     count = counted(len(events), "event") if events else none
     head: list[Line] = [[(f"{count}, {span}", "bold")]]
+    head += [[(", ".join(lost), "plain")]] if lost else []
     columns = fit(EVENT_COLUMNS, events, width, bar=0)
     rows = [heading(columns), *body(columns, events, ascii=ascii)] if events else []
     return painted((head, rows), width, color=color)

@@ -352,7 +352,7 @@ def test_a_recording_of_one_host_has_its_leases_too(
     file.write_bytes(b"\n".join(lines) + b"\n")
     options = parse(["events", f"--replay={file}"])
     assert options.run(options) == 0
-    rows = [line.split()[2:5] for line in capfd.readouterr().out.splitlines()[3:]]
+    rows = [line.split()[2:5] for line in capfd.readouterr().out.splitlines()[4:]]
     assert rows == [
         ["lease-taken", "node1", "0"],
         ["gpu-lost", "node1", "1"],

@@ -17,6 +17,7 @@ from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.events import Changes, events
 from gpudash.fleet.from_snapshot import recorded
+from gpudash.fleet.losses import losses
 from gpudash.fleet.sources import SOURCES, WITH_PAST
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
     wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
     problems, notes = list[str](), list[str]()
+    is_filtered = bool(options.filter.strip())
     if options.replay is not None or _is_of_this_host(options):
         check_recording(options)
         recording = open_recording(options.replay, is_coarse=True)
@@ -58,16 +60,18 @@ def run(options: argparse.Namespace) -> int:
     else:
         span, found = _of_sources(options, hosts, problems, notes)
     start, end = span
-    shown = [each for each in found if start <= each.at <= end]
-    shown = sorted(passing(shown, hosts.values(), wanted), key=lambda each: each.at)
+    known = [each for each in found if start <= each.at <= end]
+    shown = sorted(passing(known, hosts.values(), wanted), key=lambda each: each.at)
     if options.json:
         write_json(shown)
     else:
+        some = shown if is_filtered else None
         text = render(
             shown,
             start,
             end,
-            none="no event passes the filter" if options.filter.strip() else "nothing happened",
+            lost=losses(known, hosts.values(), start, end, some).texts,
+            none="no event passes the filter" if is_filtered else "nothing happened",
             width=terminal.width(),
             color=has_color(),
             ascii=is_ascii(options),

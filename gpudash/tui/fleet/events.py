@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -10,25 +10,21 @@ from rich.segment import Segment
 
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.event_log import MAX_KEPT
-from gpudash.fleet.summary import brief, label_of, part_of
-from gpudash.model.fleet import Event, FleetHost
-from gpudash.model.state import UNUSABLE
-from gpudash.model.text import cut, width
-from gpudash.model.units import counted
+from gpudash.fleet.losses import begun, broken, losses
+from gpudash.fleet.summary import part_of
+from gpudash.model.fleet import Event
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
-from gpudash.tui.fleet.head import local_time
-from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.head import listed_line, local_time
+from gpudash.tui.fleet.model import FleetModel, are_same
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 
-_AROUND = 9
-"""Cells around a heading, the mark of sums that are left out behind it, and the rows in view."""
-_MAX_NAMED = 9
-"""Of what has not come back; of more it is said how many they are."""
+_MIN_TABLE = 5
+"""Lines of a table for which sums have room above it."""
 
 
 class EventsPage(TablePage[Event]):
@@ -43,9 +39,11 @@ class EventsPage(TablePage[Event]):
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
-        self._summed: Sequence[Event] = ()
-        """The events that what was lost is summed up of."""
-        self._lost, self._broken = losses((), ())
+        self._summed: tuple[object, ...] = ()
+        """What the sums are derived from."""
+        self._sums: tuple[Sequence[str], Sequence[str], Sequence[str]] = (), (), ()
+        """What is broken, what has begun besides, what was lost."""
+        self._above_table = 0
         self._then: datetime | None = None
         """The instant in the past that was shown last, None for the present."""
         self._put: Event | None = None
@@ -66,37 +64,74 @@ class EventsPage(TablePage[Event]):
 
     @property
     def heading(self) -> str:
-        """Of how long, what of it is broken now, and what was lost meanwhile."""
-        model, rows = self.model, self.ranking.rows
-        room = self.body.size.width - width(self.position) - _AROUND
-        text = "Events"
-        if self.feed.collector is not None:
-            text += f" of {model.happened.span}"
-        if not model.lists_jobs:
-            text += f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
-        if rows is not self._summed:
-            self._summed, hosts = rows, model.history.latest.hosts
-            self._lost, self._broken = losses(rows, hosts)
-        lost = f"; {', '.join(self._lost)}" if self._lost else ""
-        texts = [
-            f"{text}; broken now: {brief(self._broken, limit)}{lost}"
-            for limit in range(min(len(self._broken), _MAX_NAMED), 0, -1)
-        ] or [text + lost]
-        whole = (each for each in texts if width(each) <= room)
-        return next(whole, cut(texts[-1], room, mark=model.theme.glyphs.ellipsis))
+        """Of how long, and how those of jobs are listed."""
+        model = self.model
+        text = "Events" if self.feed.collector is None else f"Events of {model.happened.span}"
+        adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
+        return text if model.lists_jobs else text + adds
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the table, below it since when jobs are known where older ones were too many."""
+        """Return what is broken, has begun and was lost; the table; which jobs it leaves out."""
+        summed = self._sum_lines(theme, cells)
+        self._above_table = len(summed) if height - len(summed) >= _MIN_TABLE else 0
+        height -= self._above_table
         self._follow_time(height)
         self.model.read_signals(self.draw)
         since = self.model.happened.jobs_since if self.model.lists_jobs else None
         if since is None:
-            return super().lines(theme, cells, height)
-        table = super().lines(theme, cells, height - 1)
-        text = (
-            f"jobs before {since.astimezone():%m-%d %H:%M} left out: more than {MAX_KEPT:,} events"
-        )
-        return [*table, [Segment(" " * MARGIN + text, theme.dim)]]
+            table, below = super().lines(theme, cells, height), []
+        else:
+            table = super().lines(theme, cells, height - 1)
+            text = (
+                f"jobs before {since.astimezone():%m-%d %H:%M} left out: "
+                f"more than {MAX_KEPT:,} events"
+            )
+            below = [[Segment(" " * MARGIN + text, theme.dim)]]
+        return [*summed[: self._above_table], *table, *below]
+
+    def _sum_lines(self, theme: Theme, cells: int) -> list[Line]:
+        """Return a line each on what is broken, has begun besides and was lost, if something has.
+
+        They are of the instant that is shown, but for the last, which is of all events.
+        """
+        model = self.model
+        key = self.ranking.rows, model.rows, model.happened.is_whole
+        if not are_same(self._summed, key):
+            self._summed, self._sums = key, self._summed_up()
+        is_recorded = self.feed.collector is None
+        when = "then" if is_recorded or model.time.is_past else "now"
+        span = "in all" if is_recorded else f"in {model.happened.span}"
+        names = f"broken {when}", "also began", span
+        ends = "", f"{shown_key(model.keys, 'fleet.findings')} shows which", ""
+        return [
+            listed_line(
+                [Segment(f" {name:<12}", theme.title)],
+                [[Segment(f"{text}  ", theme.base)] for text in [*texts, *filter(None, [end])]],
+                cells,
+                theme,
+            )
+            for name, texts, end in zip(names, self._sums, ends, strict=True)
+            if texts
+        ]
+
+    def _summed_up(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """Return what is broken, what has begun besides, what was lost, in a few words each."""
+        model, happened = self.model, self.model.happened
+        rows, at, latest = model.rows, model.snapshot.taken_at, model.history.latest.taken_at
+        hosts, since = [row.host for row in rows], happened.since
+        until = at if model.time.is_recorded else min(latest, happened.until or latest)
+        new = {} if since is None else begun(rows, happened.events, since, at)
+        counts = [f"{count:,} {word}" for word, count in new.items()]
+        lost: Sequence[str] = ()
+        if happened.is_whole or model.time.is_recorded:
+            passing = self.ranking.rows if model.is_filtered else None
+            known = [each for each in happened.events if each.at <= until]
+            lost = losses(known, hosts, since, until, passing).texts
+        return broken(rows), counts, lost
+
+    def clicked(self, x: int, y: int) -> bool:
+        """Do the same lower, below the sums."""
+        return super().clicked(x, y - self._above_table)
 
     def _follow_time(self, height: int) -> None:
         """Put the cursor on the last event before an instant in the past, amid others, or back.
@@ -172,42 +207,3 @@ class EventsPage(TablePage[Event]):
             self.enter_named(event.host, event.at)
         elif event.job is not None:
             self.narrow("job", event.job)
-
-
-def losses(
-    events: Iterable[Event], hosts: Iterable[FleetHost]
-) -> tuple[Sequence[str], tuple[str, ...]]:
-    """Return what was lost in a few words each, and what of it has not come back, hosts first.
-
-    So are, last, GPUs with an XID error that `hosts`, as they are now, show to be unusable.
-    """
-    lost: dict[tuple[str | None, str | None, str | None], bool] = {}
-    xids = []
-    for each in sorted(events, key=lambda event: event.at):
-        key = each.cluster, each.host, each.gpu
-        if each.kind in ("host-down", "gpu-lost"):
-            lost[key] = True
-        elif each.kind in ("host-up", "gpu-returned") and key in lost:
-            lost[key] = False
-        elif each.kind == "xid":
-            xids.append(key)
-    gpus = sum(gpu is not None for _, _, gpu in lost)
-    down = len(lost) - gpus
-    words = (
-        f"{counted(down, 'host')} down" if down else "",
-        f"{counted(gpus, 'GPU')} lost" if gpus else "",
-        f"{len(xids):,} XID" if xids else "",
-    )
-    struck = {key[:2] for key in xids}
-    unusable = {
-        (*host.key, label_of(host, device))
-        for host in hosts
-        if host.key in struck
-        for device in host.devices
-        if device.status == UNUSABLE.id
-    }
-    still = [key for key, is_lost in lost.items() if is_lost]
-    still.sort(key=lambda key: key[2] is not None)
-    still += [key for key in dict.fromkeys(xids) if key in unusable and not lost.get(key)]
-    names = (f"{host}" if gpu is None else f"{host}:{gpu}" for _, host, gpu in still)
-    return [*filter(None, words)], tuple(names)

@@ -143,7 +143,7 @@ def around_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     last = min(last, model.history.latest.taken_at)
     text = f" {first.astimezone():%H:%M} to {last.astimezone():%H:%M}  "
     entries = _by_kind(found, theme) or [[Segment("no event is known", theme.dim)]]
-    return [_listed([Segment(text, theme.title)], entries, cells, theme, _all_events(model))]
+    return [listed_line([Segment(text, theme.title)], entries, cells, theme, _all_events(model))]
 
 
 def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
@@ -152,7 +152,7 @@ def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
         return []
     heading = [Segment(" since then  ", theme.title)]
     entries = _by_kind(model.changed_since, theme)
-    return [_listed(heading, entries, cells, theme, _all_events(model))] if entries else []
+    return [listed_line(heading, entries, cells, theme, _all_events(model))] if entries else []
 
 
 def _all_events(model: FleetModel) -> str:
@@ -215,7 +215,7 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         text = f" ({lasting} GPU-h)  " if user.idle_gpu_hours else "  "
         count = Segment(f"{user.held_idle}", theme.warn)
         entries.append([Segment(f"{user.name} ", theme.owner), count, Segment(text, theme.dim)])
-    return _listed(heading, entries, cells, theme)
+    return listed_line(heading, entries, cells, theme)
 
 
 def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> Line:
@@ -228,7 +228,9 @@ def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> L
         [Segment(f"{row.title} ", theme.base), Segment(f"{row.count(HELD)}   ", theme.warn)]
         for row in rows
     ]
-    return _listed([*heading, Segment("by unknown users on: ", theme.base)], entries, cells, theme)
+    return listed_line(
+        [*heading, Segment("by unknown users on: ", theme.base)], entries, cells, theme
+    )
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
@@ -251,10 +253,12 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         Segment(" free       ", theme.dim),
         Segment(f"all {size} on {counted(count, 'host')}: ", theme.base),
     ]
-    return _listed(heading, [[Segment(f"{row.title} ", theme.ok)] for row in whole], cells, theme)
+    return listed_line(
+        heading, [[Segment(f"{row.title} ", theme.ok)] for row in whole], cells, theme
+    )
 
 
-def _listed(
+def listed_line(
     heading: Line, entries: Sequence[Line], cells: int, theme: Theme, more: str = ""
 ) -> Line:
     """Return a heading and as many entries as fit whole; for the others `more`, or an ellipsis."""

@@ -411,7 +411,7 @@ class FleetModel:
         """Return what happened, where the filter lets it pass; of a recording, what was played."""
         until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
         key = self.happened.events, lists_jobs
-        if self._is_due("events") or not _are_same(self._listed, key):
+        if self._is_due("events") or not are_same(self._listed, key):
             self._listed = key
             shown = [
                 each
@@ -476,7 +476,7 @@ class FleetModel:
         if self.time.is_recorded or not self._shows_past:
             return None
         key = self.snapshot, self.happened.events, self.filter, self.happened.is_whole
-        if not _are_same(self._around[0], key):
+        if not are_same(self._around[0], key):
             found = self.happened.around(self.snapshot.taken_at)
             self._around = key, None if found is None else self._passing([*found])
         return self._around[1]
@@ -485,7 +485,7 @@ class FleetModel:
     def changed_since(self) -> Sequence[Event]:
         """What differs now from the instant in the past that is shown, where the filter lets it."""
         compared = self.snapshot, self.history.latest
-        if not _are_same(self._compared[0], compared):
+        if not are_same(self._compared[0], compared):
             self._compared = compared, [*events(compared)]
         return self._passing(self._compared[1])
 
@@ -506,7 +506,8 @@ class FleetModel:
         self._narrow()
 
 
-def _are_same(known: Sequence[object], others: Sequence[object]) -> bool:
+def are_same(known: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether what is derived from some values is that of others."""
     return len(known) == len(others) and all(map(is_, known, others))
 
 

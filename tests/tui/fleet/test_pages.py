@@ -1064,7 +1064,7 @@ async def test_enter_on_an_event_between_two_samples_shows_the_first_that_has_it
         assert "gpu0001  cannot be reached" in on.text
 
 
-async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> None:
+async def test_above_events_stands_what_is_broken_has_begun_and_was_lost() -> None:
     happened = (
         *(event(-90 + n, "host-down", host=f"gpu000{n}") for n in (1, 2)),
         *(event(-60, "gpu-lost", host="gpu0003", gpu=f"{gpu}") for gpu in range(5)),
@@ -1074,31 +1074,50 @@ async def test_the_heading_of_events_sums_what_was_lost_and_is_not_back() -> Non
         event(-40, "gpu-returned", host="gpu0003", gpu="4"),
         event(-30, "xid", host="gpu0003", gpu="4"),
     )
-    lost = "2 hosts down, 5 GPUs lost, 1 XID"
-    names = "gpu0002, gpu0003:0, gpu0003:1, gpu0003:2, gpu0003:3"
-    async with on_screen(fleet(some_hosts(4), events=happened), "e", size=(150, 20)) as on:
-        for cells, heading in (
-            (150, f"Events of 1 day, x adds jobs; broken now: {names}; {lost} "),
-            (110, f"Events of 1 day, x adds jobs; broken now: gpu0002, gpu0003:0 +3; {lost} "),
-            (80, "Events of 1 day, x adds jobs; broken now: gpu0002 +4; 2 hosts down, 5 … "),
-            (56, "Events of 1 day, x adds jobs; broken now: gpu0… "),
-        ):
+    gpus = tuple(device(n, "lost" if n < 4 else "busy") for n in range(8))
+    hosts = (
+        host(1),
+        host(2, state="down"),
+        host(3, devices=gpus),
+        host(4, "slow", "held-idle", expected_devices=2, slow_seconds={"GPU-0": 60.0}),
+        host(5, state="stale", age_seconds=600.0),
+    )
+    names = ["gpu0002", "gpu0005", *(f"gpu0003:{n}" for n in range(4))]
+    async with on_screen(fleet(hosts), "e", size=(150, 20)) as on:
+        await on.give(fleet(hosts, seconds=10))
+        # What is so is known before what happened.
+        assert "GPU-h" not in on.text
+        since = on.feed.asked[-1].events_since
+        await on.give(fleet(hosts, seconds=20, events=happened, events_since=since))
+        for cells, shown in ((150, 6), (80, 6), (56, 4), (40, 2)):
             await on.resize(cells, 20)
-            assert on.lines[1].startswith(f" {heading}")
-        await on.resize(80, 8)
-        assert re.match(
-            r" Events of 1 day, x adds jobs; broken now: .*… .* 1-4 of 12 ", on.lines[1]
+            assert on.lines[1].startswith(" Events of 1 day, x adds jobs ")
+            more = "  …" * (shown < len(names))
+            assert on.lines[2].rstrip() == f" broken now  {'  '.join(names[:shown])}{more}"
+        await on.resize(80, 20)
+        assert on.lines[3].rstrip() == (" also began  1 STALE  1 slow  1 held idle  w shows which")
+        # 8 GPUs for 40 and for 109 seconds; 20, 20, 3 of 80 and one of 10 and ten seconds.
+        assert on.lines[4].rstrip() == (
+            " in 1 day    0.4 GPU-h lost: 2 hosts 0.3, 5 GPUs 0.1  1 XID"
         )
+        await on.pilot.click(offset=(3, 7))
+        assert on.model.ranked_events().cursor == 1
+        await on.resize(80, 8)
+        assert "broken" not in on.text
         filter_by(on.model, "host:gpu0002")
         await on.resize(80, 20)
-        assert on.lines[1].startswith(" Events of 1 day; broken now: gpu0002; 1 host down ")
+        assert [line.split()[:2] for line in on.lines[3:5]] == [["broken", "now"], ["in", "1"]]
+        assert "0.2 GPU-h lost: 1 host" in on.lines[4]
 
 
-async def test_the_heading_of_events_names_gpus_that_an_error_has_left_unusable() -> None:
-    happened = tuple(event(n, "xid", host="gpu0001", gpu=f"{n}", xid=79) for n in range(3))
-    now = fleet((host(1, "unusable", "busy", "lost"), host(2, "unusable")), events=happened)
+async def test_what_is_broken_at_an_instant_in_the_past_is_that_of_then() -> None:
+    now, then = fleet((host(1, "unusable"),)), fleet((host(1, "lost", "lost"),))
+    then = replace(then, taken_at=INSTANT - timedelta(hours=3))
     async with on_screen(now, "e", size=(120, 20)) as on:
-        assert "; broken now: gpu0001:0; 3 XID " in on.lines[1]
+        assert " broken now  gpu0001:0 " in on.text
+        await on.press("at", *"-3h", "enter")
+        await on.give(then)
+        assert " broken then gpu0001:0  gpu0001:1 " in on.text
 
 
 async def test_a_rule_stands_where_the_instant_that_is_shown_lies_among_the_events() -> None:
@@ -1141,7 +1160,6 @@ async def test_jobs_are_added_around_the_instant_that_is_shown_or_what_was_chose
         assert on.model.ranked_events().selected == lost[0]
         await on.press("x")
         assert on.model.ranked_events().selected == jobs[1]
-        assert "broken now: gpu0002" in on.lines[1]
         await on.press("p")
         assert on.model.ranked_events().is_at_home
         await on.press("at", *f"{then.astimezone():%H:%M:%S}", "enter")

@@ -1,0 +1,213 @@
+"""What was lost in a span of events, and what is broken or has begun there that is no event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from gpudash.fleet.events import RETURNED
+from gpudash.fleet.summary import HostRow, gpu_of, label_of
+from gpudash.model.fleet import HOST_STATES, Event, FleetHost, HostKey, HostState
+from gpudash.model.state import HELD, HOT, SLOW, State, state_of, unreadable_state
+from gpudash.model.units import counted
+
+_LOST, _BACK = ("host-down", "gpu-lost"), ("host-up", "gpu-returned")
+_STALE: HostState = "stale"
+_NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", _STALE)
+"""States of a host that are no event."""
+_BEGINS = (HOT, SLOW, HELD)
+_Span = tuple[datetime, datetime]
+_Place = tuple[HostKey, str | None]
+"""A host and what a GPU is called there, None for the host itself."""
+
+
+class Losses(NamedTuple):
+    """Hosts and GPUs that were lost in a span, for as long as that is known, and XID errors."""
+
+    hosts: int
+    host_gpu_hours: float
+    """The hours that hosts were down, times their GPUs."""
+    gpus: int
+    gpu_hours: float
+    """The hours that GPUs were lost while their host was there."""
+    xids: int
+    is_whole: bool
+    """Whether of all it is known since when, and how many GPUs these hosts have."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What was lost, and the errors, in a few words each."""
+        parts = (
+            (counted(self.hosts, "host"), self.hosts, self.host_gpu_hours),
+            (counted(self.gpus, "GPU"), self.gpus, self.gpu_hours),
+        )
+        named = [(words, hours) for words, count, hours in parts if count]
+        sums = ", ".join(f"{words} {_hours(hours)}" for words, hours in named)
+        if len(named) == 1:
+            sums = named[0][0]
+        total = self.host_gpu_hours + self.gpu_hours
+        least = "" if self.is_whole else "at least "
+        lost = f"{least}{_hours(total)} GPU-h lost: {sums}" if total else f"{sums} lost"
+        return [
+            *([lost] if named else ()),
+            *([f"{self.xids:,} XID"] if self.xids else ()),
+        ]
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def losses(
+    events: Iterable[Event],
+    hosts: Iterable[FleetHost],
+    since: datetime | None,
+    until: datetime,
+    passing: Iterable[Event] | None = None,
+) -> Losses:
+    """Return what was lost from one instant to another; with None the beginning is not known.
+
+    What was lost before it and came back counts from there, and so does what `hosts`, as they were
+    in it or later, have lost before. Where a filter has left events, only these are counted. XID
+    errors that leave a GPU unusable lose no hours: nothing shows when it can be used again.
+    """
+    known = {host.key: host for host in hosts}
+    spans, xids = _spans(events, since, until, None if passing is None else {*passing})
+    is_whole = passing is not None or _add_lasting(spans, known.values(), since, until)
+    down = {key: each for (key, gpu), each in spans.items() if gpu is None}
+    gpus = {place: each for place, each in spans.items() if place[1] is not None}
+    counts = {key: _gpu_count(known.get(key)) for key in down}
+    return Losses(
+        hosts=len(down),
+        host_gpu_hours=sum(_total(each) * (counts[key] or 0) for key, each in down.items()),
+        gpus=len(gpus),
+        gpu_hours=sum(
+            _total(each) - _both(each, down.get(key, ())) for (key, _), each in gpus.items()
+        ),
+        xids=xids,
+        is_whole=is_whole and None not in counts.values(),
+    )
+
+
+def _spans(
+    events: Iterable[Event], since: datetime | None, until: datetime, passing: Set[Event] | None
+) -> tuple[dict[_Place, list[_Span]], int]:
+    """Return when hosts and GPUs were lost, and how many XID errors there were, of what passes."""
+    found: dict[_Place, list[_Span]] = {}
+    began: dict[_Place, tuple[datetime | None, bool]] = {}
+    told = [each for each in events if each.kind in (*_LOST, *_BACK, "xid")]
+    for each in sorted(told, key=lambda event: event.at):
+        place: _Place = (each.cluster, each.host or ""), each.gpu
+        passes = passing is None or each in passing
+        if each.kind in _LOST:
+            began.setdefault(place, (each.at, passes))
+        elif each.kind in _BACK:
+            was_lost = since is not None and each.what in RETURNED and place not in found
+            start, counts = began.pop(place, (since if was_lost else None, passes))
+            if start is not None and counts:
+                found.setdefault(place, []).append((start, each.at))
+    for place, (start, counts) in began.items():
+        if start is not None and counts:
+            found.setdefault(place, []).append((start, max(start, until)))
+    return found, sum(each.kind == "xid" and (passing is None or each in passing) for each in told)
+
+
+def _add_lasting(
+    spans: dict[_Place, list[_Span]],
+    hosts: Iterable[FleetHost],
+    since: datetime | None,
+    until: datetime,
+) -> bool:
+    """Add what has been lost for so long that there is no event; return whether all is known."""
+    is_whole = True
+    for host in hosts:
+        lost: list[tuple[str | None, float | None]] = []
+        if host.state not in _NO_EVENT:
+            lost.append((None, host.age_seconds))
+        elif host.state == "ok":
+            gone = [each for each in host.devices if _is_gone(unreadable_state(each))]
+            lost += [(label_of(host, each), each.age_seconds) for each in gone]
+        for gpu, seconds in lost:
+            if (host.key, gpu) in spans:
+                continue
+            if seconds is None or since is None:
+                is_whole = False
+                continue
+            start = max(since, until - timedelta(seconds=seconds))
+            spans[host.key, gpu] = [(start, until)]
+    return is_whole
+
+
+def _is_gone(state: State | None) -> bool:
+    return state is not None and state.is_problem
+
+
+def _gpu_count(host: FleetHost | None) -> int | None:
+    """Return how many GPUs a host has, None where that is not known."""
+    if host is None:
+        return None
+    return host.expected_devices or sum(each.parent_uuid is None for each in host.devices) or None
+
+
+def _total(spans: Iterable[_Span]) -> float:
+    return sum((end - start).total_seconds() for start, end in spans) / 3600
+
+
+def _both(first: Iterable[_Span], second: Sequence[_Span]) -> float:
+    """Return for how many hours two places were lost at once."""
+    shared = ((max(a[0], b[0]), min(a[1], b[1])) for a in first for b in second)
+    return _total(each for each in shared if each[0] < each[1])
+
+
+# What is so at an instant
+
+
+def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
+    """Return hosts that are silent and then GPUs that are lost or unusable, as they are counted.
+
+    What is acknowledged is left out.
+    """
+    hosts: list[str] = []
+    gpus: list[str] = []
+    for row in rows:
+        if not row.is_known:
+            hosts += [row.title] if row.level != "unknown" else ()
+            continue
+        gpus += [
+            f"{row.title}:{label_of(row.host, each)}"
+            for each in row.judged
+            if (state := state_of(each.status)).is_problem and state is not HOT
+        ]
+        gpus += [f"{row.title} -{row.missing}"] if row.missing else ()
+    return (*hosts, *gpus)
+
+
+def begun(
+    rows: Iterable[HostRow], events: Iterable[Event], since: datetime, at: datetime
+) -> Mapping[str, int]:
+    """Return by its word what has begun since an instant and is so at another, without an event.
+
+    Hosts that send nothing new, GPUs that are hot, slow or held idle: those of which it is known
+    since when.
+    """
+    told = {(event.cluster, event.host, event.gpu) for event in events if event.kind == "throttled"}
+    seconds = (at - since).total_seconds()
+    stale = 0
+    found: dict[State, set[object]] = {state: set() for state in _BEGINS}
+    for row in rows:
+        host = row.host
+        if host.state == _STALE and row.level != "unknown":
+            stale += (host.age_seconds or seconds) < seconds
+        for each in row.judged if row.is_known else ():
+            state = state_of(each.status)
+            if state not in found or (*host.key, label_of(host, each)) in told:
+                continue
+            slow = host.slow_seconds.get(each.uuid or "")
+            lasted = each.idle_seconds if state is HELD else slow
+            if lasted is not None and lasted < seconds:
+                found[state].add((host.key, gpu_of(each)))
+    counts = Counter({HOST_STATES[_STALE].word: stale})
+    counts.update({state.word: len(gpus) for state, gpus in found.items()})
+    return +counts
