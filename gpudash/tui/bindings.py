@@ -155,6 +155,7 @@ _FOOTER = (
     "fleet.enter",
     "fleet.paint",
     "fleet.group_by",
+    "fleet.zoom_out",
     "fleet.cluster",
     "fleet.hosts",
     "fleet.gpus",

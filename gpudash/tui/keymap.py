@@ -471,7 +471,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     *_under(
         "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "zoom(-1)", "chart a shorter time", "zoom"),
-        Key("fleet.zoom_out", "minus", "zoom(1)", "chart a longer time, or list its events"),
+        Key("fleet.zoom_out", "minus", "zoom(1)", "chart, list or report a longer time"),
         Key("fleet.metric", "tab", "metric(1)", "chart the next metric", "metric"),
         Key("fleet.metric_before", "shift+tab", "metric(-1)", "chart the previous metric"),
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.segment import Segment
 
@@ -27,6 +27,7 @@ from gpudash.tui.theme import Theme
 
 if TYPE_CHECKING:
     from gpudash.analysis.history import History
+    from gpudash.feed.timeline import Timeline
 
 
 ReportCommand = tuple[Sequence[str], Mapping[str, str]]
@@ -37,8 +38,8 @@ _LIMIT_SECONDS = 300.0
 _BAR = 6
 _MEASURED = 400
 """Rows by which columns are made as wide as they need; others may widen them later."""
-_Chosen = tuple[int, int]
-"""A span and a kind of rows, by their positions."""
+_Chosen = tuple[int, int, datetime | None]
+"""A span and a kind of rows, by their positions, and when the span ends: None for now."""
 _Made = tuple[Report | None, str]
 """A report, and what is to be said of it."""
 _ROLES = {"user": "owner", "job": "dim", "model": "dim", "host": "base"}
@@ -51,20 +52,22 @@ class ReportPane:
         self,
         command: ReportCommand | None,
         watched: History | None,
-        until: datetime | None,
+        time: Timeline[Any],
+        taken_at: Callable[[], datetime],
         changed: Callable[[], None],
     ) -> None:
         """Without a report of the command there is one of what was `watched`, if that is known.
 
-        It ends when that of `until` was shown, or when it is made if None.
-        `changed` is called when there is another one.
+        It ends at the instant in the past that `time` is at, which was `taken_at`, or when it is
+        made. `changed` is called when there is another one.
         """
         self.first = 0
         """Index of the first row in view."""
         self.price: Price = lambda _name: None
         """That of an hour of a GPU, for a report of what was watched."""
         self._command, self._watched, self._changed = command, watched, changed
-        self._until = until
+        self._time, self._taken_at = time, taken_at
+        self._until = self._end
         self._span = self._by = 0
         # There are several hosts where none is watched.
         self._kinds: Sequence[Grouping] = get_args(Grouping)[: 3 if watched else 4]
@@ -82,7 +85,7 @@ class ReportPane:
 
     def ask(self) -> None:
         """Have the report made that is to be shown, unless it is there; on an event loop."""
-        self._wanted = chosen = self._span, self._by
+        self._wanted = chosen = self._chosen
         self._background.interrupt()
         if chosen not in self._found:
             self._background.start(asyncio.get_running_loop())
@@ -92,6 +95,24 @@ class ReportPane:
                 lambda error: self._take(chosen, (None, error)),
             )
         self._changed()
+
+    def follow_time(self) -> None:
+        """Have another made if another instant is shown or waited for."""
+        if (self._time.is_recorded and self._time.is_live) or self._until == self._end:
+            # Each sample that is played would have one made.
+            return
+        self._until, self._found = self._end, {}
+        self.ask()
+
+    @property
+    def _end(self) -> datetime | None:
+        time = self._time
+        is_now = time.is_live and not time.is_recorded
+        return None if is_now else time.asked or self._taken_at()
+
+    @property
+    def _chosen(self) -> _Chosen:
+        return self._span, self._by, self._until
 
     def zoom(self, step: int) -> None:
         """Report a longer (1) or a shorter (-1) time."""
@@ -116,21 +137,21 @@ class ReportPane:
         self._found[chosen] = made
         self._changed()
 
-    def _since(self, span: int) -> str:
+    @staticmethod
+    def _since(span: int, until: datetime | None) -> str:
         """Return from when a report is: midnight is that before it ends."""
         since = _SPANS[span][1]
-        if span or self._until is None:
-            return since
-        return f"{self._until.astimezone():%F}T{since}"
+        return since if span or until is None else f"{until.astimezone():%F}T{since}"
 
     def _made(self, chosen: _Chosen) -> _Made:
         """Return a report, waiting for it while it is wanted."""
-        since, by, problem = self._since(chosen[0]), self._kinds[chosen[1]], ""
+        span, kind, until = chosen
+        since, by, problem = self._since(span, until), self._kinds[kind], ""
         if self._command is not None:
             words, environ = self._command
             argv = [*words, "--since", since, "--by", by]
-            if self._until is not None:
-                argv += ["--at", self._until.astimezone(timezone.utc).isoformat()]
+            if until is not None:
+                argv += ["--at", until.astimezone(timezone.utc).isoformat()]
             output = Output(argv, _LIMIT_SECONDS, environ=environ)
             output.run(lambda: self._wanted == chosen)
             if self._wanted != chosen:
@@ -143,13 +164,13 @@ class ReportPane:
         if self._watched is None:
             return None, problem or "only with --prometheus, --host or --demo"
         why = f": {problem}" if problem else ""
-        return _of_watched(self._watched, self._until, by, self.price), f"as watched here{why}"
+        return _of_watched(self._watched, until, by, self.price), f"as watched here{why}"
 
     # How it is drawn
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the title, the headings and the rows in view, in at most so many lines."""
-        found, note = self._found.get((self._span, self._by), (None, "adding up"))
+        found, note = self._found.get(self._chosen, (None, "adding up"))
         by = self._kinds[self._by]
         is_past_day = self._until is not None and not self._span
         title = f"Report by {by}, {'that day' if is_past_day else _SPANS[self._span][0]}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
+import pytest
 
 from gpudash.config.settings import FleetSettings
 from gpudash.model.report import Report, ReportHost, ReportRow
@@ -80,6 +82,33 @@ async def test_one_of_the_past_ends_when_what_is_shown_was_taken() -> None:
         await on.shows("Report by user, that day", f"--since {day}T00:00 {at}")
         await on.press("minus")
         await on.shows("7 days", f"--since 7d {at}")
+
+
+@pytest.mark.parametrize("of_host", [True, False])
+async def test_an_open_report_goes_to_the_instant_that_is_shown(of_host: bool) -> None:
+    page: Any = Overview(HandFeed()) if of_host else MapPage(FleetModel(HandFleetFeed()))
+    model = page.dashboard if of_host else page.model
+    model.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
+    samples = [sample(n) if of_host else fleet(some_hosts(2), seconds=n) for n in (0, 7, 14)]
+    async with on_screen(samples[0], page=page, size=(200, 24)) as on:
+        for each in samples[1:]:
+            await on.give(each)
+        await on.press("U")
+        await on.shows("Report by user, today", "--since 00:00 --by user")
+        for key, shown in (("left_square_bracket", samples[1]), ("right_square_bracket", None)):
+            await on.press(key)
+            if shown is None:
+                await on.shows("Report by user, today", "--since 00:00 --by user ")
+                assert "--at" not in on.text
+            else:
+                at = shown.taken_at.isoformat()
+                await on.shows("Report by user, that day", f"--by user --at {at}")
+
+
+async def test_the_footer_has_the_key_that_reports_a_longer_time() -> None:
+    model = FleetModel(HandFleetFeed())
+    async with on_screen(fleet(some_hosts(2)), "9", page=MapPage(model), size=(80, 24)) as on:
+        assert " - longer " in on.lines[-1]
 
 
 async def test_what_was_watched_after_the_past_that_is_shown_is_left_out() -> None:

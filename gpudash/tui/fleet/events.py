@@ -18,6 +18,7 @@ from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.head import listed_line, local_time
 from gpudash.tui.fleet.model import FleetModel, are_same
+from gpudash.tui.fleet.page import LONGER
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.listing import Ranking
@@ -35,6 +36,7 @@ class EventsPage(TablePage[Event]):
     COLUMNS = EVENT_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"
+    LABELS = LONGER
     LISTS_EVENTS = True
 
     def __init__(self, model: FleetModel) -> None:

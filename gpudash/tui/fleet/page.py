@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, ClassVar
@@ -48,6 +48,9 @@ from gpudash.tui.theme import Theme, faded
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
 
+LONGER = {"fleet.zoom_out": "longer", "fleet.zoom_in": ""}
+"""Labels of a page that begins with the shortest time."""
+
 _CHART_ACTIONS = frozenset({"zoom", "metric"})
 _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 
@@ -60,6 +63,8 @@ class FleetPage(Wheel, Page):
     subject = "cluster"
     TITLE: ClassVar[str] = ""
     """Empty where its lines have one."""
+    LABELS: ClassVar[Mapping[str, str]] = {}
+    """What the footer calls keys there, where that is something else."""
     LISTS_EVENTS: ClassVar[bool] = False
     """Whether its lines are what happened."""
 
@@ -194,7 +199,7 @@ class FleetPage(Wheel, Page):
         if not self.is_root:
             ids -= {QUIT}
         return tuple(
-            key
+            key._replace(label=self.LABELS.get(key.id, key.label))
             for key in (keys_while_stopped(keys) if self.model.time.is_stopped else keys)
             if key.id in ids
             and key.action != f"open_page('{self.path}')"

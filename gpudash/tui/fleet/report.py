@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from gpudash.tui.bindings import bindings
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.fleet.page import FleetPage
+from gpudash.tui.fleet.page import LONGER, FleetPage
 from gpudash.tui.keymap import INNER_KEYS, REPORT_PAGE_KEYS
 from gpudash.tui.reporting import ReportPane
 from gpudash.tui.theme import Theme
@@ -18,12 +18,13 @@ class ReportPage(FleetPage):
 
     KEYS = (*INNER_KEYS, *REPORT_PAGE_KEYS)
     BINDINGS: ClassVar[list[Any]] = bindings(REPORT_PAGE_KEYS)
+    LABELS = LONGER
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
-        time = model.time
-        until = None if time.is_live else time.asked or model.snapshot.taken_at
-        self._report = ReportPane(model.report_command, None, until, self.draw)
+        self._report = ReportPane(
+            model.report_command, None, model.time, lambda: model.snapshot.taken_at, self.draw
+        )
 
     def on_mount(self) -> None:
         """Have the report made."""
@@ -34,6 +35,12 @@ class ReportPage(FleetPage):
         """Wait for none any more."""
         super().on_unmount()
         self._report.close()
+
+    def draw(self) -> None:
+        """Draw everything, the report up to the instant that is shown."""
+        if self.is_current:
+            self._report.follow_time()
+        super().draw()
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the title and the rows in view."""

@@ -22,10 +22,13 @@ class ReportView(View):
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
-        time, command = dashboard.time, dashboard.report_command
-        is_now = time.is_live and not time.is_recorded
-        until = None if is_now else time.asked or dashboard.snapshot.taken_at
-        self._report = ReportPane(command, dashboard.history, until, self.draw)
+        self._report = ReportPane(
+            dashboard.report_command,
+            dashboard.history,
+            dashboard.time,
+            lambda: dashboard.snapshot.taken_at,
+            self.draw,
+        )
 
     def on_mount(self) -> None:
         """Have the report made."""
@@ -37,6 +40,12 @@ class ReportView(View):
         """Wait for none any more."""
         super().on_unmount()
         self._report.close()
+
+    def draw(self) -> None:
+        """Draw the present state, the report up to the instant that is shown."""
+        if self.is_current:
+            self._report.follow_time()
+        super().draw()
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title and the rows in view."""
