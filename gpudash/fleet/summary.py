@@ -62,7 +62,7 @@ _PARENT = attrgetter("parent_uuid")
 _BADNESS = {state.id: rank for rank, state in enumerate((*_WORST_FIRST, ACKNOWLEDGED))}
 
 _OF_ALL = frozenset({"fragmented"})
-"""Rules that judge all hosts together, and name none."""
+"""Rules whose findings are numbers of all hosts together."""
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
@@ -313,7 +313,7 @@ def findings_about(findings: Iterable[Finding], hosts: Iterable[FleetHost]) -> l
     return [
         each
         for each in findings
-        if names.intersection(each.hosts) or not (each.hosts or each.rule in _OF_ALL)
+        if each.rule not in _OF_ALL and (not each.hosts or names.intersection(each.hosts))
     ]
 
 

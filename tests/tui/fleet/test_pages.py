@@ -1204,7 +1204,12 @@ async def test_each_job_has_sums_of_its_own_and_is_opened_at_its_slowest_gpu() -
 
 
 async def test_what_is_of_all_hosts_together_is_not_found_among_some() -> None:
-    spread = Finding(rule="fragmented", level="info", sentence=SafeText("558 GPUs are free"))
+    spread = Finding(
+        rule="fragmented",
+        level="info",
+        sentence=SafeText("558 GPUs are free"),
+        hosts=(SafeText("gpu0001"),),
+    )
     torn = Finding(rule="acknowledgements", level="warn", sentence=SafeText("line 2 is torn"))
     found = (torn, spread)
     async with on_screen(fleet(some_hosts(3), findings=found), size=(100, 20)) as on:
