@@ -210,10 +210,10 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
             STRAGGLER,
             "warn",
             f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
-            f"{count_gpus(rows).total() - len(slow)} GPUs of job {name}{owner}, "
-            f"which wait for {them}"
+            f"{count_gpus(rows).total() - len(slow)} of job {name}{owner}"
             f"{_reason(slow, pace.busy)}",
-            f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
+            f"The others wait for {them}. {survey.drain([slow[0].host], 'slow GPU')}; see why: "
+            f"{enter(slow[0].host)}",
             slow,
             subject=name,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],

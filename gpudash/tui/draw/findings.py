@@ -45,7 +45,8 @@ def worst(
         ends = [f"  {began} "] * bool(began)
         ends += [f"  +{more}: {key} "] * (number == len(shown) and len(left) > 0)
         right = [Segment(end, theme.dim) for end in ends]
-        line = _headline(finding, theme, cells - cells_of(right))
+        # What stands behind it begins with blanks.
+        line = _headline(finding, theme, cells - cells_of(right) + bool(right))
         lines.append(spread(line, right, cells, theme.base) if right else line)
     return lines
 

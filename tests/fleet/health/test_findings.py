@@ -445,13 +445,13 @@ def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
     [
         (
             (0,),
-            "g0 GPU 0 runs at 51% of the clock of the other 15 GPUs of job 9, which wait for it: "
+            "g0 GPU 0 runs at 51% of the clock of the other 15 of job 9: "
             "its power limit is 300 W, theirs 700 W",
         ),
         (
             (0, 1),
-            "g0 GPU 0, g1 GPU 0 run at 51% of the clock of the other 14 GPUs of job 9, which wait "
-            "for them: the power limit of g0 GPU 0 is 300 W, that of most 700 W",
+            "g0 GPU 0, g1 GPU 0 run at 51% of the clock of the other 14 of job 9: "
+            "the power limit of g0 GPU 0 is 300 W, that of most 700 W",
         ),
     ],
 )
@@ -467,7 +467,10 @@ def test_tells_one_straggler_from_several(slow: tuple[int, ...], words: str) -> 
         )
 
     hosts = [host(f"g{n}", *(at(n, index) for index in range(4))) for n in range(4)]
-    assert rules_of(fleet(*hosts))["straggler"].sentence == words
+    found = rules_of(fleet(*hosts))["straggler"]
+    assert found.sentence == words
+    # On a line of the map the reason has room before what follows from it.
+    assert found.advice.startswith(f"The others wait for {'it' if len(slow) == 1 else 'them'}. ")
 
 
 def test_tells_which_of_several_stragglers_is_warm() -> None:
@@ -483,4 +486,4 @@ def test_tells_which_of_several_stragglers_is_warm() -> None:
     ]
     sentence = rules_of(fleet(host("g0", *gpus)))["straggler"].sentence
     assert sentence.startswith("g0 GPU 0-1 run at 51% ")
-    assert sentence.endswith(", which wait for them: g0 GPU 0 has 80 °C, most have 60 °C")
+    assert sentence.endswith(" of job 9: g0 GPU 0 has 80 °C, most have 60 °C")

@@ -630,6 +630,16 @@ async def test_findings_have_the_time_since_when_they_are() -> None:
         assert since in on.text
 
 
+async def test_a_finding_takes_all_the_room_before_since_when_it_is() -> None:
+    text = SafeText("a" * 60)
+    found = Finding(rule="a", level="critical", sentence=text, held_seconds=60.0)
+    async with on_screen(fleet(some_hosts(8), findings=(found,))) as on:
+        # Four cells before it, and those of `  since 02:13 `.
+        for cells, shown in ((78, f"{text}  since"), (77, f"{text[:-2]}…  since")):
+            await on.resize(cells, 24)
+            assert shown in on.text
+
+
 async def test_a_click_beside_the_findings_is_on_none() -> None:
     found = (finding_about(0), finding_about(1))
     async with on_screen(fleet(some_hosts(3), findings=found), "6") as on:
