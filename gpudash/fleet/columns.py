@@ -1,4 +1,4 @@
-"""The columns of hosts, of their GPUs, of users, jobs and events, on the screen and in print."""
+"""The columns of hosts, of their GPUs, of users and events, on the screen and in print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from gpudash.analysis.table import Column, number
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
-from gpudash.model.fleet import Event, FleetJob, FleetUser
+from gpudash.model.fleet import Event, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
 from gpudash.model.units import (
     ABSENT,
@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
 
 
-def _word(
+def word(
     key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
 ) -> Column[Row]:
     """Return a column of words."""
@@ -42,7 +42,7 @@ def _word(
     )
 
 
-def _words(
+def words(
     key: str, header: str, values: Callable[[Row], tuple[str, ...]], **more: Any
 ) -> Column[Row]:
     """Return a column of lists of names, of which the first are shown."""
@@ -57,7 +57,7 @@ def _words(
     )
 
 
-def _amount(
+def amount(
     key: str,
     header: str,
     value: Callable[[Row], float | None],
@@ -77,7 +77,8 @@ def _amount(
     )
 
 
-def _whole(value: float | None) -> str:
+def whole(value: float | None) -> str:
+    """Return a whole number, a dash for none."""
     return ABSENT if value is None else f"{value:,.0f}"
 
 
@@ -136,8 +137,8 @@ def _gpus_text(row: HostRow) -> str:
 
 
 HOST_COLUMNS: tuple[Column[HostRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 40),
-    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    word("host", "HOST", lambda row: row.host.name, 40),
+    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="state",
         header="STATUS",
@@ -146,7 +147,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         width=12,
         level=lambda row: row.level,
     ),
-    _word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
+    word("group", "GROUP", lambda row: row.host.group, 12, priority=9),
     Column(
         key="gpus",
         header="GPUS",
@@ -160,7 +161,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     _counted(IN_USE, lambda _row: "ok", priority=4, worth=lambda row: row.count(IN_USE) > 0),
     _counted(HELD, lambda row: _waste(row.count(HELD))),
     _counted(FREE, lambda row: "ok" if row.count(FREE) else "unknown"),
-    _amount(
+    amount(
         "utilization",
         "UTIL",
         lambda row: row.utilization,
@@ -170,7 +171,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         level=_known(),
         share=lambda row: ratio(row.utilization, 100) if row.is_known else None,
     ),
-    _amount(
+    amount(
         "memory",
         "GPU-MEM",
         lambda row: row.memory_used_bytes,
@@ -179,8 +180,8 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         priority=4,
         level=_known(),
     ),
-    _amount("power", "POWER", lambda row: row.power_mw, kilowatts, 5, priority=5, level=_known()),
-    _amount(
+    amount("power", "POWER", lambda row: row.power_mw, kilowatts, 5, priority=5, level=_known()),
+    amount(
         "temperature",
         "TEMP",
         lambda row: row.temperature,
@@ -189,11 +190,9 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         priority=6,
         level=_known(lambda row: _heat(row.temperature)),
     ),
-    _word("drained", "DRAINED FOR", lambda row: row.host.drain_reason, 40, priority=4),
-    _amount(
-        "jobs", "JOBS", lambda row: len(row.jobs) or None, _whole, 4, priority=7, level=_known()
-    ),
-    _amount(
+    word("drained", "DRAINED FOR", lambda row: row.host.drain_reason, 40, priority=4),
+    amount("jobs", "JOBS", lambda row: len(row.jobs) or None, whole, 4, priority=7, level=_known()),
+    amount(
         "age",
         "AGE",
         lambda row: row.host.age_seconds,
@@ -203,7 +202,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         level=_age_level,
         ticks=True,
     ),
-    _words("users", "USERS", lambda row: row.users, priority=3, level=_known(), grows=True),
+    words("users", "USERS", lambda row: row.users, priority=3, level=_known(), grows=True),
 )
 """Hosts; the column `state` ascends from the worst."""
 
@@ -218,11 +217,11 @@ def _group_state(row: GroupRow) -> str:
 
 def _group_count(state: State, **more: Any) -> Column[GroupRow]:
     key = state.word.partition(" ")[0]
-    return _amount(key, key.upper(), lambda row: row.count(state), _whole, 6, **more)
+    return amount(key, key.upper(), lambda row: row.count(state), whole, 6, **more)
 
 
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
-    _word("group", "GROUP", lambda row: row.name, 40),
+    word("group", "GROUP", lambda row: row.name, 40),
     Column(
         key="hosts",
         header="HOSTS",
@@ -243,12 +242,12 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         width=22,
         level=lambda row: row.worst.level,
     ),
-    _amount("gpus", "GPUS", lambda row: row.sums.gpus, _whole, 6),
+    amount("gpus", "GPUS", lambda row: row.sums.gpus, whole, 6),
     _group_count(BUSY, priority=1),
     _group_count(HELD, level=lambda row: _waste(row.count(HELD))),
     _group_count(FREE, level=lambda row: "ok" if row.count(FREE) else "unknown"),
-    _amount("whole", "FREE HOSTS", lambda row: row.whole, _whole, 10, priority=2),
-    _amount(
+    amount("whole", "FREE HOSTS", lambda row: row.whole, whole, 10, priority=2),
+    amount(
         "utilization",
         "UTIL",
         lambda row: row.sums.utilization,
@@ -257,7 +256,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         priority=1,
         share=lambda row: ratio(row.sums.utilization, 100),
     ),
-    _amount(
+    amount(
         "power",
         "POWER",
         lambda row: row.sums.power_mw,
@@ -265,7 +264,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         6,
         share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw),
     ),
-    _amount(
+    amount(
         "temperature",
         "TEMP",
         lambda row: row.sums.temperature,
@@ -297,8 +296,8 @@ def _memory_share(row: GpuRow) -> float | None:
 
 
 GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 40),
-    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
+    word("host", "HOST", lambda row: row.host.name, 40),
+    word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="gpu",
         header="GPU",
@@ -315,7 +314,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         width=12,
         level=lambda row: row.level,
     ),
-    _amount(
+    amount(
         "utilization",
         "UTIL",
         lambda row: row.device.gpu_utilization_percent,
@@ -324,7 +323,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_known(),
         share=lambda row: ratio(row.device.gpu_utilization_percent, 100) if row.is_known else None,
     ),
-    _amount(
+    amount(
         "memory",
         "GPU-MEM",
         lambda row: row.device.memory_used_bytes,
@@ -344,7 +343,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_known(),
         short=lambda row: watts(row.device.power_usage_mw),
     ),
-    _amount(
+    amount(
         "temperature",
         "TEMP",
         lambda row: row.device.temperature_celsius,
@@ -353,16 +352,16 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         priority=2,
         level=_known(lambda row: _heat(row.device.temperature_celsius)),
     ),
-    _amount(
+    amount(
         "xid",
         "XID",
         lambda row: row.device.xid,
-        _whole,
+        whole,
         4,
         priority=4,
         level=_known(lambda row: "unknown" if row.device.xid is None else "critical"),
     ),
-    _amount(
+    amount(
         "idle",
         "IDLE",
         lambda row: row.device.idle_seconds,
@@ -371,37 +370,37 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         priority=2,
         level=_known(lambda row: "warn" if row.state is HELD else "unknown"),
     ),
-    _words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
-    _word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
-    _word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
+    words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
+    word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
+    word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
 """GPUs; the column `state` ascends from the worst."""
 
 
-# Users and jobs
+# Users
 
 
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
-    _word("user", "USER", lambda user: user.name, 40),
-    _amount("gpus", "GPUS", lambda user: user.devices, _whole, 5),
-    _amount(
+    word("user", "USER", lambda user: user.name, 40),
+    amount("gpus", "GPUS", lambda user: user.devices, whole, 5),
+    amount(
         "busy",
         "BUSY",
         lambda user: user.busy,
-        _whole,
+        whole,
         5,
         share=lambda user: ratio(user.busy, user.devices),
     ),
-    _amount(
+    amount(
         "held",
         "HELD IDLE",
         lambda user: user.held_idle,
-        _whole,
+        whole,
         9,
         priority=1,
         level=lambda user: _waste(user.held_idle),
     ),
-    _amount(
+    amount(
         "idle_hours",
         "GPU-HOURS IDLE",
         lambda user: user.idle_gpu_hours,
@@ -409,7 +408,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         14,
         level=lambda user: _waste(user.idle_gpu_hours),
     ),
-    _amount(
+    amount(
         "idle_cost",
         "COST IDLE",
         lambda user: user.idle_cost,
@@ -418,59 +417,9 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         priority=1,
         level=lambda user: _waste(user.idle_cost),
     ),
-    _amount("memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, priority=2),
-    _amount("jobs", "JOBS", lambda user: user.jobs or None, _whole, 5, priority=3),
-    _amount("hosts", "HOSTS", lambda user: user.hosts, _whole, 5, priority=1),
-)
-
-
-def _left_seconds(job: FleetJob) -> float | None:
-    if job.limit_seconds is None or job.elapsed_seconds is None:
-        return None
-    return max(0.0, job.limit_seconds - job.elapsed_seconds)
-
-
-def _busy_level(job: FleetJob) -> Level:
-    if job.busy is None:
-        return "unknown"
-    return "warn" if job.busy <= job.devices / 2 else "ok"
-
-
-JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
-    _word("job", "JOB", lambda job: job.id, 28),
-    _word("user", "USER", lambda job: job.user, 16),
-    _word("name", "NAME", lambda job: job.name, 24, priority=3),
-    _word("state", "STATE", lambda job: job.state, 10, priority=7),
-    _amount("gpus", "GPUS", lambda job: job.devices, _whole, 5),
-    _amount(
-        "busy",
-        "BUSY",
-        lambda job: job.busy,
-        lambda value: "?" if value is None else _whole(value),
-        5,
-        level=_busy_level,
-    ),
-    _amount(
-        "utilization",
-        "UTIL",
-        lambda job: job.gpu_utilization_percent,
-        percent,
-        4,
-        share=lambda job: ratio(job.gpu_utilization_percent, 100),
-    ),
-    _amount(
-        "slow",
-        "SLOW",
-        lambda job: job.slow,
-        _whole,
-        4,
-        priority=1,
-        level=lambda job: "warn" if job.slow else "unknown",
-    ),
-    _amount("least", "LEAST", lambda job: job.min_gpu_utilization_percent, percent, 5, priority=5),
-    _amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
-    _amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
-    _words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),
+    amount("memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, priority=2),
+    amount("jobs", "JOBS", lambda user: user.jobs or None, whole, 5, priority=3),
+    amount("hosts", "HOSTS", lambda user: user.hosts, whole, 5, priority=1),
 )
 
 
@@ -478,10 +427,8 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
 
 
 EVENT_COLUMNS: tuple[Column[Event], ...] = (
-    _word(
-        "time", "TIME", lambda event: event.when, 17, sort_key=lambda event: event.at.timestamp()
-    ),
-    _word(
+    word("time", "TIME", lambda event: event.when, 17, sort_key=lambda event: event.at.timestamp()),
+    word(
         "event",
         "EVENT",
         lambda event: event.kind,
@@ -489,10 +436,10 @@ EVENT_COLUMNS: tuple[Column[Event], ...] = (
         sort_key=lambda event: (event.level == "ok", event.kind),
         level=lambda event: event.level,
     ),
-    _word("host", "HOST", lambda event: event.host, 40),
-    _word("cluster", "CLUSTER", lambda event: event.cluster, 16, priority=3),
-    _word("gpu", "GPU", lambda event: event.gpu, 5),
-    _word("job", "JOB", lambda event: event.job, 24, priority=1),
-    _word("user", "USER", lambda event: event.user, 16, priority=2),
-    _word("what", "WHAT", lambda event: event.what, 100, least=24, grows=True),
+    word("host", "HOST", lambda event: event.host, 40),
+    word("cluster", "CLUSTER", lambda event: event.cluster, 16, priority=3),
+    word("gpu", "GPU", lambda event: event.gpu, 5),
+    word("job", "JOB", lambda event: event.job, 24, priority=1),
+    word("user", "USER", lambda event: event.user, 16, priority=2),
+    word("what", "WHAT", lambda event: event.what, 100, least=24, grows=True),
 )

@@ -1,4 +1,4 @@
-"""The columns of the GPUs of one job: those of GPUs, and what tells which of them lag and why."""
+"""The columns of jobs and of the GPUs of one: those of GPUs, and what tells which lag and why."""
 
 from __future__ import annotations
 
@@ -9,11 +9,76 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gpudash.analysis.table import Column
-from gpudash.fleet.columns import GPU_COLUMNS
+from gpudash.fleet.columns import GPU_COLUMNS, amount, whole, word, words
 from gpudash.fleet.jobs import JobGpu
-from gpudash.fleet.summary import brief
+from gpudash.fleet.summary import brief, ratio
+from gpudash.model.fleet import FleetJob
 from gpudash.model.state import Level
-from gpudash.model.units import megahertz
+from gpudash.model.units import duration, megahertz, percent
+
+
+def _left_seconds(job: FleetJob) -> float | None:
+    if job.limit_seconds is None or job.elapsed_seconds is None:
+        return None
+    return max(0.0, job.limit_seconds - job.elapsed_seconds)
+
+
+def _busy_level(job: FleetJob) -> Level:
+    if job.busy is None:
+        return "unknown"
+    return "warn" if job.busy <= job.devices / 2 else "ok"
+
+
+JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
+    word("job", "JOB", lambda job: job.id, 28),
+    word("user", "USER", lambda job: job.user, 16),
+    word("name", "NAME", lambda job: job.name, 24, priority=3),
+    word("state", "STATE", lambda job: job.state, 10, priority=7),
+    amount("gpus", "GPUS", lambda job: job.devices, whole, 5),
+    amount(
+        "busy",
+        "BUSY",
+        lambda job: job.busy,
+        lambda value: "?" if value is None else whole(value),
+        5,
+        level=_busy_level,
+    ),
+    amount(
+        "utilization",
+        "UTIL",
+        lambda job: job.gpu_utilization_percent,
+        percent,
+        4,
+        share=lambda job: ratio(job.gpu_utilization_percent, 100),
+    ),
+    amount(
+        "slow",
+        "SLOW",
+        lambda job: job.slow,
+        whole,
+        4,
+        priority=1,
+        level=lambda job: "warn" if job.slow else "unknown",
+    ),
+    amount(
+        "broken",
+        "BROKEN",
+        lambda job: job.broken,
+        whole,
+        6,
+        priority=1,
+        level=lambda job: "critical" if job.broken else "unknown",
+        worth=lambda job: bool(job.broken),
+    ),
+    amount("least", "LEAST", lambda job: job.min_gpu_utilization_percent, percent, 5, priority=5),
+    amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
+    amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
+    words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),
+)
+
+
+# The GPUs of one
+
 
 _OF_ROW = ("text", "sort_key", "level", "share", "short")
 

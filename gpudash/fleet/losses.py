@@ -178,7 +178,7 @@ def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
         gpus += [
             f"{row.title}:{label_of(row.host, each)}"
             for each in row.judged
-            if (state := state_of(each.status)).is_problem and state is not HOT
+            if state_of(each.status).is_broken
         ]
         gpus += [f"{row.title} -{row.missing}"] if row.missing else ()
     return (*hosts, *gpus)

@@ -7,7 +7,7 @@ that does not answer. A status that the host itself has found stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import FLEET, Survey, job_kind
-from gpudash.fleet.jobs import COMPUTES, owner_of, pace_of
+from gpudash.fleet.jobs import owner_of, pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Price, users_of
@@ -34,6 +34,7 @@ from gpudash.model.state import (
     IN_USE,
     UNKNOWN,
     UNUSABLE,
+    state_of,
     unreadable_state,
 )
 from gpudash.model.text import SafeText
@@ -92,7 +93,7 @@ class Reducer:
             snapshot,
             hosts=hosts,
             users=users_of(((host, host.devices) for host in hosts), snapshot.jobs, self.price),
-            jobs=_jobs(survey),
+            jobs=_jobs(survey.jobs, hosts),
             findings=(*findings, *known.finding),
         )
 
@@ -246,16 +247,22 @@ def _lost_seconds(host: FleetHost, gpu: int | None) -> float | None:
     return None if lost is None else lost.age_seconds
 
 
-def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
+def _jobs(known: Mapping[str, FleetJob], hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
     """Return the jobs of these hosts with what their GPUs do, also those that only devices name."""
-    names = {name for host in survey.snapshot.hosts for name in (host.name, short(host.name))}
+    names: set[str] = set()
+    by_job: dict[SafeText, list[GpuRow]] = {}
+    for host in hosts:
+        names |= {host.name, short(host.name)}
+        for each in host.devices:
+            if each.job is not None:
+                by_job.setdefault(each.job, []).append(GpuRow(host, each))
     jobs = [
-        _job(job, survey.by_job.get(job.id, ()))
-        for job in survey.jobs.values()
-        if job.id in survey.by_job or not job.hosts or not names.isdisjoint(job.hosts)
+        _job(job, by_job.get(job.id, ()))
+        for job in known.values()
+        if job.id in by_job or not job.hosts or not names.isdisjoint(job.hosts)
     ]
-    for name, rows in survey.by_job.items():
-        if name not in survey.jobs:
+    for name, rows in by_job.items():
+        if name not in known:
             job = FleetJob(
                 id=name,
                 kind=job_kind(name),
@@ -278,6 +285,8 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     if gpus != len(rows):
         job = replace(job, devices=max(0, job.devices - (_units(rows) - gpus)))
     hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
+    broken = count_gpus([row for row in rows if _is_broken(row)]).total()
+    job = replace(job, hosts=hosts, broken=broken)
     percents = [
         percent
         for host, device in rows
@@ -285,16 +294,21 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
         and host.state == device.state == "ok"
     ]
     if not percents:
-        return replace(job, hosts=hosts)
+        return job
     pace = pace_of(rows)
     return replace(
         job,
-        hosts=hosts,
-        busy=sum(does[each] for each in COMPUTES),
+        busy=does[BUSY.id],
         slow=None if pace is None else len(pace.slow),
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )
+
+
+def _is_broken(row: GpuRow) -> bool:
+    """Whether a GPU is of no use to its job, or nothing is heard of its host."""
+    host, device = row
+    return host.state not in ("ok", "connecting") or state_of(device.status).is_broken
 
 
 def _units(rows: Sequence[GpuRow]) -> int:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from gpudash.analysis.usage import Holdings
-from gpudash.fleet.jobs import COMPUTES
 from gpudash.fleet.summary import gpu_of, worse
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser
-from gpudash.model.state import HELD
+from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 
 Price = Callable[[str | None], float | None]
@@ -99,7 +98,7 @@ class _User(Holdings):
             memory_used_bytes=self.memory_used_bytes,
             jobs=len(self.jobs),
             hosts=self.hosts,
-            busy=sum(does[each] for each in COMPUTES),
+            busy=does[BUSY.id],
             held_idle=does[HELD.id],
             idle_gpu_hours=round(idle_seconds / 3600, 2),
             idle_cost=round(sum(costs), 2) if costs else None,

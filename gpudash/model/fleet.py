@@ -138,7 +138,8 @@ class FleetUser(AnyUser, frozen=True, kw_only=True):
 
     # fmt: off
     hosts: Annotated[Natural, _use(Unit.COUNT, "Hosts that they have GPUs on.")] = 0
-    busy: Annotated[Natural, _use(Unit.COUNT, "Of their GPUs, those that compute.")] = 0
+    busy: Annotated[Natural, _use(Unit.COUNT,
+        "Of their GPUs, those that are busy, not slow or hot.")] = 0
     held_idle: Annotated[Natural, _use(Unit.COUNT, "Of their GPUs, those held idle.")] = 0
     idle_gpu_hours: Annotated[Amount | None, _use(Unit.NONE,
         "Hours that these GPUs have been held idle so far, added up.")] = None
@@ -165,13 +166,16 @@ class FleetJob(Struct, frozen=True, kw_only=True):
         "Hosts that it runs on.")] = ()
     devices: Annotated[Natural, _use(Unit.COUNT, "GPUs that it was given.")] = 0
     busy: Annotated[Natural | None, _use(Unit.COUNT,
-        "Of these, GPUs that compute; null if none is known.")] = None
+        "Of these, GPUs that are busy, not slow or hot; null if none is known.")] = None
     gpu_utilization_percent: Annotated[Amount | None, _use(Unit.PERCENT,
         "Mean of its GPUs.")] = None
     min_gpu_utilization_percent: Annotated[Amount | None, _use(Unit.PERCENT,
         "Its least busy GPU.")] = None
     slow: Annotated[Natural | None, _use(Unit.COUNT,
         "Of its GPUs, those with a clock far below that of the others; null if not known.")] = None
+    broken: Annotated[Natural | None, _use(Unit.COUNT,
+        "Of its GPUs, those that are lost or unusable, or on hosts that do not answer; null if "
+        "none is known.")] = None
     elapsed_seconds: Annotated[Seconds | None, _use(Unit.SECOND, "How long it has run.")] = None
     limit_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
         "How long it may run, null without a limit.")] = None

@@ -40,6 +40,11 @@ class State(Struct, frozen=True, eq=False):
     letter: str = ""
     """On the map of many hosts, unlike any other; empty for what is drawn by its value."""
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether no job can use it: its problem is more than heat."""
+        return self.is_problem and self is not HOT
+
 
 # In the order of the header: what needs a person comes first.
 # fmt: off

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import job_gpus, pace_of
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import GpuRow, fitting, host_rows
@@ -143,7 +143,7 @@ def test_a_gpu_that_heat_slows_down_is_slow_and_hot_is_what_is_found() -> None:
     assert [each.rule for each in found.findings] == ["gpus-hot"]
 
 
-def test_a_slow_gpu_is_slow_wherever_it_is_shown_and_computes_for_its_user_and_job() -> None:
+def test_a_slow_gpu_is_slow_wherever_it_is_shown_and_not_busy_as_well() -> None:
     warm = [at(n, job="4242", users=("alice",), temperature_celsius=60) for n in range(17)]
     slow = at(17, 1200, job="4242", users=("alice",), temperature_celsius=88)
     found = Reducer().reduce(fleet((host(1, devices=(*warm, slow)),), jobs=(JOB,)))
@@ -154,7 +154,22 @@ def test_a_slow_gpu_is_slow_wherever_it_is_shown_and_computes_for_its_user_and_j
     assert [each.index for each in narrow.devices] == [17]
     lagging = [each.gpu for each in job_gpus([GpuRow(row.host, d) for d in row.devices], JOB)]
     assert [each.state_text for each in lagging if each.level == "warn"] == ["slow"]
-    assert (found.users[0].busy, found.jobs[0].busy, found.jobs[0].slow) == (18, 18, 1)
+    assert (found.users[0].busy, found.jobs[0].busy, found.jobs[0].slow) == (17, 17, 1)
+
+
+def test_a_row_of_a_job_has_what_of_it_is_broken() -> None:
+    down = host(2, *["unknown"] * 4, state="down")
+    down = replace(down, devices=tuple(replace(each, job="4242") for each in down.devices))
+    states = ("busy", "lost", "unusable", "hot")
+    gpus = tuple(at(n, status=each, job="4242") for n, each in enumerate(states))
+    found = Reducer().reduce(fleet((host(1, devices=gpus), down), jobs=(JOB,)))
+    (column,) = (each for each in JOB_COLUMNS if each.key == "broken")
+    assert column.text(found.jobs[0]) == "6"
+    assert column.has_content(found.jobs)
+    (well,) = Reducer().reduce(fleet((host(1),), jobs=(JOB,))).jobs
+    assert (well.broken, column.has_content([well])) == (0, False)
+    unseen = Reducer().reduce(fleet((host(1, "free"),), jobs=(JOB,))).jobs
+    assert [each.broken for each in unseen] == [None] * len(unseen)
 
 
 def test_a_job_counts_its_slow_gpus() -> None:

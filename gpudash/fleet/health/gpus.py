@@ -25,7 +25,7 @@ from gpudash.model.units import counted, watts_in_words
 OUT_OF_ORDER = {
     state: rule(10 + rank, f"gpus-{state.id}", f"GPUs that {state.plural}")
     for rank, state in enumerate(STATES)
-    if state.is_problem and state is not HOT
+    if state.is_broken
 }
 MISSING = rule(30, "gpus-missing", "GPUs that a host had, or should have, are gone")
 FLAPPING = rule(35, "gpus-flapping", "GPUs that were lost three times or more in a day")

@@ -14,14 +14,13 @@ from gpudash.fleet.columns import (
     GPU_COLUMNS,
     GROUP_COLUMNS,
     HOST_COLUMNS,
-    JOB_COLUMNS,
     USER_COLUMNS,
 )
 from gpudash.fleet.event_log import Log
 from gpudash.fleet.events import events
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
-from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu, job_gpus
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (

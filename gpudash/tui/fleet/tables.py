@@ -15,11 +15,10 @@ from gpudash.fleet.columns import (
     GPU_COLUMNS,
     GROUP_COLUMNS,
     HOST_COLUMNS,
-    JOB_COLUMNS,
     USER_COLUMNS,
 )
 from gpudash.fleet.groups import GroupRow
-from gpudash.fleet.job_columns import JOB_GPU_COLUMNS
+from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
 from gpudash.model.fleet import (

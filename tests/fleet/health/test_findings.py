@@ -234,7 +234,7 @@ def test_a_gpu_of_a_finding_of_heat_is_hot_and_no_event_of_one_that_slows_down()
     (row,) = host_rows(found)
     assert (row.state_text, row.counts) == ("1 hot", {"hot": 1, "busy": 17})
     assert totals([row]).counts["hot"] == 1
-    assert found.users[0].busy == 18
+    assert found.users[0].busy == 17
     assert [*events((before, found))] == []
 
 
