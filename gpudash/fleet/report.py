@@ -17,7 +17,7 @@ from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.supervisor import Output, wait
 from gpudash.fleet import ssh
 from gpudash.model.errors import UsageError, WireError
-from gpudash.model.fleet import FleetHost, FleetSnapshot
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.report import (
     Minute,
     MinuteDevice,
@@ -86,18 +86,22 @@ def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute
     (host,) = Reducer().reduce(FleetSnapshot(taken_at=taken_at, hosts=(host,))).hosts
     devices, jobs = list[MinuteDevice](), list[MinuteUse]()
     for position, gpu in enumerate(each for each in host.devices if each.parent_uuid is None):
-        memory, state = gpu.memory_used_bytes, state_of(gpu.status)
+        memory, state, holders = gpu.memory_used_bytes, state_of(gpu.status), _holders(host, gpu)
         seen, work = seconds if gpu.state == "ok" else 0.0, does(gpu, state)
-        held = seen if gpu.job is not None or gpu.users or state in TAKEN else 0.0
+        held = seen if gpu.job is not None or holders or state in TAKEN else 0.0
         idle, unknown = held if work == "idle" else 0.0, held if work == "unknown" else 0.0
         energy = None if gpu.power_usage_mw is None else gpu.power_usage_mw * seconds
         uuid, label = SafeText(gpu.key), gpu.label
         sums = held, held, idle, unknown, memory, energy, seen, uuid
         devices.append(MinuteDevice(*sums, label or SafeText(str(gpu.index)), gpu.name))
-        users, part = gpu.users or (None,), 1 / max(1, len(gpu.users))
+        part = 1 / max(1, len(holders))
         energy = None if energy is None else energy * part
         shared = held, held * part, idle, unknown, memory, energy, position
-        jobs += [MinuteUse(*shared, user, gpu.job) for user in users if held]
+        jobs += [
+            MinuteUse(*shared, user, job)
+            for user, job in (holders or {None: gpu.job}).items()
+            if held
+        ]
     return Minute(
         taken_at=taken_at,
         host=host.name,
@@ -106,6 +110,15 @@ def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute
         users=tuple([replace(each, job=None) for each in jobs]),
         jobs=tuple(jobs),
     )
+
+
+def _holders(host: FleetHost, gpu: FleetDevice) -> dict[SafeText | None, SafeText | None]:
+    """Return who holds a GPU, by its job or by a process, with the job in which they do."""
+    found: dict[SafeText | None, SafeText | None] = dict.fromkeys(gpu.users, gpu.job)
+    for each in host.processes or ():
+        if each.username is not None and gpu.uuid in each.uuids:
+            found.setdefault(each.username, each.job)
+    return found
 
 
 def recorded_span(recording: Recording) -> Span:

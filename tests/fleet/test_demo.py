@@ -132,6 +132,9 @@ def test_a_report_of_it_has_what_was_held_idle() -> None:
     assert walter.cost == 64 * next(
         p for part, p in PRICES.items() if part in walter.models[0].name
     )
+    # For an hour Frank has had a process on a GPU of a job of Dave's.
+    dave, frank = rows["dave"], rows["frank"]
+    assert [each.held_seconds - each.share_seconds for each in (dave, frank)] == [1800.0, 1800.0]
     # One was down for 24 minutes, one is since 15, one has sent nothing for 20.
     lost = sorted(
         12 * 3600 - each.seen_seconds for each in report.hosts if each.seen_seconds < 43200

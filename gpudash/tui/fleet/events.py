@@ -170,7 +170,7 @@ class EventsPage(TablePage[Event]):
     @property
     def leaves(self) -> Sequence[str]:
         """How many events pass the filter."""
-        return (f"   {part_of(len(self.ranking.rows), len(self.model.known_events), "event")}",)
+        return (f"   {part_of(len(self.ranking.rows), len(self.model.known_events), 'event')}",)
 
     @property
     def _refused(self) -> frozenset[str]:
