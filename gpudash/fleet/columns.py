@@ -380,6 +380,12 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
 # Users
 
 
+def _kept_text(user: FleetUser) -> str:
+    """Return how many GPUs look kept busy, and what they cost an hour: since when is not known."""
+    cost = user.kept_cost_per_hour
+    return f"{user.kept_busy}" + ("" if cost is None else f" ({cost:,.2f}/h)")
+
+
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
     word("user", "USER", lambda user: user.name, 40),
     amount("gpus", "GPUS", lambda user: user.devices, whole, 5),
@@ -416,6 +422,17 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         9,
         priority=1,
         level=lambda user: _waste(user.idle_cost),
+    ),
+    Column(
+        key="kept",
+        header="KEPT BUSY",
+        text=_kept_text,
+        sort_key=lambda user: user.kept_busy,
+        width=14,
+        align=">",
+        priority=1,
+        level=lambda user: _waste(user.kept_busy),
+        worth=lambda user: user.kept_busy > 0,
     ),
     amount("memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, priority=2),
     amount("jobs", "JOBS", lambda user: user.jobs or None, whole, 5, priority=3),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpudash.fleet.events import RETURNED
 from gpudash.fleet.summary import HostRow, gpu_of, label_of
 from gpudash.model.fleet import HOST_STATES, Event, FleetHost, HostKey, HostState
-from gpudash.model.state import HELD, HOT, SLOW, State, state_of, unreadable_state
+from gpudash.model.state import HELD, HOT, SLOW, STATES, State, state_of, unreadable_state
 from gpudash.model.units import counted
 
 _LOST, _BACK = ("host-down", "gpu-lost"), ("host-up", "gpu-returned")
@@ -18,6 +18,8 @@ _STALE: HostState = "stale"
 _NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", _STALE)
 """States of a host that are no event."""
 _BEGINS = (HOT, SLOW, HELD)
+_BEGIN = frozenset(state.id for state in _BEGINS)
+_BROKEN = frozenset(state.id for state in STATES if state.is_broken)
 _Span = tuple[datetime, datetime]
 _Place = tuple[HostKey, str | None]
 """A host and what a GPU is called there, None for the host itself."""
@@ -175,10 +177,11 @@ def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
         if not row.is_known:
             hosts += [row.title] if row.level != "unknown" else ()
             continue
+        # Nearly all hosts have none.
         gpus += [
             f"{row.title}:{label_of(row.host, each)}"
-            for each in row.judged
-            if state_of(each.status).is_broken
+            for each in (row.judged if _BROKEN.intersection(row.counts) else ())
+            if each.status in _BROKEN
         ]
         gpus += [f"{row.title} -{row.missing}"] if row.missing else ()
     return (*hosts, *gpus)
@@ -200,7 +203,7 @@ def begun(
         host = row.host
         if host.state == _STALE and row.level != "unknown":
             stale += (host.age_seconds or seconds) < seconds
-        for each in row.judged if row.is_known else ():
+        for each in row.judged if row.is_known and _BEGIN.intersection(row.counts) else ():
             state = state_of(each.status)
             if state not in found or (*host.key, label_of(host, each)) in told:
                 continue

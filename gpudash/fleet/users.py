@@ -10,9 +10,31 @@ from gpudash.fleet.summary import gpu_of, worse
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
+from gpudash.model.units import sum_known
 
+_KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 Price = Callable[[str | None], float | None]
 """Returns the price of an hour of a GPU by its name, None if none is configured."""
+
+
+def looks_kept_busy(device: FleetDevice) -> bool:
+    """Whether a GPU that is busy is fully utilized, and does next to no work.
+
+    One sample cannot prove it: some programs do work like this.
+    """
+    tensor, dram = device.tensor_active_percent, device.dram_active_percent
+    power, limit = device.power_usage_mw, device.enforced_power_limit_mw
+    return (
+        device.status == BUSY.id
+        and device.parent_uuid is None
+        and (device.gpu_utilization_percent or 0.0) >= _KEPT_PERCENT
+        and tensor is not None
+        and tensor < _KEPT_TENSOR
+        and dram is not None
+        and dram < _KEPT_DRAM
+        # Few exporters have the limit.
+        and (not limit or power is None or power < _KEPT_POWER * limit)
+    )
 
 
 class Prices:
@@ -58,9 +80,10 @@ def users_of(
     return tuple(sorted(users, key=_waste))
 
 
-def _waste(user: FleetUser) -> tuple[float, int, int, str]:
+def _waste(user: FleetUser) -> tuple[float, int, int, int, str]:
     """Return what the user who wastes most has least of."""
-    return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name or ""
+    idle, held, kept = user.idle_gpu_hours or 0.0, user.held_idle, user.kept_busy
+    return -idle, -held, -kept, -user.devices, user.name or ""
 
 
 class _User(Holdings):
@@ -73,6 +96,8 @@ class _User(Holdings):
         self._does: dict[Hashable, str] = {}
         self._idle: dict[Hashable, tuple[float, float | None]] = {}
         """Of the GPUs that they hold idle, for how many seconds and at which price of an hour."""
+        self._kept: list[float | None] = []
+        """The price of an hour of each GPU that looks kept busy."""
 
     def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
         """Add a GPU, or a MIG instance: those of one GPU count once, by the worst of them."""
@@ -83,13 +108,15 @@ class _User(Holdings):
             seconds, longest = device.idle_seconds or 0.0, self._idle.get(gpu)
             if longest is None or seconds > longest[0]:
                 self._idle[gpu] = seconds, price(device.name)
+        if looks_kept_busy(device):
+            self._kept.append(price(device.name))
         if host is not self._host:
             self._host = host
             self.hosts += 1
 
     def total(self, name: SafeText) -> FleetUser:
         """Return the sums."""
-        does = Counter(self._does.values())
+        does, kept = Counter(self._does.values()), sum_known(self._kept)
         costs = [hour * idle / 3600 for idle, hour in self._idle.values() if hour is not None]
         idle_seconds = sum(seconds for seconds, _ in self._idle.values())
         return FleetUser(
@@ -102,4 +129,6 @@ class _User(Holdings):
             held_idle=does[HELD.id],
             idle_gpu_hours=round(idle_seconds / 3600, 2),
             idle_cost=round(sum(costs), 2) if costs else None,
+            kept_busy=len(self._kept),
+            kept_cost_per_hour=None if kept is None else round(kept, 2),
         )

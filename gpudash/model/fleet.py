@@ -145,6 +145,10 @@ class FleetUser(AnyUser, frozen=True, kw_only=True):
         "Hours that these GPUs have been held idle so far, added up.")] = None
     idle_cost: Annotated[Amount | None, _use(Unit.NONE,
         "What these hours cost by the prices of the settings, null without.")] = None
+    kept_busy: Annotated[Natural, _use(Unit.COUNT,
+        "Of their busy GPUs, those that look kept busy: next to no work at full utilization.")] = 0
+    kept_cost_per_hour: Annotated[Amount | None, _use(Unit.NONE,
+        "What an hour of these costs by the prices of the settings, null without.")] = None
     # fmt: on
 
 

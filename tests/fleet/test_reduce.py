@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gpudash.fleet.collector import narrowed
+from gpudash.fleet.columns import USER_COLUMNS
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, totals
 from gpudash.fleet.users import Prices
@@ -190,6 +191,27 @@ def test_users_hold_gpus_and_hours() -> None:
     assert (users[0].devices, users[0].held_idle, users[0].idle_gpu_hours) == (1, 1, 2.0)
     assert users[0].idle_cost == 2.0
     assert (users[1].busy, users[1].held_idle, users[1].jobs, users[1].idle_cost) == (1, 0, 1, None)
+
+
+def test_what_looks_kept_busy_is_found_and_costs_its_user_so_much_an_hour() -> None:
+    full = {"name": "H100", "gpu_utilization_percent": 100.0, "dram_active_percent": 0.5}
+    gpus = [
+        gpu(index=n, uuid=f"GPU-{n}", users=BOB, tensor_active_percent=0.1, **full)
+        for n in range(3)
+    ]
+    gpus.append(gpu(index=3, uuid="GPU-3", users=BOB, tensor_active_percent=60.0, **full))
+    found = Reducer(Prices({"h100": 2.5})).reduce(snapshot(*gpus))
+    (user,) = found.users
+    assert (user.busy, user.kept_busy, user.kept_cost_per_hour) == (4, 3, 7.5)
+    (kept,) = (each for each in found.findings if each.rule == "kept-alive")
+    assert kept.sentence.startswith("3 GPUs of bob ")
+    assert ", 7.50 an hour at the configured prices: " in kept.sentence
+    (column,) = (each for each in USER_COLUMNS if each.key == "kept")
+    assert column.text(user) == "3 (7.50/h)"
+    (user,) = Reducer().reduce(snapshot(*gpus)).users
+    assert (user.kept_busy, user.kept_cost_per_hour) == (3, None)
+    assert column.text(user) == "3"
+    assert not column.has_content(Reducer().reduce(snapshot(gpus[3])).users)
 
 
 def test_gpu_in_instances_counts_once_for_a_user() -> None:

@@ -18,6 +18,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
+from gpudash.fleet.users import looks_kept_busy
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted
@@ -33,7 +34,6 @@ _WASTED_SECONDS = 3600.0
 """GPUs held idle for longer are reported."""
 _UNUSED_SECONDS, _IMBALANCED_SECONDS = 900.0, 900.0
 _MIN_JOB = 2
-_KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 
 
 @check
@@ -185,17 +185,15 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
     by_user: dict[str, list[GpuRow]] = {}
     for rows in survey.computing.values():
         for row in rows:
-            tensor = row.device.tensor_active_percent
-            is_slack = tensor is not None and tensor < _KEPT_TENSOR
-            if is_slack and _looks_kept(row) and survey.covers_gpu(row):
+            if looks_kept_busy(row.device) and survey.covers_gpu(row):
                 by_user.setdefault(", ".join(row.device.users), []).append(row)
     for user, found in by_user.items():
         yield symptom(
             KEPT_ALIVE,
             "info",
             f"{counted(len(found), 'GPU')}{f' of {user}' if user else ''} look kept busy rather "
-            f"than used: full utilization, but hardly any work in cores, memory and power: "
-            f"{where(found)}",
+            f"than used{_hourly(survey, found)}: full utilization, but hardly any work in cores, "
+            f"memory and power: {where(found)}",
             "Watch it for an hour and ask before acting; some programs do work like this: "
             f"{enter(found[0].host)}",
             found,
@@ -204,15 +202,7 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
         )
 
 
-def _looks_kept(row: GpuRow) -> bool:
-    device = row.device
-    dram, power = device.dram_active_percent, device.power_usage_mw
-    limit, percent = device.enforced_power_limit_mw, device.gpu_utilization_percent
-    return (
-        percent is not None
-        and percent >= _KEPT_PERCENT
-        and dram is not None
-        and dram < _KEPT_DRAM
-        # Few exporters have the limit.
-        and (not limit or power is None or power < _KEPT_POWER * limit)
-    )
+def _hourly(survey: Survey, rows: Sequence[GpuRow]) -> str:
+    """Return what an hour of GPUs costs by the configured prices, empty without."""
+    prices = [price for row in rows if (price := survey.price(row.device.name)) is not None]
+    return f", {sum(prices):,.2f} an hour at the configured prices" if prices else ""
