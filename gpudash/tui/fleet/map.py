@@ -28,6 +28,8 @@ from gpudash.tui.theme import PLAIN, Theme
 _MAX_FINDINGS, _MIN_MAP = 3, 3
 _MIN_CHART = 8
 """Lines of a chart with its heading."""
+_MIN_HOST = 40
+"""Cells of the line on a host beside which something else may stand."""
 _WIDE = 160
 """Cells in which two lines stand side by side."""
 
@@ -106,10 +108,12 @@ class MapPage(FleetPage):
         drawn = self._map(index, theme)
         self._map_top = len(top) + plan.above + 1
         title, unexplained = self._title(theme, cells)
-        host = host_line(selected, self._others(index), theme, cells)
-        end: Line = [Segment(f" {calm(model.findings)} ", theme.dim)]
-        if cells_of(host) + cells_of(end) <= cells:
-            host = spread(host, end, cells, theme.base)
+        newest = calm(model.findings)
+        end: Line = [Segment(f" {newest} ", theme.dim)] if newest else []
+        if cells - cells_of(end) < _MIN_HOST:
+            end = []
+        host = host_line(selected, self._others(index), theme, cells - cells_of(end))
+        host = spread(host, end, cells, theme.base)
         rest = plan.rest
         others = max(0, len(model.findings) - _MAX_FINDINGS)
         height = max(_MIN_CHART, rest - 2 - others)

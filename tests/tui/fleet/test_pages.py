@@ -749,8 +749,15 @@ async def test_the_map_says_how_long_nothing_has_gone_wrong() -> None:
         Finding(**wrong, held_seconds=60.0, acknowledged="known"),
         Finding(**{**wrong, "level": "info"}, held_seconds=60.0),
     )
-    async with on_screen(fleet(some_hosts(40), findings=found)) as on:
-        assert "newest finding: 25 min" in on.text
+    long = host(0, "hot", "slow", "held-idle", *["busy"] * 5, message="a long message of it")
+    async with on_screen(fleet((long, *some_hosts(40)[1:]), findings=found)) as on:
+        for cells in (140, 80, 66):
+            await on.resize(cells, 24)
+            (line,) = (line for line in on.lines if line.startswith(" gpu0000  a long message"))
+            assert line.endswith(" newest finding: 25 min ")
+            assert ("old" in line) is (cells == 140)
+        await on.resize(60, 24)
+        assert "newest finding" not in on.text
     async with on_screen(fleet(some_hosts(40), findings=())) as on:
         assert "newest finding" not in on.text
 
