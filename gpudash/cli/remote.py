@@ -146,7 +146,7 @@ class RemoteSource:
     def _silence(self) -> str:
         """Why there is no sample, as it is said of one of many hosts."""
         from gpudash.fleet.ssh import answer_text
-        from gpudash.model.fleet import HOST_STATES
+        from gpudash.model.host_words import HOST_STATES
 
         if self._foreign:
             return f"{self._host} {HOST_STATES['garbled'].sentence}: {answer_text(self._foreign)}"

@@ -17,15 +17,8 @@ from msgspec.structs import replace
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import brief, label_of, statuses_of
-from gpudash.model.fleet import (
-    HOST_STATES,
-    Event,
-    EventKind,
-    FleetDevice,
-    FleetHost,
-    FleetSnapshot,
-    HostKey,
-)
+from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.process import Lease
 from gpudash.model.state import HOT, State, unreadable_state
 from gpudash.model.text import SafeText, clean

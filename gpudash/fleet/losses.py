@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from gpudash.fleet.events import RETURNED
 from gpudash.fleet.summary import HostRow, gpu_of, label_of
-from gpudash.model.fleet import HOST_STATES, Event, FleetHost, HostKey, HostState
+from gpudash.model.fleet import Event, FleetHost, HostKey, HostState
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.state import HELD, HOT, SLOW, STATES, State, state_of, unreadable_state
 from gpudash.model.units import counted
 

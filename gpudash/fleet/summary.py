@@ -18,14 +18,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.model.device import device_label
-from gpudash.model.fleet import (
-    HOST_STATES,
-    FleetDevice,
-    FleetHost,
-    FleetSnapshot,
-    HostKey,
-    finding_words,
-)
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.host_words import HOST_STATES, finding_words
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
     ACKNOWLEDGED,

@@ -30,7 +30,8 @@ from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import HOST_STATES, Event, EventKind, FleetDevice, FleetHost, HostKey
+from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, HostKey
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.state import STATES, state_of
 from gpudash.model.text import SafeText
 from gpudash.model.units import Quantity

@@ -6,7 +6,8 @@ import pytest
 
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import brief, fitting, host_rows, is_whole_and_free, totals
-from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
+from gpudash.model.fleet import FleetHost, HostState
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, UNKNOWN, UNUSABLE, State
 from tests.fleet.many import device, fleet, host
 

@@ -20,7 +20,8 @@ from gpudash.fleet.health.survey import (
     symptom,
 )
 from gpudash.fleet.sources import ANNOTATING
-from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
+from gpudash.model.fleet import FleetHost, HostState
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import counted
 

@@ -19,7 +19,8 @@ from gpudash.fleet.summary import (
     ratio,
     statuses_of,
 )
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, finding_words
+from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.model.host_words import HOST_STATES, finding_words
 from gpudash.model.state import (
     BUSY,
     DIVIDED,

@@ -21,14 +21,8 @@ from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
-from gpudash.model.fleet import (
-    HOST_STATES,
-    ChartRequest,
-    FleetHost,
-    FleetJob,
-    FleetUser,
-    HostKey,
-)
+from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, HostKey
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, megahertz, percent, watts
 from gpudash.tui.bindings import bindings

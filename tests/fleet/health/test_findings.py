@@ -15,15 +15,8 @@ from gpudash.fleet.health import FAMILIES, RULES, checks
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, is_whole_and_free, totals
 from gpudash.fleet.users import Prices
-from gpudash.model.fleet import (
-    FINDING_WORDS,
-    HOST_STATES,
-    FleetDevice,
-    FleetHost,
-    FleetSnapshot,
-    FleetSource,
-    HostState,
-)
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource, HostState
+from gpudash.model.host_words import FINDING_WORDS, HOST_STATES
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
-from gpudash.model.fleet import HOST_STATES, FleetHost
+from gpudash.model.fleet import FleetHost
+from gpudash.model.host_words import HOST_STATES
 from gpudash.model.state import STATES
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
