@@ -447,7 +447,7 @@ def test_what_was_there_before_is_missed_since_when_it_was_seen_last() -> None:
     assert states(seen, "b")[0] == "down"
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (None, None)
     for _ in ("fails", "is answered"):
-        assert places(seen.memory.lost()) == {0: ["a/1", "b/0"]}
+        assert places(seen.memory.lost()) == {1: ["a/1", "b/0"]}
     seen.memory.take_last_seen([row("", "a", 1, T - 5000), row("", "b", 0, T - 900)], T)
     assert (host(seen).devices[1].age_seconds, host(seen, "b").age_seconds) == (5000, 900)
     assert not seen.memory.lost()
