@@ -109,7 +109,10 @@ class Memory:
         return gone
 
     def _follow(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
-        """Forget what is gone here and lives on elsewhere; a host that does was renamed."""
+        """Forget what is gone here and lives on elsewhere; a host that does was renamed.
+
+        Not one whose GPUs live on here and there.
+        """
         uuids = {each.uuid for devices in gone.values() for each in devices if each.uuid}
         there = {
             each.identity: each.host
@@ -118,11 +121,12 @@ class Memory:
         }
         for host, devices in gone.items():
             homes = [(each, there[each.identity]) for each in devices if each.identity in there]
+            new, count = self._inventory.at_target(host), len(devices)
             if any(each.uuid for each in devices):
-                new, count = (homes[0][1] if homes else None), len(homes)
-            else:
-                new, count = self._inventory.at_target(host), len(devices)
-            is_whole = len(devices) == len(host.devices) and 2 * count >= len(devices)
+                counts = Counter(home for _, home in homes).most_common(1)
+                new, count = counts[0] if counts else (None, 0)
+            is_most = 2 * count >= len(devices) and 2 * count > len(homes)
+            is_whole = is_most and len(devices) == len(host.devices)
             if is_whole and new is not None and new is not host:
                 self._inventory.rename(host, new)
                 continue

@@ -6,6 +6,7 @@ compares each device with itself a step before. Its work is bounded by the lengt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import chain
@@ -171,9 +172,10 @@ class Past:
         inventory.learn_gone(rows)
         for host in {*inventory.hosts.values()} - {*last.values()}:
             uuids = [each.full_uuid for each in host.devices.values() if each.full_uuid]
-            new = next((last[uuid] for uuid in uuids if uuid in last), None)
-            if new is not None:
-                inventory.rename(host, new)
+            homes = Counter(last[uuid] for uuid in uuids if uuid in last)
+            for new, count in homes.most_common(1):
+                if 2 * count > homes.total():
+                    inventory.rename(host, new)
 
     def _spacing(self, since: float, until: float, devices: int) -> _Spacing:
         """Return steps as short as the bound on the server's work and its scrapes allow."""

@@ -166,6 +166,21 @@ def test_a_card_that_was_moved_is_missed_nowhere() -> None:
     assert known(watched(before, after)) == {"a": ["ok"] * 3, "b": ["ok"] * 4}
 
 
+def test_a_host_whose_cards_went_to_two_others_is_none_of_them() -> None:
+    seen = watched(boards("na", "abcd"), boards("nb", "ab") + boards("nc", "cd"))
+    # An earlier glance knows what was there under the old name.
+    gone = [row(UTIL, "na", n, T - DAY / 2, UUID=f"GPU-{u}") for n, u in enumerate("abcd")]
+    seen.memory.take_gone(gone, T + 60)
+    assert known(seen) == {"nb": ["ok"] * 3, "nc": ["ok"] * 3}
+    assert host(seen, "nb").former_name is None
+
+
+def test_a_host_that_has_another_cluster_is_not_renamed() -> None:
+    seen = watched(boards("a", "ab"), boards("a", "ab", cluster="east"))
+    assert known(seen) == {"a": ["ok"] * 3}
+    assert (host(seen).cluster, host(seen).former_name) == ("east", None)
+
+
 def test_other_cards_at_the_address_of_a_host_are_those_of_another() -> None:
     before, after = boards("a", "ab", instance="x:1"), boards("b", "cd", instance="x:1")
     assert known(watched(before, after)) == {"a": ["down", "ok", "ok"], "b": ["ok"] * 3}
