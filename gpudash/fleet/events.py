@@ -126,6 +126,9 @@ class Changes:
 
         Nothing follows from a host that is still being asked, or whose values are only old.
         """
+        if not self._hosts and not snapshot.hosts:
+            # Of what comes next nothing is known from before.
+            return []
         self._fresh.clear()
         self._lost.clear()
         self._left.clear()

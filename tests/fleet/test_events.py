@@ -51,6 +51,13 @@ def test_the_first_snapshot_is_no_news_whatever_it_shows() -> None:
     assert told(at(0, host(1, devices=(lost(0),)), host(2, state="down"))) == []
 
 
+def test_nothing_has_changed_since_an_instant_at_which_nothing_was_known() -> None:
+    failed = FleetSource(kind="prometheus", name=SafeText("http://a"), state="failed")
+    before = at(0, sources=(failed,))
+    assert told(before, at(10, host(1), host(2, state="down"))) == []
+    assert told(before, at(10, host(1)), at(20, host(1), host(2))) == [("host-up", "gpu0002", None)]
+
+
 def test_events_sorted_by_what_they_are_begin_with_what_broke() -> None:
     kinds = ("throttled", "xid", "job-began", "host-up", "gpu-lost", "gpu-returned", "host-down")
     (column,) = (each for each in EVENT_COLUMNS if each.key == "event")
