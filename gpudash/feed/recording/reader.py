@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
+from io import BytesIO
 from itertools import chain
 from typing import Annotated, NamedTuple, Protocol, TypeVar
 
@@ -32,7 +32,6 @@ _LARGE_BYTES = 1 << 18
 _MAX_OPEN_FILES = 4
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 """When a file begins of whose name that is not to be read."""
-_LINE = re.compile(rb"[^\n]+")
 _MAX_UNREADABLE_LINES = 64
 """How many in a row may be no samples: a crash leaves one torn line."""
 
@@ -372,21 +371,22 @@ class Recording:
             if self._segments is not None and isinstance(error, FileNotFoundError):
                 return []
             raise WireError(f"{self.path}: {error.strerror}") from None
-        for row, match in enumerate(_LINE.finditer(data)):
-            stamp = _stamp(match[0])
+        lines = (line.rstrip(b"\n") for line in BytesIO(data))
+        for row, line in enumerate(filter(None, lines)):
+            stamp = _stamp(line)
             unreadable = 0 if stamp else unreadable + 1
             if unreadable > _MAX_UNREADABLE_LINES:
                 raise WireError(f"{self.path}: {unreadable} lines in a row are no samples: {_HINT}")
             if stamp is None:
                 continue
-            is_fleet = match[0].startswith(FLEET_START)
+            is_fleet = line.startswith(FLEET_START)
             if self._is_fleet is None:
                 self._is_fleet = is_fleet
             if is_fleet is not self._is_fleet:
                 self._is_mixed = True
             else:
                 schema = stamp.fleet if is_fleet else stamp.schema
-                found.append(Sample(file, number, row, stamp.taken_at, schema, match[0]))
+                found.append(Sample(file, number, row, stamp.taken_at, schema, line))
         self._empty_chunks = 0 if found else self._empty_chunks + 1
         if self._empty_chunks > self._chunks(file).max_empty:
             raise WireError(f"{self.path}: several MiB in a row hold no sample: {_HINT}")
@@ -398,10 +398,10 @@ class Recording:
             return "no segment of it can be read"
         if not self._chunks(0).count:
             return "empty: nothing was recorded"
-        line = _LINE.search(self._chunks(0).read(0))
-        if line is not None and line[0].startswith(b"{"):
+        line = self._chunks(0).read(0).lstrip(b"\n").partition(b"\n")[0]
+        if line.startswith(b"{"):
             try:
-                (fleet.decode if line[0].startswith(FLEET_START) else wire.decode)(line[0])
+                (fleet.decode if line.startswith(FLEET_START) else wire.decode)(line)
             except WireError as error:
                 return str(error)
         return _HINT

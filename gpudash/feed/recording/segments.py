@@ -20,7 +20,10 @@ from typing import NamedTuple, Protocol
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
 
-_NAME = re.compile(r"(\d{8,12})-(\d{8}T\d{6})Z\.(\d{1,4})s(\.numbers)?\.jsonl\.zst", re.ASCII)
+_NAME = re.compile(
+    r"(\d{8,12})-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.(\d{1,4})s(\.numbers)?\.jsonl\.zst",
+    re.ASCII,
+)
 _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
 """A segment ends early at this part of the size of all, so that the oldest is never much of it."""
@@ -90,8 +93,9 @@ def listed(names: Iterable[str]) -> list[Segment]:
     found = []
     for match in filter(None, map(_NAME.fullmatch, names)):
         with suppress(ValueError):
-            start = datetime.strptime(match[2], _TIME).replace(tzinfo=timezone.utc)
-            found.append(Segment(int(match[1]), start, int(match[3]), match[4] is not None))
+            number, year, month, day, hour, minute, second, seconds = map(int, match.groups()[:-1])
+            start = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+            found.append(Segment(number, start, seconds, match[9] is not None))
     return sorted(found)
 
 
