@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import zip_longest
 from math import floor
+from types import GenericAlias
 from typing import Any
 
 from msgspec import DecodeError, defstruct, json
@@ -29,32 +31,50 @@ def extents(
     if field not in device_metrics():
         raise ValueError(f"no history is kept of {field}")
     decoder, began = _decoder(field), start.timestamp()
-    found: dict[str, list[list[tuple[float, float]]]] = {}
+    keys: list[str] = []
+    slots: list[list[Sequence[_Values]]] = [[] for _ in range(points)]
     for line in lines:
         try:
-            minute = decoder.decode(line)
+            row = decoder.decode(line)
         except (DecodeError, UnicodeDecodeError):
             continue
-        slot = floor((minute.taken_at.timestamp() - began) / seconds * points)
-        values = zip(minute.devices, minute.means.values, minute.maxima.values, strict=False)
-        for device, mean, highest in values if 0 <= slot < points else ():
-            if mean is not None:
-                if device.key not in found:
-                    found[device.key] = [[] for _ in range(points)]
-                found[device.key][slot].append((mean, highest))
-    return {key: [_extent(each) for each in slots] for key, slots in found.items()}
+        slot = floor((row.taken_at.timestamp() - began) / seconds * points)
+        means, own = row.means.values, [device.key for device in row.devices]
+        if not means or not 0 <= slot < points:
+            continue
+        columns: Sequence[_Values] = means, means, row.maxima.values
+        if own != keys:
+            keys = [*dict.fromkeys((*keys, *own))]
+            found = [dict(zip(own, values, strict=False)) for values in columns]
+            columns = [tuple([values.get(key) for key in keys]) for values in found]
+        slots[slot].append(columns)
+    by_slot = [_extents(rows) for rows in slots]
+    return dict(zip(keys, map(list, zip_longest(*by_slot)), strict=False))
 
 
-def _extent(minutes: list[tuple[float, float]]) -> Extent | None:
-    if not minutes:
-        return None
-    means = [mean for mean, _ in minutes]
-    return Extent(min(means), sum(means) / len(means), max(highest for _, highest in minutes))
+def _extents(rows: Sequence[Sequence[_Values]]) -> list[Extent | None]:
+    """Return by device what rows have of it, of which the first may know fewer devices."""
+    if len(rows) == 1:
+        known = zip(*rows[0], strict=False)
+        return [None if None in each else Extent(*each) for each in known]
+    by_device = (zip_longest(*column) for column in zip(*rows, strict=True))
+    return [*map(_extent, *by_device)] if rows else []
+
+
+def _extent(lows: Sequence[Any], means: Sequence[Any], highs: Sequence[Any]) -> Extent | None:
+    if None in means or None in lows or None in highs:
+        lows, means, highs = ([x for x in each if x is not None] for each in (lows, means, highs))
+    known = lows and means and highs
+    return Extent(min(lows), sum(means) / len(means), max(highs)) if known else None
 
 
 @lru_cache(maxsize=8)
 def _decoder(field: str) -> json.Decoder[Any]:
-    """Return what reads of a minute no more than one metric."""
-    values = defstruct("Values", [("values", _Values, ())], rename={"values": field})
-    names = [("taken_at", datetime), ("devices", tuple[MinuteDevice, ...])]
-    return json.Decoder(defstruct("Line", [*names, ("means", values), ("maxima", values)]))
+    """Return what reads of a minute no more than one metric, and of its devices their keys."""
+    names = MinuteDevice.__struct_fields__
+    before = [(name, float | None) for name in names[: names.index("key")]]
+    device = defstruct("Device", [*before, ("key", str)], array_like=True)
+    values = defstruct("Values", [("values", _Values, ())], rename={"values": field}, frozen=True)
+    devices = GenericAlias(tuple, (device, ...))
+    fields = [(name, values, values()) for name in ("means", "maxima")]
+    return json.Decoder(defstruct("Line", [("taken_at", datetime), ("devices", devices), *fields]))
