@@ -21,14 +21,21 @@ from gpudash.analysis.status import is_holder
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import AnyDevice, Device
 from gpudash.model.process import ProcessDevice
-from gpudash.model.report import Minute, MinuteDevice, MinuteFinding, MinuteUse
+from gpudash.model.report import (
+    Minute,
+    MinuteDevice,
+    MinuteFinding,
+    MinuteUse,
+    charted,
+    highest,
+    rounded_mean,
+)
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, gpus_unknown
 from gpudash.model.state import BUSY, HELD, IN_USE, State
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import sum_known
 
 _GAP_INTERVALS, _GAP_SECONDS = 3, 15.0
-_LARGE = 1000
 TAKEN = frozenset({BUSY, HELD, IN_USE})
 """What a device is that is held, even if it is not known by whom."""
 
@@ -259,11 +266,8 @@ class _Sums:
             host=self.host,
             seconds=round(self._seconds, 3),
             devices=tuple(each.minute(positions) for each in devices),
-            means={name: tuple(map(_mean, values)) for name, values in known.items()},
-            maxima={
-                name: tuple([max(each, default=None) for each in values])
-                for name, values in known.items()
-            },
+            means=charted(known, rounded_mean),
+            maxima=charted(known, highest),
             users=_uses(self._users, positions),
             jobs=_uses(self._jobs, positions),
             findings=tuple(
@@ -273,12 +277,6 @@ class _Sums:
                 for (rule, level, key), seconds in self._findings.items()
             ),
         )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    """Return the mean, rounded to what a chart shows; None of nothing."""
-    mean = sum(values) / len(values) if values else None
-    return mean if mean is None else round(mean, 1 if mean < _LARGE else None)
 
 
 def _uses(sums: Mapping[_Key, _Spent], positions: Mapping[str, int]) -> tuple[MinuteUse, ...]:

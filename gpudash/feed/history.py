@@ -1,9 +1,9 @@
 """What a host did, on disk: each sample for an hour, one in ten seconds for a day, one a minute.
 
-All are written at once, to segments of an hour, and numbers a minute beside them, which charts and
-reports are made of: what has become too old is a file to remove, and nothing is ever written
-again. The order and the age of segments are those of their writing,
-so that no clock that is set loses what is kept.
+All are written at once, to segments of an hour, and beside them numbers a minute, which charts and
+reports are made of, and for long charts those of several minutes in a line: what has become too
+old is a file to remove, and nothing is ever written again. The order and the age of segments are
+those of their writing, so that no clock that is set loses what is kept.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from math import ceil, inf
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from gpudash.feed.recording.segments import Folder
+from gpudash.feed.recording.segments import CHARTED_SECONDS, MINUTE_SECONDS, Folder
 from gpudash.model import wire
 from gpudash.model.errors import OutputError
-from gpudash.model.report import Minute, encode_minute
+from gpudash.model.report import Charted, ChartedMinutes, Minute, encode_minute, joined
 from gpudash.model.snapshot import Snapshot
 
 _HOURS = {1: 1, 10: 24}
@@ -67,7 +68,11 @@ class History:
         hours = ceil(keep_seconds / 3600)
         kept = {seconds: min(count, hours) for seconds, count in _HOURS.items()}
         kept[_COARSE_SECONDS] = hours
-        self._folder, self._report = Folder(path, max_bytes, kept), report
+        self._folder = Folder(path, max_bytes, {**kept, CHARTED_SECONDS: hours})
+        self._report, self._minutes = report, list[Minute]()
+        """Those of the slot of `CHARTED_SECONDS` that goes on."""
+        self._is_whole = False
+        """Whether that began while this writes: else another server may have seen its start."""
         self._numbers, self._has_commands, self._clock = numbers, has_commands, clock
         self._due = dict.fromkeys(kept, -inf)
         self._has_failed = False
@@ -75,6 +80,7 @@ class History:
     def take(self, snapshot: Snapshot, line: bytes) -> None:
         """Keep a sample, of which `line` is the document, if one is due; its numbers always."""
         minute = self._numbers.add(snapshot) if self._numbers is not None else None
+        charted = minute and self._joined(minute, snapshot.taken_at)
         now = self._clock()
         due = [
             seconds
@@ -89,6 +95,8 @@ class History:
         try:
             if minute is not None:
                 self._keep(minute)
+            if charted is not None:
+                self._keep(charted, CHARTED_SECONDS)
             if due:
                 line = line if self._has_commands else _bare(snapshot)
                 self._folder.write(line, snapshot.taken_at, due)
@@ -103,10 +111,19 @@ class History:
             self._report("gpudash: history: samples are kept again\n")
         self._has_failed = False
 
-    def _keep(self, minute: Minute) -> None:
+    def _keep(self, minute: Charted, seconds: int = MINUTE_SECONDS) -> None:
         """Keep numbers; raises OutputError."""
         line = encode_minute(minute)
-        self._folder.write(line, minute.taken_at, (_COARSE_SECONDS,), has_numbers=True)
+        self._folder.write(line, minute.taken_at, (seconds,), has_numbers=True)
+
+    def _joined(self, minute: Minute, now: datetime) -> ChartedMinutes | None:
+        """Return what is charted of the minutes of a slot with the last of them, if it is whole."""
+        self._minutes.append(minute)
+        if _slot(now) == _slot(minute.taken_at):
+            return None
+        minutes, self._minutes = self._minutes, []
+        is_whole, self._is_whole = self._is_whole, True
+        return joined(minutes) if is_whole else None
 
     def close(self) -> None:
         """Finish what is written, and leave the folder to others."""
@@ -115,6 +132,10 @@ class History:
                 self._keep(minute)
         with suppress(OutputError):
             self._folder.close()
+
+
+def _slot(at: datetime) -> int:
+    return int(at.timestamp() // CHARTED_SECONDS)
 
 
 def _bare(snapshot: Snapshot) -> bytes:

@@ -1,12 +1,12 @@
 """What GPUs were used for over a span of time: numbers of a minute, and a report of many of them.
 
-A history keeps a line of numbers a minute beside its samples. Seconds without a sample are
-in neither: nothing is extrapolated.
+A history keeps a line of numbers a minute beside its samples, and what is charted of several
+minutes in a line. Seconds without a sample are in none: nothing is extrapolated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
@@ -26,6 +26,9 @@ _finding = partial(metric, Group.FINDING)
 
 Grouping = Literal["user", "gpu", "job", "host"]
 """What the rows of a report are: users, devices, jobs of users, or hosts."""
+Columns = Mapping[str, tuple[float | None, ...]]
+"""By metric the value of each device."""
+_LARGE = 1000
 
 
 class Use(Struct, frozen=True):
@@ -91,21 +94,35 @@ class MinuteFinding(Struct, frozen=True, array_like=True):
     """Position in `Minute.devices`, None if it is not about one."""
 
 
-class Minute(Struct, frozen=True, kw_only=True):
+class Charted(Struct, frozen=True, kw_only=True):
+    """What is charted of the devices of one host in some time."""
+
+    taken_at: Annotated[datetime, Meta(tz=True)]
+    """When its last sample was taken."""
+    means: Columns = {}
+    """By the field of a device that is charted the mean of each; what none has is left out."""
+    maxima: Columns = {}
+    """The highest value of each."""
+
+
+class ChartedMinutes(Charted, frozen=True, kw_only=True):
+    """The same of several minutes that follow each other: a line of a history, for long charts."""
+
+    keys: tuple[SafeText, ...] = ()
+    """`Device.key` of each device."""
+    minima: Columns = {}
+    """The lowest mean of a minute."""
+
+
+class Minute(Charted, frozen=True, kw_only=True):
     """A minute of one host in numbers: a line of a history."""
 
     minute: Index = 1
     """Version of this document; fields are only added."""
-    taken_at: Annotated[datetime, Meta(tz=True)]
-    """When its last sample was taken."""
     host: SafeText
     seconds: Seconds = 0.0
     """How much of it was seen: the time from sample to sample, but for gaps."""
     devices: Annotated[tuple[MinuteDevice, ...], Meta(max_length=1 << 14)] = ()
-    means: Mapping[str, tuple[float | None, ...]] = {}
-    """By the field of a device that is charted the mean of each; what none has is left out."""
-    maxima: Mapping[str, tuple[float | None, ...]] = {}
-    """The highest value of each."""
     users: tuple[MinuteUse, ...] = ()
     jobs: tuple[MinuteUse, ...] = ()
     """The same by job."""
@@ -195,8 +212,52 @@ class Report(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
-def encode_minute(minute: Minute) -> bytes:
-    """Return a minute as one line of JSON without its newline."""
+def joined(minutes: Sequence[Minute]) -> ChartedMinutes:
+    """Return what is charted of minutes that follow each other, at least one."""
+    keys = tuple(dict.fromkeys(device.key for minute in minutes for device in minute.devices))
+    means, maxima = (_known(minutes, keys, kind) for kind in ("means", "maxima"))
+    return ChartedMinutes(
+        taken_at=minutes[-1].taken_at,
+        keys=keys,
+        minima=charted(means, lowest),
+        means=charted(means, rounded_mean),
+        maxima=charted(maxima, highest),
+    )
+
+
+def _known(
+    minutes: Sequence[Minute], keys: Sequence[str], kind: str
+) -> dict[str, list[list[float]]]:
+    """Return by metric the known means or maxima of each device."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for minute in minutes:
+        for name, values in getattr(minute, kind).items():
+            by_key = found.setdefault(name, {key: [] for key in keys})
+            for device, value in zip(minute.devices, values, strict=True):
+                if value is not None:
+                    by_key[device.key].append(value)
+    return {name: [*by_key.values()] for name, by_key in found.items()}
+
+
+def charted(
+    known: Mapping[str, Sequence[Sequence[float]]],
+    combine: Callable[[Sequence[float]], float | None],
+) -> Columns:
+    """Return by metric what the known values of each device combine to."""
+    return {name: tuple(map(combine, of_each)) for name, of_each in known.items()}
+
+
+lowest, highest = partial(min, default=None), partial(max, default=None)
+
+
+def rounded_mean(values: Sequence[float]) -> float | None:
+    """Return the mean, rounded to what a chart shows; None of nothing."""
+    mean = sum(values) / len(values) if values else None
+    return mean if mean is None else round(mean, 1 if mean < _LARGE else None)
+
+
+def encode_minute(minute: Charted) -> bytes:
+    """Return a minute, or several, as one line of JSON without its newline."""
     return json.encode(minute)
 
 

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -20,14 +21,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudash.analysis.history.numbers import extents
+from gpudash.analysis.history.tracks import Extent
 from gpudash.analysis.minutes import Minutes
 from gpudash.feed.history import History
 from gpudash.feed.recording.reader import Recording
+from gpudash.feed.recording.samples import charted_lines
+from gpudash.feed.recording.segments import CHARTED_SECONDS, MINUTE_SECONDS
 from gpudash.model import wire
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.report import decode_minute
 from gpudash.model.text import clean
-from tests.factories import make_host, make_process, make_snapshot
+from tests.factories import make_device, make_host, make_process, make_snapshot
 from tests.feed.clock import Clock
 from tests.waiting import until
 
@@ -60,11 +66,14 @@ class Host:
         """Sample for some time."""
         for _ in range(int(seconds // interval)):
             up = make_host(hostname=clean("h" * 400), uptime_seconds=self.clock.now)
-            taken = make_snapshot(1, taken_at=self.wall, host=up)
+            taken = make_snapshot(1, taken_at=self.wall, host=up, devices=self.devices())
             self.history.take(taken, wire.encode(taken))
             self.written.append(self.wall)
             self.clock.now += interval
             self.wall += timedelta(seconds=interval)
+
+    def devices(self) -> tuple[Device, ...]:
+        return (make_device(),)
 
     @property
     def recording(self) -> Recording:
@@ -202,10 +211,85 @@ def test_numbers_a_minute_are_kept_beside_samples(host: Host) -> None:
     assert [each.taken_at.minute for each in found] == [1, 2, 3]
 
 
+class VaryingHost(Host):
+    """Two GPUs whose power changes, of which one comes and goes."""
+
+    def devices(self) -> tuple[Device, ...]:
+        power = 10**5 + int(self.clock.now) * 7919 % 10**5
+        count = 1 + int(self.clock.now) // 1000 % 2
+        return tuple(make_device(index=each, power_usage_mw=power + each) for each in range(count))
+
+
+def charted(host: Host, seconds: int) -> tuple[int, dict[str, list[Extent | None]]]:
+    """How many lines a chart of all takes whose points may be so long, and what it shows."""
+    start = START.replace(minute=0)
+    points = ceil((host.wall - start).total_seconds() / CHARTED_SECONDS)
+    end = start + timedelta(seconds=points * CHARTED_SECONDS)
+    lines = list(charted_lines(host.recording, start, end, seconds))
+    span = (end - start).total_seconds()
+    return len(lines), extents(lines, "power_usage_mw", start, span, points)
+
+
+@settings(max_examples=10)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["run", "restart", "kill", "away"]), st.integers(60, HOUR)),
+        max_size=5,
+    )
+)
+def test_a_long_chart_takes_few_lines_and_shows_the_same(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("host")
+    host = VaryingHost(folder / "0")
+    host.run(HOUR, 30)
+    for number, (kind, seconds) in enumerate(events, 1):
+        if kind == "restart":
+            host.restart()
+        elif kind == "away":
+            host.wall += timedelta(seconds=seconds)
+            host.clock.now += seconds
+        elif kind == "kill":
+            host.folder = copytree(host.folder, folder / str(number))
+            host.history = host.opened()
+        host.run(seconds, 60)
+    count, shown = charted(host, CHARTED_SECONDS)
+    minutes, expected = charted(host, MINUTE_SECONDS)
+    assert count <= minutes / 6 + 12 * (len(events) + 1)
+    assert shown.keys() == expected.keys()
+    for key, known in expected.items():
+        for ours, theirs in zip(shown[key], known, strict=True):
+            assert ours == (theirs and pytest.approx(theirs, abs=0.5))
+
+
+def test_lines_of_several_minutes_are_whole_where_the_disk_took_nothing(tmp_path: Path) -> None:
+    found = []
+    for name, room in (("full", largest_file(10)), ("fine", nullcontext())):
+        host = VaryingHost(tmp_path / name)
+        host.run(HOUR - 100, 20)
+        with room:
+            host.run(HOUR, 20)
+        host.run(HOUR, 20)
+        numbers = host.recording.charted_numbers
+        assert numbers is not None
+        found.append({numbers.first.line, *(each.line for each in numbers.after(numbers.first))})
+    full, fine = found
+    assert full < fine
+    assert len(full) >= len(fine) - 11
+
+
+def test_lines_of_several_minutes_go_with_their_hour(tmp_path: Path) -> None:
+    host = Host(tmp_path / "history", keep=3 * HOUR)
+    host.run(9.5 * HOUR, 60)
+    found = Recording(str(host.folder)).charted_numbers
+    assert found is not None
+    assert found.first.taken_at == START + timedelta(hours=6, minutes=5)
+
+
 def test_numbers_go_after_samples_where_there_is_no_room(tmp_path: Path) -> None:
-    host = Host(tmp_path / "history", size=100_000)
+    host = Host(tmp_path / "history", size=150_000)
     host.run(8 * HOUR, 30)
-    assert host.bytes <= 100_000
+    assert host.bytes <= 150_000
     numbers = host.recording.numbers
     assert numbers is not None
     assert numbers.first.taken_at < START + timedelta(minutes=1)

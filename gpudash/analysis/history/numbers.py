@@ -24,7 +24,7 @@ def extents(
 ) -> dict[str, list[Extent | None]]:
     """Return by `Device.key` a metric over `seconds` from `start` on, in `points` points.
 
-    `lines` are those of `Recording.numbers`; `field` is one of `device_metrics`, else ValueError.
+    `lines` are those of `charted_lines`; `field` is one of `device_metrics`, else ValueError.
     Each point has the lowest mean of a minute in its time, their mean, and the highest value; None
     is a gap, and so is what cannot be read.
     """
@@ -39,10 +39,10 @@ def extents(
         except (DecodeError, UnicodeDecodeError):
             continue
         slot = floor((row.taken_at.timestamp() - began) / seconds * points)
-        means, own = row.means.values, [device.key for device in row.devices]
+        means, own = row.means.values, row.keys or [device.key for device in row.devices]
         if not means or not 0 <= slot < points:
             continue
-        columns: Sequence[_Values] = means, means, row.maxima.values
+        columns: Sequence[_Values] = row.minima.values or means, means, row.maxima.values
         if own != keys:
             keys = [*dict.fromkeys((*keys, *own))]
             found = [dict(zip(own, values, strict=False)) for values in columns]
@@ -70,11 +70,12 @@ def _extent(lows: Sequence[Any], means: Sequence[Any], highs: Sequence[Any]) -> 
 
 @lru_cache(maxsize=8)
 def _decoder(field: str) -> json.Decoder[Any]:
-    """Return what reads of a minute no more than one metric, and of its devices their keys."""
+    """Return what reads of a line no more than one metric, and of its devices their keys."""
     names = MinuteDevice.__struct_fields__
     before = [(name, float | None) for name in names[: names.index("key")]]
     device = defstruct("Device", [*before, ("key", str)], array_like=True)
     values = defstruct("Values", [("values", _Values, ())], rename={"values": field}, frozen=True)
     devices = GenericAlias(tuple, (device, ...))
-    fields = [(name, values, values()) for name in ("means", "maxima")]
-    return json.Decoder(defstruct("Line", [("taken_at", datetime), ("devices", devices), *fields]))
+    fields: list[tuple[str, Any, Any]] = [("keys", list[str], []), ("devices", devices, ())]
+    fields += [(name, values, values()) for name in ("minima", "means", "maxima")]
+    return json.Decoder(defstruct("Line", [("taken_at", datetime), *fields]))

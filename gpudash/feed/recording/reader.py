@@ -190,9 +190,9 @@ class Recording:
         of_numbers: bool = False,
         seconds: int = 0,
     ) -> None:
-        """With `of_numbers` its samples are the lines of the segments of numbers.
+        """Segments of which samples are closer than `seconds` are left out.
 
-        Segments of which samples are closer than `seconds` are left out.
+        With `of_numbers` its samples are the lines of numbers of so many seconds.
         """
         if isinstance(source, str) and os.path.isdir(source):
             source = segments.LocalSegments(source)
@@ -247,10 +247,18 @@ class Recording:
 
         Each line is a `Minute`.
         """
+        return self._numbers(segments.MINUTE_SECONDS)
+
+    @cached_property
+    def charted_numbers(self) -> Recording | None:
+        """The same of `CHARTED_SECONDS` in a line, for charts alone; there may be gaps in them."""
+        return self._numbers(segments.CHARTED_SECONDS)
+
+    def _numbers(self, seconds: int) -> Recording | None:
         if self._segments is None:
             return None
         try:
-            return Recording(self._segments, of_numbers=True)
+            return Recording(self._segments, of_numbers=True, seconds=seconds)
         except (UsageError, WireError):
             return None
 
@@ -426,6 +434,8 @@ def _files_of(
         listed = segments.listed(source.names())
         same = [each for each in listed if each.has_numbers is of_numbers]
         found = [each for each in same if each.seconds >= seconds] or same
+        if of_numbers:
+            found = [each for each in same if each.seconds == seconds]
     except OSError as error:
         raise UsageError(f"{source.path}: {error.strerror}") from None
     if not found:

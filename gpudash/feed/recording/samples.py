@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from gpudash.feed.instants import GAP_COUNTED, Span, is_gap, parse_instant
 from gpudash.feed.recording.reader import Recording, Sample
+from gpudash.feed.recording.segments import CHARTED_SECONDS
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document
 
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
+_CHARTED = timedelta(seconds=CHARTED_SECONDS)
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
 
@@ -84,6 +86,25 @@ def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) 
         return ""
     until = next((each.taken_at for each in recording.after(found)), end)
     return "" if until is None else Span(found.taken_at, until).missing
+
+
+def charted_lines(
+    recording: Recording, since: datetime, until: datetime, seconds: int
+) -> Iterator[bytes]:
+    """Yield the numbers between two instants, for points of so many seconds from the first on.
+
+    Those are lines of several minutes where the points are of as many, and these are whole.
+    """
+    minutes, behind = recording.numbers, since
+    charted = recording.charted_numbers if seconds % CHARTED_SECONDS == 0 else None
+    for each in () if charted is None else charted.between(since, until):
+        begins = each.taken_at - (each.taken_at - since) % _CHARTED
+        if minutes is not None and begins > behind:
+            yield from (each.line for each in minutes.between(behind, begins - datetime.resolution))
+        yield each.line
+        behind = begins + _CHARTED
+    if minutes is not None:
+        yield from (each.line for each in minutes.between(behind, until))
 
 
 def elapsed(first: Document, last: Document) -> float:

@@ -2,7 +2,8 @@
 
 `00000012-20261126T160000Z.10s.jsonl.zst`: its number in the order of writing, whatever the clock
 did; when it begins; the seconds between its samples. Those that differ in these alone are the
-same time in more detail or less. `....60s.numbers.jsonl.zst` has numbers of that time, no samples.
+same time in more detail or less. `....60s.numbers.jsonl.zst` has numbers of that time, no samples,
+and `....360s.numbers.jsonl.zst` in a line what is charted of so many seconds.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
 """A segment ends early at this part of the size of all, so that the oldest is never much of it."""
 _BLOCK_BYTES = 4096
+MINUTE_SECONDS, CHARTED_SECONDS = 60, 360
+"""Of how many seconds a line of numbers is, for reports and short charts, and for long charts."""
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """How a recording is opened: not even a pipe blocks."""
 _EMPTY = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gpudash.analysis.history.numbers import extents
-from gpudash.model.report import Minute, MinuteDevice, encode_minute
+from gpudash.model.report import Minute, MinuteDevice, encode_minute, joined
 from gpudash.model.text import clean
 
 START = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -55,6 +55,15 @@ def test_a_device_that_comes_goes_or_moves_has_its_own_values() -> None:
         "GPU-1": [(20, 25, 60), (8, 9, 20)],
         "MIG-2": [None, (7, 7, 14)],
     }
+
+
+def test_several_minutes_in_a_line_are_drawn_as_each_of_them() -> None:
+    behind = minute(7, 1, 2)
+    few, many = (joined(COMING_AND_GOING), behind), (*COMING_AND_GOING, behind)
+    found, expected = (
+        extents(map(encode_minute, each), "power_usage_mw", START, 720, 2) for each in (few, many)
+    )
+    assert found == expected
 
 
 def test_what_is_not_charted_has_no_history() -> None:

@@ -236,9 +236,10 @@ class Charting:
 def _read(recording: Recording, asked: _Long, points: int) -> _Long:
     """Return what numbers a minute of a history say; raises GpudashError."""
     from gpudash.analysis.history.numbers import extents
+    from gpudash.feed.recording.samples import charted_lines
 
-    numbers, end = recording.numbers, asked.start + timedelta(seconds=asked.seconds)
-    lines = () if numbers is None else (each.line for each in numbers.between(asked.start, end))
+    end = asked.start + timedelta(seconds=asked.seconds)
+    lines = charted_lines(recording, asked.start, end, asked.seconds // points)
     known = extents(lines, asked.field, asked.start, asked.seconds, points)
     return asked._replace(extents=known)
 
