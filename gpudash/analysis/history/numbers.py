@@ -38,7 +38,8 @@ def extents(
             row = decoder.decode(line)
         except (DecodeError, UnicodeDecodeError):
             continue
-        slot = floor((row.taken_at.timestamp() - began) / seconds * points)
+        # Divided last, the start of a point is a whole number.
+        slot = floor((row.taken_at.timestamp() - began) * points / seconds)
         means, own = row.means.values, row.keys or [device.key for device in row.devices]
         if not means or not 0 <= slot < points:
             continue

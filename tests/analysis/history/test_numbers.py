@@ -66,6 +66,12 @@ def test_several_minutes_in_a_line_are_drawn_as_each_of_them() -> None:
     assert found == expected
 
 
+def test_a_minute_that_ends_with_the_start_of_a_point_is_in_that_one() -> None:
+    lines = [line(6 * n, n + 1, 1) for n in range(240)]
+    found = extents(lines, "power_usage_mw", START, 86400, 240)
+    assert found["GPU-0"] == [(n, n, 2 * n) for n in range(1, 241)]
+
+
 def test_what_is_not_charted_has_no_history() -> None:
     with pytest.raises(ValueError, match="no history is kept of serial"):
         extents([], "serial", START, 60, 1)
