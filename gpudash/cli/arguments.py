@@ -142,7 +142,7 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
     # The options of gpudash alone may have such a word as their value, and nvidia-smi has none.
     parser = Parser(prog="gpudash", add_help=False)
     _add_options(parser)
-    _, words = parser.parse_known_args(before)
+    _, words = parser.parse_known_args(parser.spelled_out(before))
     for index, word in enumerate(words):
         name = word.partition("=")[0]
         if name in refused and (index == 0 or name not in elsewhere):

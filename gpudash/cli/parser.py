@@ -14,6 +14,7 @@ from gpudash.system import terminal
 
 _HARMLESS = frozenset({"command", "run", "read_only", "no_config", "ascii"})
 """Options that are accepted before any command: they restrict it or do not affect it."""
+_NUMBER = re.compile(r"-\.?\d")
 _MIN_LIKENESS = 0.7
 """Minimum likeness of a suggestion, 0 to 1: --sort must not suggest --format."""
 
@@ -30,6 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     is_intermixed = False
     """Whether options may stand between the words of a list."""
+    shorthand: tuple[str, str] | None = None
+    """A pattern of words that are short for an option with its value, and what they stand for."""
     outer: Parser | None = None
     """That of what stands before the command whose options it parses."""
     takes_words = False
@@ -37,8 +40,6 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
-        # As since Python 3.14: `--at -30s` has a value.
-        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options of all words; raises UsageError for those that nothing takes."""
@@ -47,7 +48,7 @@ class Parser(argparse.ArgumentParser):
             options.words = list(args)
             return options
         parse = self.parse_known_intermixed_args if self.is_intermixed else self.parse_known_args
-        options, left = parse(args, namespace)
+        options, left = parse(self.spelled_out(args), namespace)
         if left:
             raise self._unrecognized(left)
         return options
@@ -67,6 +68,25 @@ class Parser(argparse.ArgumentParser):
                 following = words[index] if index < len(words) else "-"
                 index += not following.startswith("-") and following not in commands
         return index
+
+    def spelled_out(self, words: Sequence[str]) -> list[str]:
+        """Return the words with `--at -30s` as `--at=-30s`, and those of `shorthand` in full.
+
+        Before Python 3.14, argparse takes a value such as -30s for an option.
+        """
+        spelled: list[str] = []
+        needs_value = False
+        for index, word in enumerate(words):
+            if word == "--":
+                return [*spelled, *words[index:]]
+            if needs_value and _NUMBER.match(word):
+                spelled[-1] += f"={word}"
+                needs_value = False
+                continue
+            spelled.append(re.sub(*self.shorthand, word) if self.shorthand else word)
+            action = self._option_string_actions.get(word)
+            needs_value = action is not None and action.nargs is None
+        return spelled
 
     def _unrecognized(self, left: Sequence[str]) -> UsageError:
         """Return the error for words that nothing takes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
@@ -16,19 +15,19 @@ from gpudash.system.files import settings_file
 if TYPE_CHECKING:
     from gpudash.actions.kill.run import Timeouts
 
-_SIGNAL = re.compile(r"-(\d{1,2}|[A-Z].*)")
+_AS_IN_SHELL = (r"^-(\d{1,2}|[A-Z].*)$", r"--signal=\1")
+"""The signal as the shell's kill takes it, -9 or -KILL."""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare what `gpudash kill` takes."""
     parser.is_intermixed = True
-    # Words for argparse, not options: the signal as the shell's kill takes it, -9 or -KILL.
-    parser._negative_number_matcher = re.compile(r"-[0-9A-Z]")
+    parser.shorthand = _AS_IN_SHELL
     add = parser.add_argument
     text = "process id; 4242:303585 adds the start_ticks of --json, so that a reused PID is not hit"
     add("pids", nargs="+", metavar="PID", help=text)
     text = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL"
-    add("-s", "--signal", metavar="NAME", help=text)
+    add("-s", "--signal", action="append", metavar="NAME", help=text)
     add("--tree", action="store_true", help="also signal their descendants")
     add("--yes", action="store_true", help="do not ask about plain jobs")
     text = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
@@ -55,21 +54,11 @@ def run(options: argparse.Namespace, timeouts: Timeouts | None = None) -> int:
 
 
 def signal_and_pids(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """Return the name or number of the signal, and the PIDs.
-
-    Raises UsageError for two signals, or no PID.
-    """
-    pids = [word for word in options.pids if _SIGNAL.fullmatch(word) is None]
-    signals = [word for word in options.pids if _SIGNAL.fullmatch(word)]
-    if not pids:
-        raise UsageError(f"a PID is missing: gpudash kill {signals[0]} PID")
-    if options.signal is not None:
-        signals.append(f"--signal {options.signal}")
+    """Return the name or number of the signal, and the PIDs; raises UsageError for two signals."""
+    signals = options.signal or ["TERM"]
     if len(signals) > 1:
         raise UsageError(f"two signals: {' and '.join(signals)}")
-    if not signals or options.signal is not None:
-        return options.signal or "TERM", pids
-    return signals[0][1:], pids
+    return signals[0], options.pids
 
 
 def _refuse_read_only(*, asked: bool, config: bool) -> None:
