@@ -159,9 +159,9 @@ class HostPage(Page):
             app.pop_screen()
         put_above(app, page)
 
-    def action_view(self, name: str) -> None:
-        """Open a page by the name of its module, such as `users`."""
-        self.open_above(view_class(name)(self.dashboard))
+    def action_view(self, name: str, *about: object) -> None:
+        """Open a page by the name of its module, such as `users`, with what it is about."""
+        self.open_above(view_class(name)(self.dashboard, *about))
 
     def action_view_gpu(self, index: int) -> None:
         """Show everything about the GPU of an index."""
@@ -174,9 +174,7 @@ class HostPage(Page):
 
     def show_device(self, key: str) -> None:
         """Show everything about a GPU or a MIG instance."""
-        from gpudash.tui.views.device import DeviceView
-
-        self.open_above(DeviceView(self.dashboard, key))
+        self.action_view("device", key)
 
     def action_open(self) -> None:
         """Show what is under the cursor of the overview."""
@@ -191,10 +189,8 @@ class HostPage(Page):
         if row is None:
             self.show_message(NONE_SELECTED)
             return
-        from gpudash.tui.views.process import ProcessView
-
         self.dashboard.listing.hold()
-        self.open_above(ProcessView(self.dashboard, row, section=section))
+        self.action_view("process", row, section)
 
     def filter_by(self, text: str) -> None:
         """Show the processes that fit a filter, in the overview."""
@@ -238,15 +234,17 @@ class HostPage(Page):
             self.show_message("read-only: nothing is sent")
         elif self.dashboard.devices.focused:
             self.explain_focus()
+        elif not (rows := self.chosen_rows):
+            self.show_message(NONE_SELECTED)
         elif self.feed.remote is not None:
             from gpudash.tui.remote import kill_there
 
-            kill_there(self, self.feed.remote, signal_name)
+            self.show_message(kill_there(self.app, self.feed.remote, rows, signal_name))
         else:
             # A read-only screen must not even load what can signal.
             from gpudash.tui.kill import ask
 
-            ask(self, signal_name)
+            ask(self.app, self.dashboard, rows, signal_name)
 
     def explain_focus(self) -> None:
         """Show which key leads from the GPUs to the processes."""
@@ -264,8 +262,7 @@ class HostPage(Page):
         return rows
 
 
-def view_class(name: str) -> type[HostPage]:
+def view_class(name: str) -> Any:
     """Return the class of a page by the name of its module, which is imported only now."""
     module = import_module(f"gpudash.tui.views.{name}")
-    found: type[HostPage] = getattr(module, f"{name.capitalize()}View")
-    return found
+    return getattr(module, f"{name.capitalize()}View")

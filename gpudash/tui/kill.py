@@ -18,11 +18,12 @@ from gpudash.actions.kill.report import KillReport, describe, offer
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.app import in_loop
+from gpudash.tui.app import GpudashApp, in_loop
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.dialogs.kill import Answer, KillScreen
-from gpudash.tui.host import NONE_SELECTED, HostPage
 
 _POLL_SECONDS = 0.1
 _AUDIT_SECONDS = 1.0
@@ -34,23 +35,33 @@ _FOLLOW_SECONDS = 30.0
 _Result = TypeVar("_Result")
 
 
-def ask(page: HostPage, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
-    """Ask whether to signal the tagged processes, or the selected one where none is tagged."""
-    rows = page.chosen_rows
-    if not rows:
-        page.show_message(NONE_SELECTED)
-        return
-    selection = KillSelection((row.process for row in rows), page.dashboard.snapshot)
+def ask(
+    app: GpudashApp,
+    dashboard: DashboardModel,
+    rows: Sequence[ProcessRow],
+    signal_name: str,
+    timeouts: Timeouts = TIMEOUTS,
+) -> None:
+    """Ask whether to signal processes of what is shown."""
+    selection = KillSelection((row.process for row in rows), dashboard.snapshot)
     selection.find_trees_in_thread()
-    _Flow(page, selection, timeouts).ask(Answer(find_signal(signal_name), with_tree=False))
+    _Flow(app, dashboard, selection, timeouts).ask(
+        Answer(find_signal(signal_name), with_tree=False)
+    )
 
 
 class _Flow:
     """One selection, from the question to the result."""
 
-    def __init__(self, page: HostPage, selection: KillSelection, timeouts: Timeouts) -> None:
-        # The page may be closed before there is a result.
-        self._app, self._dashboard = page.app, page.dashboard
+    def __init__(
+        self,
+        app: GpudashApp,
+        dashboard: DashboardModel,
+        selection: KillSelection,
+        timeouts: Timeouts,
+    ) -> None:
+        # The page that asked may be closed before there is a result.
+        self._app, self._dashboard = app, dashboard
         self._selection, self._timeouts = selection, timeouts
 
     def _show(self, message: str, *, stays: bool = False) -> None:

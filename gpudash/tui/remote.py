@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from textual.app import SuspendNotSupported
 
+from gpudash.analysis.table import ProcessRow
 from gpudash.feed.protocol import RemoteHost
 from gpudash.model.errors import GpudashError
 from gpudash.system import terminal
-from gpudash.tui.host import NONE_SELECTED, HostPage
+from gpudash.tui.app import GpudashApp
 
 _NOT_FOUND, _NO_SSH = 127, 255
 _RESULTS = {
@@ -22,39 +23,29 @@ _RESULTS = {
 
 
 def kill_there(
-    page: HostPage,
-    host: RemoteHost,
-    signal_name: str,
-    call: Callable[[Sequence[str]], int] = subprocess.call,
-) -> None:
-    """Run `gpudash kill` on the host, in the terminal, for what is tagged or else selected.
+    app: GpudashApp, host: RemoteHost, rows: Sequence[ProcessRow], signal_name: str
+) -> str:
+    """Run `gpudash kill` on the host, in the terminal; return what came of it.
 
-    Each is named by its PID and start time, so that a PID that was reused is not hit.
+    Each process is named by its PID and start time, so that a PID that was reused is not hit.
     """
-    rows = page.chosen_rows
     names = [
         f"{row.process.pid}:{row.process.start_ticks}" for row in rows if row.process.start_ticks
     ]
-    if not rows:
-        page.show_message(NONE_SELECTED)
-        return
     if len(names) < len(rows):
-        page.show_message(f"{host.name} does not report when a process started: nothing was sent")
-        return
+        return f"{host.name} does not report when a process started: nothing was sent"
     try:
         command = host.run(["kill", "-s", signal_name, *names])
-        with page.app.suspend():
+        with app.suspend():
             print(f"gpudash: {host.name}", flush=True)
-            status = call(command)
+            status = subprocess.call(command)
             if status:
                 # Why stands on the terminal, which the screen is about to cover.
                 terminal.ask("Press Enter to return to the screen ")
     except SuspendNotSupported:
-        page.show_message("this terminal cannot be handed to ssh: nothing was sent")
-        return
+        return "this terminal cannot be handed to ssh: nothing was sent"
     except (OSError, GpudashError) as error:
-        page.show_message(f"ssh {host.name}: {error}; nothing was sent")
-        return
+        return f"ssh {host.name}: {error}; nothing was sent"
     text = _RESULTS.get(status, f"gpudash kill on {{host}} ended with status {status}")
-    page.app.forget_frame()
-    page.show_message(text.format(host=host.name))
+    app.forget_frame()
+    return text.format(host=host.name)

@@ -334,9 +334,7 @@ class FleetPage(Wheel, Page):
 
     def show_gpus_of(self, host: FleetHost) -> None:
         """Show what is known of the GPUs of a host."""
-        from gpudash.tui.fleet.tables import HostGpusPage
-
-        put_above(self.app, HostGpusPage(self.model, host.key))
+        put_above(self.app, page_class("tables.HostGpusPage")(self.model, host.key))
 
     def enter_named(self, name: str, at: datetime | None = None) -> None:
         """Show the overview of the host of a name, of an instant its GPUs where a source has that.
@@ -404,8 +402,7 @@ class FleetPage(Wheel, Page):
         self.app.outdated = True
 
 
-def page_class(path: str) -> type[FleetPage]:
+def page_class(path: str) -> Any:
     """Return the class of a page by its module here and its name; it is imported only now."""
     module, _, name = path.partition(".")
-    found: type[FleetPage] = getattr(import_module(f"gpudash.tui.fleet.{module}"), name)
-    return found
+    return getattr(import_module(f"gpudash.tui.fleet.{module}"), name)

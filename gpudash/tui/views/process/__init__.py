@@ -112,8 +112,8 @@ class ProcessView(View):
         self,
         dashboard: DashboardModel,
         row: ProcessRow,
-        *,
         section: str = "",
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`section` is `tree` or `environment` to begin there."""
