@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import EVERYTHING
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.history import History
-from gpudash.analysis.history.metrics import MetricStore
 from gpudash.analysis.table import process_rows, rows_per_gpu
 from gpudash.analysis.usage import Tally, tally
 from gpudash.feed.protocol import FeedState, SnapshotFeed
-from gpudash.model.errors import WireError
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_enlarged, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
-from gpudash.tui.draw.main_charts import MAX_SECONDS, curve_count
+from gpudash.tui.draw.main_charts import curve_count
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
-from gpudash.tui.signals import SentSignals
 from gpudash.tui.status import StatusMessage, error_text, state_mark
 from gpudash.tui.theme import Theme, faded
+from gpudash.tui.watched import EarlierCharts, HostEvents
 
 if TYPE_CHECKING:
-    from gpudash.feed.recording.reader import Recording
-    from gpudash.fleet.event_log import Log
-    from gpudash.fleet.from_snapshot import SnapshotReader
-    from gpudash.model.fleet import Event
     from gpudash.tui.reporting import ReportCommand
 
 PANELS = ("host", "history", "sparklines")
@@ -40,8 +32,6 @@ PANELS = ("host", "history", "sparklines")
 _HOLD_SECONDS = 60.0
 _MIN_BELOW = 6
 """Lines of header, headings, footer and a few processes."""
-_EVENTS_HOURS = 12
-"""How far back a history is read for events, from the instant that is shown."""
 _YOUNG_SECONDS = 60
 """How long the history is too short to deserve several lines a curve."""
 
@@ -102,21 +92,8 @@ class DashboardModel:
         self._counted: tuple[object, Tally] | None = None
         self._last_clicked: object = None
         self._peak_findings = PeakHold()
-        self.log: Log | None = None
-        """What happened while it was watched; None before the second snapshot."""
-        self.earlier_events: Sequence[Event] | None = ()
-        """What happened in a history before it was watched, None while that is being read."""
-        self.events_since: datetime | None = None
-        """From when on, None where nothing is read."""
-        self.watched_since: datetime | None = None
-        """From when on it was watched what happened."""
-        self.signals = SentSignals()
-        self._first: Snapshot = EMPTY
-        """The snapshot that the first event is compared to."""
-        self._reader: SnapshotReader | None = None
-        self._watched: Snapshot = EMPTY
-        self._earlier: tuple[float, MetricStore] | None = None
-        """What was before the first snapshot and is not charted yet, and when it began."""
+        self.events = HostEvents(self.time)
+        self._earlier_charts = EarlierCharts(self.time, self.history)
         self._take_derived()
 
     # What is shown
@@ -146,72 +123,12 @@ class DashboardModel:
         self.devices.fill(snapshot)
         self.scroll_devices(0)
 
-    def watch(self, snapshots: Sequence[Snapshot]) -> None:
+    def watch(self, snapshots: Iterable[Snapshot]) -> None:
         """Note what happened from each snapshot of the feed to the next."""
-        if self._earlier is not None and self.time.is_live:
-            self.history.precede(*self._earlier)
-            self._earlier = None
+        self._earlier_charts.chart()
         for snapshot in snapshots:
-            if snapshot.brief or snapshot is self._watched:
-                continue
-            first, self._watched = self._watched, snapshot
-            if self.log is None or self._reader is None:
-                if first is EMPTY:
-                    # The first picture does not wait for the import.
-                    continue
-                from gpudash.fleet.event_log import Log
-                from gpudash.fleet.from_snapshot import SnapshotReader
-
-                self.log, self._reader = Log(), SnapshotReader(first.host.hostname, None)
-                self._first, self.watched_since = first, first.taken_at
-                self.log.watch(self._reader.alone(first), first.leases)
-                self._read_earlier()
-            self.log.watch(self._reader.alone(snapshot), snapshot.leases)
-
-    def read_events(self) -> None:
-        """Read once what happened before it was watched, where a history has that."""
-        first, time = self._first, self.time
-        if first is EMPTY or not time.reaches_back or self.events_since is not None:
-            return
-        since = self.snapshot.taken_at - timedelta(hours=_EVENTS_HOURS)
-        self.events_since, self.earlier_events = since, None
-
-        def read(recording: Recording) -> list[Event]:
-            from gpudash.fleet.events import Changes
-            from gpudash.fleet.from_snapshot import SnapshotReader, recorded
-
-            changes = Changes()
-            found: list[Event] = []
-            for many, leases in recorded(recording, since, first.taken_at):
-                found += changes.add(many, leases)
-            reader = SnapshotReader(first.host.hostname, None)
-            found += changes.add(reader.alone(first), first.leases)
-            return [each for each in found if each.at >= since]
-
-        def take(found: Sequence[Event] | None) -> None:
-            self.earlier_events = found or ()
-            if found is None:
-                self.events_since = first.taken_at
-
-        time.read_past(read, take, is_coarse=True, is_asked=False)
-
-    def _read_earlier(self) -> None:
-        """Read what was before the first snapshot, to chart it with the next one that is shown."""
-        now, latest = self.history.now, self.history.latest.taken_at
-
-        def read(recording: Recording) -> tuple[float, MetricStore] | None:
-            began, store = None, MetricStore()
-            for sample in recording.between(latest - timedelta(seconds=MAX_SECONDS), latest):
-                with suppress(WireError):
-                    snapshot, ago = sample.snapshot(), (latest - sample.taken_at).total_seconds()
-                    store.push(now - ago, snapshot)
-                    began = now - ago if began is None else began
-            return None if began is None else (began, store)
-
-        def take(earlier: tuple[float, MetricStore] | None) -> None:
-            self._earlier = earlier
-
-        self.time.read_past(read, take, is_coarse=True, is_asked=False)
+            if not snapshot.brief and self.events.watch(snapshot):
+                self._earlier_charts.read()
 
     def _take_derived(self) -> None:
         snapshot = self.snapshot

@@ -29,25 +29,20 @@ class EventsView(View):
     @property
     def _happened(self) -> list[Event]:
         """What happened until the instant that is shown."""
-        dashboard = self.dashboard
-        log, shown = dashboard.log, dashboard.snapshot
-        since = dashboard.events_since or dashboard.watched_since
-        found = [*(dashboard.earlier_events or ()), *(log.watched if log else ())]
-        found += dashboard.signals.of({shown.host.hostname}, since)
-        found.sort(key=lambda each: each.at)
-        return [each for each in reversed(found) if each.at <= shown.taken_at]
+        until = self.dashboard.snapshot.taken_at
+        return [each for each in reversed(self.dashboard.events.all) if each.at <= until]
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title, and the headings where there are rows."""
-        self.dashboard.read_events()
-        self.dashboard.signals.ask(self.draw)
+        events = self.dashboard.events
+        events.read_earlier(self.dashboard.snapshot.taken_at)
+        events.read_signals(self.draw)
         theme, found = self.dashboard.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
-        since = self.dashboard.events_since
-        if self.dashboard.earlier_events is None:
+        if events.is_loading:
             title.append(Segment("  loading those before", theme.dim))
-        elif since is not None:
-            title.append(Segment(f"  since {since.astimezone():%m-%d %H:%M}", theme.dim))
+        elif events.since is not None:
+            title.append(Segment(f"  since {events.since.astimezone():%m-%d %H:%M}", theme.dim))
         if not found:
             return [title]
         self._grid.fit(found, len(found), cells)
@@ -56,7 +51,7 @@ class EventsView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the rows; those that are not in view are blank."""
         theme, found = self.dashboard.value_theme, self._happened
-        since = self.dashboard.events_since
+        since = self.dashboard.events.since
         if not found:
             text = f"nothing has happened since {'it is watched' if since is None else 'then'}"
             return [[], [Segment(" " * MARGIN + text, theme.dim)]]

@@ -1025,7 +1025,7 @@ async def test_signals_that_were_sent_here_stand_among_the_events_of_many_hosts(
         await on.until(lambda: "TERM to PID 7 (x): sent" in on.text)
         found = [(each.kind, each.host) for each in on.model.ranked_events().rows]
         assert found == [("signal", here), ("gpu-lost", "gpu0002")]
-        assert on.model.event_count == 2
+        assert len(on.model.known_events) == 2
         await on.give(fleet(hosts[1:], seconds=10, events=(lost,)))
         assert [each.kind for each in on.model.ranked_events().rows] == ["gpu-lost"]
 

@@ -1,0 +1,132 @@
+"""What a host did since it is watched, and what a history has of before: events and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from gpudash.analysis.history import History
+from gpudash.analysis.history.metrics import MetricStore
+from gpudash.feed.timeline import Timeline
+from gpudash.model.errors import WireError
+from gpudash.model.snapshot import EMPTY, Snapshot
+from gpudash.tui.draw.main_charts import MAX_SECONDS
+from gpudash.tui.signals import SentSignals
+
+if TYPE_CHECKING:
+    from gpudash.feed.recording.reader import Recording
+    from gpudash.fleet.event_log import Log
+    from gpudash.fleet.from_snapshot import SnapshotReader
+    from gpudash.model.fleet import Event
+
+_EVENTS_HOURS = 12
+"""How far back a history is read for events, from the instant that is shown."""
+
+
+class HostEvents:
+    """What happened from each snapshot to the next, and before that in a history."""
+
+    def __init__(self, time: Timeline[Snapshot]) -> None:
+        self._time = time
+        self.since: datetime | None = None
+        """From when on a history was read, None where none was."""
+        self.is_loading = False
+        """Whether it is being read."""
+        self._earlier: Sequence[Event] = ()
+        self._signals = SentSignals()
+        self._log: Log | None = None
+        """None before the second snapshot."""
+        self._reader: SnapshotReader | None = None
+        self._first = self._last = EMPTY
+
+    @property
+    def all(self) -> Sequence[Event]:
+        """All that are known, and what gpudash has sent in that time, the oldest first."""
+        found = [*self._earlier, *(self._log.watched if self._log else ())]
+        if self._first is not EMPTY:
+            here, since = {self._first.host.hostname}, self.since or self._first.taken_at
+            found += self._signals.of(here, since)
+        return sorted(found, key=lambda each: each.at)
+
+    def read_signals(self, changed: Callable[[], object]) -> None:
+        """Have those that were sent read; `changed` is called where there are others."""
+        self._signals.ask(changed)
+
+    def watch(self, snapshot: Snapshot) -> bool:
+        """Note what happened since the snapshot before; return whether there was one at last."""
+        before, self._last = self._last, snapshot
+        # The first picture does not wait for the import.
+        if before is EMPTY or before is snapshot:
+            return False
+        is_second = self._log is None
+        if self._log is None or self._reader is None:
+            from gpudash.fleet.event_log import Log
+            from gpudash.fleet.from_snapshot import SnapshotReader
+
+            self._log, self._reader = Log(), SnapshotReader(before.host.hostname, None)
+            self._first = before
+            self._log.watch(self._reader.alone(before), before.leases)
+        self._log.watch(self._reader.alone(snapshot), snapshot.leases)
+        return is_second
+
+    def read_earlier(self, shown_at: datetime) -> None:
+        """Read once what happened before it was watched, where a history has that."""
+        first = self._first
+        if first is EMPTY or not self._time.reaches_back or self.since is not None:
+            return
+        since = self.since = shown_at - timedelta(hours=_EVENTS_HOURS)
+        self.is_loading = True
+
+        def read(recording: Recording) -> list[Event]:
+            from gpudash.fleet.events import Changes
+            from gpudash.fleet.from_snapshot import SnapshotReader, recorded
+
+            changes = Changes()
+            found: list[Event] = []
+            for many, leases in recorded(recording, since, first.taken_at):
+                found += changes.add(many, leases)
+            reader = SnapshotReader(first.host.hostname, None)
+            found += changes.add(reader.alone(first), first.leases)
+            return [each for each in found if each.at >= since]
+
+        def take(found: Sequence[Event] | None) -> None:
+            self.is_loading, self._earlier = False, found or ()
+            if found is None:
+                self.since = first.taken_at
+
+        self._time.read_past(read, take, is_coarse=True, is_asked=False)
+
+
+class EarlierCharts:
+    """What a history has of before the first snapshot, as long as charts reach back."""
+
+    def __init__(self, time: Timeline[Snapshot], history: History) -> None:
+        self._time, self._history = time, history
+        self._found: tuple[float, MetricStore] | None = None
+        """What is not charted yet, and when it began."""
+
+    def read(self) -> None:
+        """Read it, to be charted with the next snapshot."""
+        now, latest = self._history.now, self._history.latest.taken_at
+
+        def read(recording: Recording) -> tuple[float, MetricStore] | None:
+            began, store = None, MetricStore()
+            for sample in recording.between(latest - timedelta(seconds=MAX_SECONDS), latest):
+                with suppress(WireError):
+                    snapshot, ago = sample.snapshot(), (latest - sample.taken_at).total_seconds()
+                    store.push(now - ago, snapshot)
+                    began = now - ago if began is None else began
+            return None if began is None else (began, store)
+
+        def take(found: tuple[float, MetricStore] | None) -> None:
+            self._found = found
+
+        self._time.read_past(read, take, is_coarse=True, is_asked=False)
+
+    def chart(self) -> None:
+        """Chart what was read, once the present is shown."""
+        if self._found is not None and self._time.is_live:
+            self._history.precede(*self._found)
+            self._found = None
