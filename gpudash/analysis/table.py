@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,6 +64,36 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
         """Return whether any row is a reason to show it."""
         worth = self.worth or (lambda row: self.text(row) != ABSENT)
         return any(map(worth, rows))
+
+
+def word(
+    key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
+) -> Column[Row]:
+    """Return a column of words, by which its rows are sorted, too."""
+    more.setdefault("sort_key", lambda row: value(row) or "")
+    return Column(
+        key=key, header=header, text=lambda row: value(row) or ABSENT, width=width, **more
+    )
+
+
+def amount(
+    key: str,
+    header: str,
+    value: Callable[[Row], float | None],
+    text: Callable[[Any], str],
+    width: int,
+    **more: Any,
+) -> Column[Row]:
+    """Return a column of numbers as `text` writes them, those that are not known below all."""
+    return Column(
+        key=key,
+        header=header,
+        text=lambda row: text(value(row)),
+        sort_key=lambda row: number(value(row)),
+        width=width,
+        align=">",
+        **more,
+    )
 
 
 def number(value: float | None) -> float:

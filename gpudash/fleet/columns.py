@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpudash.analysis.table import Column, number
+from gpudash.analysis.table import Column, amount, number, word
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import Event, FleetUser
@@ -18,6 +18,7 @@ from gpudash.model.units import (
     hours,
     kilowatts,
     percent,
+    price,
     short_size,
     watts,
 )
@@ -26,20 +27,6 @@ _HOT_CELSIUS, _VERY_OLD_SECONDS = 85, 60.0
 
 Row = TypeVar("Row")
 KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
-
-
-def word(
-    key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
-) -> Column[Row]:
-    """Return a column of words."""
-    more.setdefault("sort_key", lambda row: value(row) or "")
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: value(row) or ABSENT,
-        width=width,
-        **more,
-    )
 
 
 def words(
@@ -57,33 +44,9 @@ def words(
     )
 
 
-def amount(
-    key: str,
-    header: str,
-    value: Callable[[Row], float | None],
-    text: Callable[[float | None], str],
-    width: int,
-    **more: Any,
-) -> Column[Row]:
-    """Return a column of numbers, those that are not known below all others."""
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: text(value(row)),
-        sort_key=lambda row: number(value(row)),
-        width=width,
-        align=">",
-        **more,
-    )
-
-
 def whole(value: float | None) -> str:
     """Return a whole number, a dash for none."""
     return ABSENT if value is None else f"{value:,.0f}"
-
-
-def _price(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:,.2f}"
 
 
 def _known(
@@ -418,7 +381,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         "idle_cost",
         "COST IDLE",
         lambda user: user.idle_cost,
-        _price,
+        price,
         9,
         priority=1,
         level=lambda user: _waste(user.idle_cost),

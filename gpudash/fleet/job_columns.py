@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gpudash.analysis.table import Column
-from gpudash.fleet.columns import GPU_COLUMNS, amount, whole, word, words
+from gpudash.analysis.table import Column, amount, word
+from gpudash.fleet.columns import GPU_COLUMNS, whole, words
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import brief, ratio
 from gpudash.model.fleet import FleetJob

@@ -144,6 +144,11 @@ def hours(value: float | None) -> str:
     return f"{value:.1f}h" if value < 99.95 else f"{value:,.0f}h"
 
 
+def price(value: float | None) -> str:
+    """Return an amount of money: `1,204.50`."""
+    return ABSENT if value is None else f"{value:,.2f}"
+
+
 def short(value: float | None, unit: Unit) -> str:
     """Return a number of any unit as on an axis or in a table: `74.2G`, `310W`, `1.5G/s`."""
     if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudash.analysis.health import levels
 from gpudash.analysis.labels import pcie_link, short_name
-from gpudash.analysis.table import Column, DeviceRow, number
+from gpudash.analysis.table import Column, DeviceRow, amount, number, word
 from gpudash.model.units import ABSENT, celsius, percent, short_size, sum_known, watts
 
 
@@ -78,14 +78,13 @@ def _share(
     key: str, header: str, field: str, *, priority: int, only_used: bool = False
 ) -> Column[DeviceRow]:
     """Return a column of a percentage, with `only_used` shown while one is above zero."""
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: percent(getattr(row.device, field)),
-        sort_key=lambda row: number(getattr(row.device, field)),
-        width=4,
+    return amount(
+        key,
+        header,
+        lambda row: getattr(row.device, field),
+        percent,
+        4,
         least=4,
-        align=">",
         priority=priority,
         worth=(lambda row: bool(getattr(row.device, field))) if only_used else None,
     )
@@ -99,21 +98,13 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: row.device.index,
         width=6,
     ),
-    Column(
-        key="name",
-        header="NAME",
-        text=_name,
-        sort_key=lambda row: row.device.name or "",
-        width=24,
-        priority=3,
-    ),
-    Column(
-        key="utilization",
-        header="UTIL",
-        text=lambda row: percent(row.device.gpu_utilization_percent),
-        sort_key=lambda row: number(row.device.gpu_utilization_percent),
-        width=4,
-        align=">",
+    word("name", "NAME", _name, 24, sort_key=lambda row: row.device.name or "", priority=3),
+    amount(
+        "utilization",
+        "UTIL",
+        lambda row: row.device.gpu_utilization_percent,
+        percent,
+        4,
         level=lambda row: levels.utilization_level(row.device),
         share=_utilization_share,
     ),
@@ -128,33 +119,30 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         level=lambda row: levels.memory_level(row.device),
         share=lambda row: levels.memory_share(row.device),
     ),
-    Column(
-        key="memory_percent",
-        header="MEM%",
-        text=lambda row: percent(_memory_percent(row)),
-        sort_key=lambda row: number(_memory_percent(row)),
-        width=4,
-        align=">",
+    amount(
+        "memory_percent",
+        "MEM%",
+        _memory_percent,
+        percent,
+        4,
         priority=4,
         level=lambda row: levels.memory_level(row.device),
     ),
-    Column(
-        key="temperature",
-        header="TEMP",
-        text=lambda row: celsius(row.device.temperature_celsius),
-        sort_key=lambda row: number(row.device.temperature_celsius),
-        width=4,
-        align=">",
+    amount(
+        "temperature",
+        "TEMP",
+        lambda row: row.device.temperature_celsius,
+        celsius,
+        4,
         priority=1,
         level=lambda row: levels.temperature_level(row.device),
     ),
-    Column(
-        key="memory_temperature",
-        header="MTEMP",
-        text=lambda row: celsius(row.device.memory_temperature_celsius),
-        sort_key=lambda row: number(row.device.memory_temperature_celsius),
-        width=5,
-        align=">",
+    amount(
+        "memory_temperature",
+        "MTEMP",
+        lambda row: row.device.memory_temperature_celsius,
+        celsius,
+        5,
         priority=8,
         level=lambda row: levels.memory_temperature_level(row.device),
     ),
@@ -243,13 +231,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         worth=lambda row: any(_errors(row)),
         level=lambda row: levels.ecc_level(row.device),
     ),
-    Column(
-        key="status",
-        header="STATUS",
-        text=lambda row: row.state.word,
-        sort_key=lambda row: row.state.word,
-        width=9,
-        priority=1,
-        level=lambda row: row.level,
+    word(
+        "status", "STATUS", lambda row: row.state.word, 9, priority=1, level=lambda row: row.level
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpudash.analysis.labels import whose
-from gpudash.analysis.table import Column, number
+from gpudash.analysis.table import Column, amount, number, word
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
@@ -71,13 +71,7 @@ LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
         width=4,
         align=">",
     ),
-    Column(
-        key="user",
-        header="USER",
-        text=lambda row: row.lease.username or ABSENT,
-        sort_key=lambda row: row.lease.username or "",
-        width=20,
-    ),
+    word("user", "USER", lambda row: row.lease.username, 20),
     Column(
         key="pid",
         header="PID",
@@ -86,29 +80,14 @@ LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
         width=7,
         align=">",
     ),
-    Column(
-        key="age",
-        header="TIME",
-        text=lambda row: duration(row.age_seconds),
-        sort_key=lambda row: number(row.age_seconds),
-        width=7,
-        align=">",
-        ticks=True,
-    ),
-    Column(
-        key="used",
-        header="USED",
-        text=lambda row: _USED[row.lease.is_used],
-        sort_key=lambda row: _USED[row.lease.is_used],
-        width=4,
-        level=_level,
-    ),
-    Column(
-        key="name",
-        header="PROGRAM",
-        text=lambda row: _unidentified(row.lease) or row.lease.name or ABSENT,
+    amount("age", "TIME", lambda row: row.age_seconds, duration, 7, ticks=True),
+    word("used", "USED", lambda row: _USED[row.lease.is_used], 4, level=_level),
+    word(
+        "name",
+        "PROGRAM",
+        lambda row: _unidentified(row.lease) or row.lease.name,
+        40,
         sort_key=lambda row: row.lease.name or "",
-        width=40,
         grows=True,
     ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import command, owner, short_command
-from gpudash.analysis.table import Column, ProcessRow, number
+from gpudash.analysis.table import Column, ProcessRow, amount, number, word
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, mean_known, percent, short_size, sum_known
 
@@ -71,14 +71,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         width=10,
         align=">",
     ),
-    Column(
-        key="user",
-        header="USER",
-        text=lambda row: owner(row.process) or ABSENT,
-        sort_key=lambda row: owner(row.process) or "",
-        width=12,
-        priority=1,
-    ),
+    word("user", "USER", lambda row: owner(row.process), 12, priority=1),
     Column(
         key="gpus",
         header="GPUS",
@@ -87,48 +80,26 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         width=12,
         priority=1,
     ),
-    Column(
-        key="type",
-        header="TYPE",
-        text=lambda row: row.process.type or ABSENT,
-        sort_key=lambda row: row.process.type,
-        width=5,
-        priority=9,
+    word("type", "TYPE", lambda row: row.process.type, 5, priority=9),
+    amount("gpu_memory", "GPU-MEM", lambda row: row.process.used_gpu_memory_bytes, short_size, 7),
+    amount(
+        "gpu_memory_percent", "MEM%", lambda row: row.gpu_memory_percent, percent, 4, priority=8
     ),
-    Column(
-        key="gpu_memory",
-        header="GPU-MEM",
-        text=lambda row: short_size(row.process.used_gpu_memory_bytes),
-        sort_key=lambda row: number(row.process.used_gpu_memory_bytes),
-        width=7,
-        align=">",
-    ),
-    Column(
-        key="gpu_memory_percent",
-        header="MEM%",
-        text=lambda row: percent(row.gpu_memory_percent),
-        sort_key=lambda row: number(row.gpu_memory_percent),
-        width=4,
-        align=">",
-        priority=8,
-    ),
-    Column(
-        key="utilization",
-        header="UTIL",
-        text=lambda row: percent(row.process.sm_utilization_percent),
-        sort_key=lambda row: number(row.process.sm_utilization_percent),
-        width=4,
-        align=">",
+    amount(
+        "utilization",
+        "UTIL",
+        lambda row: row.process.sm_utilization_percent,
+        percent,
+        4,
         priority=2,
         level=_utilization_level,
     ),
-    Column(
-        key="memory_bandwidth",
-        header="MEM-BW",
-        text=lambda row: percent(row.process.memory_utilization_percent),
-        sort_key=lambda row: number(row.process.memory_utilization_percent),
-        width=4,
-        align=">",
+    amount(
+        "memory_bandwidth",
+        "MEM-BW",
+        lambda row: row.process.memory_utilization_percent,
+        percent,
+        4,
         priority=10,
     ),
     Column(
@@ -142,55 +113,28 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         priority=11,
         worth=_uses_codecs,
     ),
-    Column(
-        key="cpu",
-        header="CPU",
-        text=lambda row: percent(row.process.cpu_percent),
-        sort_key=lambda row: number(row.process.cpu_percent),
-        width=6,
-        least=4,
-        align=">",
-        priority=5,
-    ),
-    Column(
-        key="resident_memory",
-        header="RSS",
-        text=lambda row: short_size(row.process.resident_memory_bytes),
-        sort_key=lambda row: number(row.process.resident_memory_bytes),
-        width=5,
-        align=">",
+    amount("cpu", "CPU", lambda row: row.process.cpu_percent, percent, 6, least=4, priority=5),
+    amount(
+        "resident_memory",
+        "RSS",
+        lambda row: row.process.resident_memory_bytes,
+        short_size,
+        5,
         priority=7,
     ),
-    Column(
-        key="time",
-        header="TIME",
-        text=lambda row: duration(row.age_seconds),
-        sort_key=lambda row: number(row.age_seconds),
-        width=6,
-        align=">",
-        priority=3,
-        ticks=True,
-    ),
-    Column(
-        key="idle",
-        header="IDLE",
-        text=lambda row: idle_text(row.process.idle_seconds),
-        sort_key=lambda row: number(row.process.idle_seconds),
-        width=6,
-        align=">",
+    amount("time", "TIME", lambda row: row.age_seconds, duration, 6, priority=3, ticks=True),
+    amount(
+        "idle",
+        "IDLE",
+        lambda row: row.process.idle_seconds,
+        idle_text,
+        6,
         priority=4,
         level=_idle_level,
         ticks=True,
     ),
-    Column(
-        key="job",
-        header="JOB",
-        text=_job,
-        sort_key=_job,
-        # As long as a container's in Kubernetes.
-        width=27,
-        priority=6,
-    ),
+    # As long as a container's in Kubernetes.
+    word("job", "JOB", _job, 27, priority=6),
     Column(
         key="command",
         header="COMMAND",

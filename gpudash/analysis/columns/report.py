@@ -5,17 +5,18 @@ Hours are those of GPUs: two GPUs for an hour are two. The energy of users and j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gpudash.analysis.table import Column, number
+from gpudash.analysis.table import Column, amount, word
 from gpudash.model.report import Grouping, Report, ReportFinding, ReportRow
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, counted, duration, hours, kilowatts, short_size
+from gpudash.model.units import ABSENT, counted, duration, hours, kilowatts, price, short_size
 
 _MAKER = "NVIDIA "
+
+_Column = Column[ReportRow]
 
 
 def gpu_time(seconds: float | None) -> str:
@@ -39,10 +40,6 @@ def _energy(millijoules: float | None) -> str:
     return ABSENT if millijoules is None else f"{kilowatts(millijoules / 3600)}h"
 
 
-def _cost(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:,.2f}"
-
-
 def _models(row: ReportRow) -> str:
     return ", ".join((each.name or ABSENT).removeprefix(_MAKER) for each in row.models)
 
@@ -51,74 +48,44 @@ def _idle_level(row: ReportRow) -> Level:
     return "warn" if row.idle_seconds else "unknown"
 
 
-def _word(
-    key: str, header: str, text: Callable[[ReportRow], str | None], width: int, **more: Any
-) -> Column[ReportRow]:
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: text(row) or ABSENT,
-        sort_key=lambda row: text(row) or "",
-        width=width,
-        **more,
-    )
-
-
-def _amount(
-    key: str,
-    header: str,
-    value: Callable[[ReportRow], float | None],
-    text: Callable[[float | None], str],
-    **more: Any,
-) -> Column[ReportRow]:
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: text(value(row)),
-        sort_key=lambda row: number(value(row)),
-        width=12,
-        align=">",
-        **more,
-    )
-
-
 def _held_share(row: ReportRow) -> float | None:
     return row.held_seconds / row.seen_seconds if row.seen_seconds else None
 
 
-_USER = _word("user", "USER", lambda row: row.user, 24)
-_HOST = _word("host", "HOST", lambda row: row.host, 40)
-_SEEN = _amount("seen", "SEEN", lambda row: row.seen_seconds, gpu_time, priority=3)
-_HELD = _amount("held", "HELD", lambda row: row.held_seconds, gpu_time)
+_USER: _Column = word("user", "USER", lambda row: row.user, 24)
+_HOST: _Column = word("host", "HOST", lambda row: row.host, 40)
+_SEEN: _Column = amount("seen", "SEEN", lambda row: row.seen_seconds, gpu_time, 12, priority=3)
+_HELD: _Column = amount("held", "HELD", lambda row: row.held_seconds, gpu_time, 12)
 _HELD_OF_SEEN = replace(_HELD, share=_held_share)
-_SHARE = _amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, priority=2)
-_AMOUNTS = (
-    _amount("idle", "HELD IDLE", lambda row: row.idle_seconds, gpu_time, level=_idle_level),
-    _amount(
+_SHARE: _Column = amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, 12, priority=2)
+_AMOUNTS: tuple[_Column, ...] = (
+    amount("idle", "HELD IDLE", lambda row: row.idle_seconds, gpu_time, 12, level=_idle_level),
+    amount(
         "unknown",
         "UNKNOWN",
         lambda row: row.unknown_seconds,
         gpu_time,
+        12,
         priority=1,
         worth=lambda row: row.unknown_seconds > 0,
     ),
-    _amount("memory", "PEAK-MEM", lambda row: row.peak_memory_bytes, short_size, priority=4),
+    amount("memory", "PEAK-MEM", lambda row: row.peak_memory_bytes, short_size, 12, priority=4),
 )
-_COST = _amount("cost", "COST", lambda row: row.cost, _cost, priority=1)
-_MODEL = _word("model", "MODEL", _models, 40, priority=6, grows=True)
-_ENERGY = _amount("energy", "ENERGY", lambda row: row.energy_mj, _energy, priority=3)
-_ESTIMATE = _amount("energy", "~ENERGY", lambda row: row.energy_mj, _energy, priority=3)
+_COST: _Column = amount("cost", "COST", lambda row: row.cost, price, 12, priority=1)
+_MODEL: _Column = word("model", "MODEL", _models, 40, priority=6, grows=True)
+_ENERGY: _Column = amount("energy", "ENERGY", lambda row: row.energy_mj, _energy, 12, priority=3)
+_ESTIMATE: _Column = amount("energy", "~ENERGY", lambda row: row.energy_mj, _energy, 12, priority=3)
 
 REPORT_COLUMNS: Mapping[Grouping, tuple[Column[ReportRow], ...]] = {
     "user": (_USER, _HELD, _SHARE, *_AMOUNTS, _ESTIMATE, _COST, _MODEL),
     "job": (
-        _word("job", "JOB", lambda row: row.job, 40),
+        word("job", "JOB", lambda row: row.job, 40),
         _USER,
         *(_HELD, _SHARE, *_AMOUNTS, _ESTIMATE, _COST, _MODEL),
     ),
     "gpu": (
         _HOST,
-        _word("gpu", "GPU", lambda row: row.gpu, 6),
+        word("gpu", "GPU", lambda row: row.gpu, 6),
         *(_SEEN, _HELD_OF_SEEN, *_AMOUNTS, _ENERGY, _COST, _MODEL),
     ),
     "host": (_HOST, _SEEN, _HELD_OF_SEEN, *_AMOUNTS, _ENERGY, _COST, _MODEL),
@@ -126,42 +93,16 @@ REPORT_COLUMNS: Mapping[Grouping, tuple[Column[ReportRow], ...]] = {
 """Those of each kind of row."""
 
 FINDING_COLUMNS: tuple[Column[ReportFinding], ...] = (
-    Column(
-        key="level",
-        header="LEVEL",
-        text=lambda each: each.level,
-        sort_key=lambda each: each.level,
-        width=8,
+    word(
+        "level",
+        "LEVEL",
+        lambda each: each.level,
+        8,
         level=lambda each: "unknown" if each.level == "info" else each.level,
     ),
-    Column(
-        key="finding",
-        header="FINDING",
-        text=lambda each: each.rule,
-        sort_key=lambda each: each.rule,
-        width=40,
-    ),
-    Column(
-        key="host",
-        header="HOST",
-        text=lambda each: each.host,
-        sort_key=lambda each: each.host,
-        width=40,
-    ),
-    Column(
-        key="gpu",
-        header="GPU",
-        text=lambda each: each.gpu or ABSENT,
-        sort_key=lambda each: each.gpu or "",
-        width=16,
-    ),
-    Column(
-        key="time",
-        header="TIME",
-        text=lambda each: duration(each.seconds),
-        sort_key=lambda each: each.seconds,
-        width=6,
-        align=">",
-    ),
+    word("finding", "FINDING", lambda each: each.rule, 40),
+    word("host", "HOST", lambda each: each.host, 40),
+    word("gpu", "GPU", lambda each: each.gpu, 16),
+    amount("time", "TIME", lambda each: each.seconds, duration, 6),
 )
 """Those of what was wrong."""

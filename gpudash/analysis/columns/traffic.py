@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpudash.analysis.labels import index_ranges, pcie_link
 from gpudash.analysis.links import affinities
-from gpudash.analysis.table import Column
+from gpudash.analysis.table import Column, word
 from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
 from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.units import ABSENT, short_size
@@ -108,30 +108,9 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
     _rate("pcie_rx", "PCIE RX", "pcie_rx_bytes_per_second", priority=1),
     _rate("nvlink_tx", "NVL TX", "nvlink_tx_bytes_per_second", priority=2),
     _rate("nvlink_rx", "NVL RX", "nvlink_rx_bytes_per_second", priority=2),
-    Column(
-        key="numa",
-        header="NUMA",
-        text=lambda row: row.numa,
-        sort_key=lambda row: row.numa,
-        width=7,
-        priority=3,
-    ),
-    Column(
-        key="cpus",
-        header="CPUS",
-        text=lambda row: row.cpus,
-        sort_key=lambda row: row.cpus,
-        width=15,
-        priority=4,
-    ),
-    Column(
-        key="pcie",
-        header="PCIE",
-        text=_pcie,
-        sort_key=_pcie,
-        width=8,
-        priority=5,
-    ),
+    word("numa", "NUMA", lambda row: row.numa, 7, priority=3),
+    word("cpus", "CPUS", lambda row: row.cpus, 15, priority=4),
+    word("pcie", "PCIE", _pcie, 8, priority=5),
 )
 """Rates are bytes per second in binary units; bars are shares of what the links can carry."""
 

@@ -8,7 +8,7 @@ has.
 from __future__ import annotations
 
 from gpudash.analysis.columns.processes import idle_text
-from gpudash.analysis.table import Column, number
+from gpudash.analysis.table import Column, amount, word
 from gpudash.analysis.usage import User
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, counted, percent, short_size
@@ -31,50 +31,22 @@ def _jobs_counted(user: User) -> str:
 
 
 USER_COLUMNS: tuple[Column[User], ...] = (
-    Column(
-        key="user",
-        header="USER",
-        text=lambda user: user.name or ABSENT,
-        sort_key=lambda user: user.name or "",
-        width=20,
+    word("user", "USER", lambda user: user.name, 20),
+    amount(
+        "memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, share=_memory_share
     ),
-    Column(
-        key="memory",
-        header="GPU-MEM",
-        text=lambda user: short_size(user.memory_used_bytes),
-        sort_key=lambda user: number(user.memory_used_bytes),
-        width=7,
-        align=">",
-        share=_memory_share,
-    ),
-    Column(
-        key="memory_percent",
-        header="MEM%",
-        text=lambda user: percent(user.gpu_memory_percent),
-        sort_key=lambda user: number(user.gpu_memory_percent),
-        width=4,
-        align=">",
-        priority=1,
-    ),
-    Column(
-        key="idle_memory",
-        header="IDLE-MEM",
-        text=lambda user: short_size(user.idle_memory_bytes),
-        sort_key=lambda user: number(user.idle_memory_bytes),
-        width=8,
-        align=">",
+    amount("memory_percent", "MEM%", lambda user: user.gpu_memory_percent, percent, 4, priority=1),
+    amount(
+        "idle_memory",
+        "IDLE-MEM",
+        lambda user: user.idle_memory_bytes,
+        short_size,
+        8,
         priority=2,
         level=_idle_level,
     ),
-    Column(
-        key="idle",
-        header="IDLE",
-        text=lambda user: idle_text(user.idle_seconds),
-        sort_key=lambda user: number(user.idle_seconds),
-        width=6,
-        align=">",
-        priority=4,
-        level=_idle_level,
+    amount(
+        "idle", "IDLE", lambda user: user.idle_seconds, idle_text, 6, priority=4, level=_idle_level
     ),
     Column(
         key="gpus",
@@ -94,42 +66,10 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         align=">",
         priority=1,
     ),
-    Column(
-        key="utilization",
-        header="UTIL",
-        text=lambda user: percent(user.utilization_percent),
-        sort_key=lambda user: number(user.utilization_percent),
-        width=4,
-        align=">",
-        priority=3,
+    amount("utilization", "UTIL", lambda user: user.utilization_percent, percent, 4, priority=3),
+    amount("cpu", "CPU", lambda user: user.cpu_percent, percent, 7, least=4, priority=5),
+    amount(
+        "resident_memory", "RSS", lambda user: user.resident_memory_bytes, short_size, 5, priority=6
     ),
-    Column(
-        key="cpu",
-        header="CPU",
-        text=lambda user: percent(user.cpu_percent),
-        sort_key=lambda user: number(user.cpu_percent),
-        width=7,
-        least=4,
-        align=">",
-        priority=5,
-    ),
-    Column(
-        key="resident_memory",
-        header="RSS",
-        text=lambda user: short_size(user.resident_memory_bytes),
-        sort_key=lambda user: number(user.resident_memory_bytes),
-        width=5,
-        align=">",
-        priority=6,
-    ),
-    Column(
-        key="jobs",
-        header="JOBS",
-        text=_jobs,
-        short=_jobs_counted,
-        sort_key=_jobs,
-        width=14,
-        grows=True,
-        priority=7,
-    ),
+    word("jobs", "JOBS", _jobs, 14, short=_jobs_counted, grows=True, priority=7),
 )
