@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
@@ -19,6 +20,8 @@ from gpudash.model.device import Device, device_labels
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 from gpudash.model.units import floor_tenths
 
+_ONE_OR_SEVERAL = r"\[(.*?)\|(.*?)\]"
+"""In a fact."""
 _MAX_EVIDENCE = 32
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""
@@ -290,11 +293,12 @@ def _held(each: _ActiveSymptom, now: float | None) -> float | None:
     return None if known is None else floor_tenths(min(known, _MAX_UPTIME_SECONDS))
 
 
-def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
+def _sentence(fact: str, labels: list[str]) -> str:
     whole = [int(label) for label in labels if label.isdecimal()]
     instances = [label for label in labels if not label.isdecimal()]
     names = ",".join(filter(None, [index_ranges(whole) if whole else "", *instances]))
-    return f"GPU {names} {fact[len(labels) > 1]}"
+    which = r"\1" if len(labels) == 1 else r"\2"
+    return f"GPU {names} {re.sub(_ONE_OR_SEVERAL, which, fact)}"
 
 
 def _importance(found: tuple[int, Finding]) -> tuple[bool, int, int, tuple[int, ...]]:

@@ -58,8 +58,9 @@ class Rule(Struct, frozen=True):
 class Symptom(Struct, frozen=True):
     """Something that holds in this sample.
 
-    `fact` is the sentence after the name of one GPU and of several; those of one rule, level,
-    fact and advice become one finding. `sentence` stands alone and is not joined with others.
+    `fact` is the sentence after the name of a GPU, `[is|are] hot` where it is another one of
+    several; those of one rule, level, fact and advice become one finding. `sentence` stands alone
+    and is not joined with others.
     """
 
     rule: Rule
@@ -68,7 +69,7 @@ class Symptom(Struct, frozen=True):
     level: FindingLevel
     advice: str
     """What to do; INDEX in it becomes the indices of the GPUs, as nvidia-smi takes them."""
-    fact: tuple[str, str] = ("", "")
+    fact: str = ""
     sentence: str = ""
     devices: tuple[AnyDevice, ...] = ()
     evidence: tuple[Evidence, ...] = ()

@@ -69,7 +69,7 @@ FEW_SMS = rule(
 class _Slowdown(Struct, frozen=True):
     rule: Rule
     level: FindingLevel
-    fact: tuple[str, str]
+    fact: str
     advice: str
 
 
@@ -94,36 +94,27 @@ _HARDWARE = {
     "hw-power-brake-slowdown": _Slowdown(
         POWER_BRAKE,
         "critical",
-        (
-            "is slowed down by the server's power brake",
-            "are slowed down by the server's power brake",
-        ),
+        "[is|are] slowed down by the server's power brake",
         "The power supply asks for less: check the power supplies and cables of the host, and "
         "what else draws from them.",
     ),
     "hw-thermal-slowdown": _Slowdown(
         THERMAL_HARDWARE,
         "critical",
-        (
-            "is so hot that hardware slows it down to half or less",
-            "are so hot that hardware slows them down to half or less",
-        ),
+        "[is|are] so hot that hardware slows [it|them] down to half or less",
         "Check fans, dust and the air in front of the host, before the GPU turns itself off.",
     ),
     _UNNAMED: _Slowdown(
         HARDWARE_SLOWDOWN,
         "critical",
-        ("is slowed down by its hardware", "are slowed down by their hardware"),
+        "[is|are] slowed down by [its|their] hardware",
         "Heat, its power supply or its power connector ask for it: gpudash -q -d PERFORMANCE",
     ),
 }
 _LAPTOP_BRAKE = _Slowdown(
     POWER_BRAKE,
     "warn",
-    (
-        "is slowed down by the laptop's power supply",
-        "are slowed down by the laptop's power supply",
-    ),
+    "[is|are] slowed down by the laptop's power supply",
     "It draws on the battery, or on a charger that is too weak: plug in the charger that came "
     "with the laptop.",
 )
@@ -132,7 +123,7 @@ _LAPTOP = r"(?i)laptop|max-q design|\bmx\d|\d{3}mx?\b"
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
     "warn",
-    ("is thermally throttled", "are thermally throttled"),
+    "[is|are] thermally throttled",
     "Check fans, dust and the air in front of the host; the memory may be what is overheating.",
 )
 _LOAD_PERCENT = 50
@@ -186,8 +177,8 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
             continue
         if _is_below(gpu, _LOW_CLOCK) and not _is_explained(gpu, gpu.clocks_event_reasons):
             fact = (
-                "works at less than 60% of its highest clock, and the driver gives no reason",
-                "work at less than 60% of their highest clock, and the driver gives no reason",
+                "[works|work] at less than 60% of [its|their] highest clock, and the driver gives "
+                "no reason"
             )
             advice = (
                 "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc unlocks them. Otherwise check "
@@ -207,10 +198,8 @@ def few_sms(context: RuleContext) -> Iterator[Symptom]:
         if (gpu.gpu_utilization_percent or 0) < _FULL_PERCENT or active is None:
             continue
         if active < _FEW_SMS_PERCENT:
-            fact = (
-                f"always runs a kernel, but on less than {_FEW_SMS_PERCENT}% of its SMs",
-                f"always run a kernel, but on less than {_FEW_SMS_PERCENT}% of their SMs",
-            )
+            few = f"less than {_FEW_SMS_PERCENT}% of [its|their] SMs"
+            fact = f"always [runs|run] a kernel, but on {few}"
             advice = (
                 "Its kernels are too small to fill it: use larger batches, or let several "
                 "processes share it."
@@ -281,10 +270,7 @@ def _capped(gpu: Device, of: str) -> Symptom:
         *_CLOCKS,
         "throttled_sw_power_cap_percent",
     )
-    fact = (
-        f"is at its {size}power limit{behind}",
-        f"are at their {size}power limits{behind}",
-    )
+    fact = f"[is|are] at [its|their] {size}power [limit|limits]{behind}"
     level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
     return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
 

@@ -65,7 +65,7 @@ def nvlinks(context: RuleContext) -> Iterator[Symptom]:
         evidence = proof(
             context.name(gpu), gpu, "nvlink_count", "nvlink_total_count", "nvlink_inactive_links"
         )
-        fact = f"has {counts}", f"have {counts}"
+        fact = f"[has|have] {counts}"
         yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
     for gpu in context.gpus:
         if gpu.nvlink_erring_links:
@@ -76,8 +76,8 @@ def _erring(context: RuleContext, gpu: Device) -> Symptom:
     """Links correct an occasional damaged packet; many, or a link that restarts, are a problem."""
     rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
     is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
-    few = ("has occasional NVLink errors", "have occasional NVLink errors")
-    many = ("has NVLink errors", "have NVLink errors")
+    few = "[has|have] occasional NVLink errors"
+    many = "[has|have] NVLink errors"
     return Symptom(
         NVLINK_ERRORS,
         gpu.key,
@@ -99,7 +99,7 @@ def pcie(context: RuleContext) -> Iterator[Symptom]:
         if works and is_awake and not gpu.unified_memory and not context.is_only_started(gpu):
             yield from _reduced(context, gpu)
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
-            fact = ("retransmits many PCIe packets", "retransmit many PCIe packets")
+            fact = "[retransmits|retransmit] many PCIe packets"
             advice = "Reseat it or its riser; a bad link costs speed before it fails."
             evidence = proof(context.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
             yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
@@ -125,7 +125,7 @@ def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
         gpu.key,
         "info" if is_design else "warn",
         f"{advice}; copies from and to the host are that much slower.",
-        (f"works {words}", f"work {words}"),
+        f"[works|work] {words}",
         devices=(gpu,),
         evidence=proof(
             context.name(gpu),

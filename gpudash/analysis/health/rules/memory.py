@@ -46,10 +46,7 @@ def full(context: RuleContext) -> Iterator[Symptom]:
         if how_full not in _LEFT or device.mig_mode or device.unified_memory:
             continue
         left, level = _LEFT[how_full]
-        fact = (
-            f"has less than {left}% of its memory left",
-            f"have less than {left}% of their memory left",
-        )
+        fact = f"[has|have] less than {left}% of [its|their] memory left"
         advice = (
             "The next allocation may fail. Some frameworks take all memory at once on purpose; "
             "otherwise use a smaller batch or another GPU."

@@ -209,10 +209,7 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
     for gpu in context.gpus:
         if not gpu.ecc_uncorrected_volatile_count:
             continue
-        fact = (
-            "had uncorrectable memory errors",
-            "had uncorrectable memory errors",
-        )
+        fact = "had uncorrectable memory errors"
         evidence = proof(
             context.name(gpu),
             gpu,
@@ -233,10 +230,7 @@ def sram(context: RuleContext) -> Iterator[Symptom]:
         errors = gpu.sram_errors
         if errors is None or not errors.threshold_exceeded:
             continue
-        fact = (
-            "had more errors in its SRAM than NVIDIA tolerates",
-            "had more errors in their SRAM than NVIDIA tolerates",
-        )
+        fact = "had more errors in [its|their] SRAM than NVIDIA tolerates"
         advice = "Run NVIDIA's field diagnostic, and have the board replaced (RMA)."
         evidence = proof(
             context.name(gpu),
@@ -260,20 +254,14 @@ def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
         )
         retired = proof(of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count")
         if gpu.remapped_rows_failed:
-            fact = ("has no spare memory rows left", "have no spare memory rows left")
+            fact = "[has|have] no spare memory rows left"
             advice = "The board is worn out: have it replaced (RMA)."
             yield Symptom(REMAP_FAILED, gpu.key, "critical", advice, fact, "", (gpu,), remapped)
         elif gpu.remapped_rows_pending:
-            fact = (
-                "needs a reset to replace bad memory rows",
-                "need a reset to replace bad memory rows",
-            )
+            fact = "[needs|need] a reset to replace bad memory rows"
             yield Symptom(REMAP_PENDING, gpu.key, "warn", _RESET, fact, "", (gpu,), remapped)
         if gpu.retired_pages_pending:
-            fact = (
-                "needs a reset to retire bad memory pages",
-                "need a reset to retire bad memory pages",
-            )
+            fact = "[needs|need] a reset to retire bad memory pages"
             advice = f"{_RESET}. A reload of the driver, or a reboot, does it too."
             yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), retired)
 
@@ -317,7 +305,7 @@ def _xid_symptoms(
             (gpu.key, event.code),
             known.level,
             _LOG if removed else known.advice,
-            (words, words),
+            words,
             removed,
             (gpu,),
             evidence=(

@@ -60,10 +60,7 @@ _HANGS = (
     "stuck for good."
 )
 
-_REBOOT = (
-    "needs a reboot of the host, according to the driver",
-    "need a reboot of the host, according to the driver",
-)
+_REBOOT = "[needs|need] a reboot of the host, according to the driver"
 
 _ADVICE: dict[State, tuple[Rule, str]] = {
     states.LOST: (
@@ -84,44 +81,32 @@ _ADVICE: dict[State, tuple[Rule, str]] = {
     ),
 }
 
-_RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
+_RECOVERIES: dict[str, tuple[FindingLevel, str, str]] = {
     "gpu-reset": (
         "critical",
-        ("needs a reset, according to the driver", "need a reset, according to the driver"),
+        "[needs|need] a reset, according to the driver",
         f"End the processes that use it; {RESET}",
     ),
     "bus-reset": (
         "critical",
-        (
-            "needs a reset of its PCI bus, according to the driver",
-            "need a reset of their PCI bus, according to the driver",
-        ),
+        "[needs|need] a reset of [its|their] PCI bus, according to the driver",
         "End the processes that use it, then reboot the host, or reset its PCI bus by hand.",
     ),
     "node-reboot": ("critical", _REBOOT, "Reboot the host when its other jobs have ended."),
     "system-reboot": ("critical", _REBOOT, "Reboot the host when its other jobs have ended."),
     "drain-p2p": (
         "warn",
-        (
-            "should stop P2P traffic with other GPUs, according to the driver",
-            "should stop P2P traffic with one another, according to the driver",
-        ),
+        "should stop P2P traffic with [other GPUs,|one another,] according to the driver",
         f"Start no multi-GPU job on it. When it is idle, {RESET}",
     ),
     "drain-and-reset": (
         "critical",
-        (
-            "needs a reset once idle, and no new jobs until then, according to the driver",
-            "need a reset once idle, and no new jobs until then, according to the driver",
-        ),
+        "[needs|need] a reset once idle, and no new jobs until then, according to the driver",
         f"Let the jobs on it finish; {RESET}",
     ),
     "recover-imex-domain": (
         "critical",
-        (
-            "is cut off from its NVLink domain, according to the driver",
-            "are cut off from their NVLink domain, according to the driver",
-        ),
+        "[is|are] cut off from [its|their] NVLink domain, according to the driver",
         "Restart nvidia-imex on the hosts of the domain.",
     ),
 }
@@ -137,65 +122,28 @@ _FABRIC_PROOFS = (
     "fabric_access_timeout_recovering",
     "fabric_incorrect_configuration",
 )
-_NOT_JOINED = "has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric"
-_BAD_ROUTE = (
-    "has an unhealthy route in the NVLink fabric",
-    "have unhealthy routes in the NVLink fabric",
-)
-_UNHEALTHY = (
-    "is unhealthy in the NVLink fabric, according to the driver",
-    "are unhealthy in the NVLink fabric, according to the driver",
-)
-_BAD_CONFIGURATION = (
-    "is configured wrongly in the NVLink fabric",
-    "are configured wrongly in the NVLink fabric",
-)
+_NOT_JOINED = "[has|have] not joined the NVSwitch fabric"
+_BAD_ROUTE = "[has an|have] unhealthy [route|routes] in the NVLink fabric"
+_UNHEALTHY = "[is|are] unhealthy in the NVLink fabric, according to the driver"
+_BAD_CONFIGURATION = "[is|are] configured wrongly in the NVLink fabric"
 _CONFIGURATIONS = {
     "incorrect-sysguid": (
-        "has another system GUID than the NVLink fabric expects",
-        "have other system GUIDs than the NVLink fabric expects",
+        "[has another system GUID|have other system GUIDs] than the NVLink fabric expects"
     ),
     "incorrect-chassis-sn": (
-        "has another chassis serial number than the NVLink fabric expects",
-        "have other chassis serial numbers than the NVLink fabric expects",
+        "[has another chassis serial number|have other chassis serial numbers] than the NVLink "
+        "fabric expects"
     ),
-    "no-partition": (
-        "belongs to no partition of the NVLink fabric",
-        "belong to no partition of the NVLink fabric",
-    ),
-    "insufficient-nvlinks": (
-        "has fewer NVLinks than the fabric needs",
-        "have fewer NVLinks than the fabric needs",
-    ),
-    "incompatible-gpu-fw": (
-        "has firmware that does not go with the NVLink fabric",
-        "have firmware that does not go with the NVLink fabric",
-    ),
-    "invalid-location": (
-        "is in a place that the NVLink fabric does not know",
-        "are in places that the NVLink fabric does not know",
-    ),
-    "gpu-state-invalid": (
-        "is in a state that the NVLink fabric does not accept",
-        "are in states that the NVLink fabric does not accept",
-    ),
+    "no-partition": "[belongs|belong] to no partition of the NVLink fabric",
+    "insufficient-nvlinks": "[has|have] fewer NVLinks than the fabric needs",
+    "incompatible-gpu-fw": "[has|have] firmware that does not go with the NVLink fabric",
+    "invalid-location": "[is|are] in [a place|places] that the NVLink fabric does not know",
+    "gpu-state-invalid": "[is|are] in [a state|states] that the NVLink fabric does not accept",
 }
-_SLOW_LINKS = (
-    "has less NVLink bandwidth than it should, according to the fabric",
-    "have less NVLink bandwidth than they should, according to the fabric",
-)
-_LIMITED = (
-    "has limited capacity in the NVLink fabric",
-    "have limited capacity in the NVLink fabric",
-)
-_RECOVERING = (
-    "waits for the NVLink fabric to recover its routes",
-    "wait for the NVLink fabric to recover their routes",
-)
-_TIMED_OUT = (
-    "is recovering from an access over NVLink that timed out",
-    "are recovering from accesses over NVLink that timed out",
-)
+_SLOW_LINKS = "[has|have] less NVLink bandwidth than [it|they] should, according to the fabric"
+_LIMITED = "[has|have] limited capacity in the NVLink fabric"
+_RECOVERING = "[waits|wait] for the NVLink fabric to recover [its|their] routes"
+_TIMED_OUT = "[is|are] recovering from [an access|accesses] over NVLink that timed out"
 _JOIN = "CUDA cannot start there until it has. See: systemctl status nvidia-fabricmanager"
 _MEND = (
     "Jobs on several GPUs may fail there. See the log of the fabric manager and gpudash nvlink; "
@@ -224,7 +172,7 @@ def unreadable(context: RuleContext) -> Iterator[Symptom]:
             device.key,
             "critical" if state.is_problem else "info",
             advice,
-            fact=(state.sentence, state.plural),
+            fact=f"[{state.sentence}|{state.plural}]",
             sentence=fault.message if fault and state.is_problem and has_own_sentence else "",
             devices=(device,),
             evidence=evidence,
@@ -274,7 +222,7 @@ def fabric(context: RuleContext) -> Iterator[Symptom]:
             yield Symptom(rule, gpu.key, level, advice, fact, "", (gpu,), evidence)
 
 
-def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, tuple[str, str], str] | None:
+def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, str, str] | None:
     """Return the worst that is wrong with a GPU's place in the fabric, None if nothing is."""
     if gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code:
         return FABRIC, "critical", _NOT_JOINED, _JOIN
@@ -305,7 +253,7 @@ def mode_changes(context: RuleContext) -> Iterator[Symptom]:
             if None in (now, pending) or now == pending:
                 continue
             words = f"{mode[:3].upper()} {'on' if pending else 'off'} after the next reset"
-            fact = f"has {words}", f"have {words}"
+            fact = f"[has|have] {words}"
             advice = f"It was set, and is not in force yet. When its jobs have ended, {RESET}"
             evidence = proof(context.name(gpu), gpu, mode, f"pending_{mode}")
             yield Symptom(MODE_CHANGE, (gpu.key, mode), "info", advice, fact, "", (gpu,), evidence)
@@ -316,7 +264,7 @@ def unified(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that have no memory of their own."""
     for gpu in context.gpus:
         if gpu.unified_memory:
-            fact = ("has no memory of its own", "have no memory of their own")
+            fact = "[has|have] no memory of [its|their] own"
             advice = (
                 "Its memory is the host's: what other programs use counts as used here, too, and "
                 "is not left for the GPU."
