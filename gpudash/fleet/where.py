@@ -15,17 +15,15 @@ from msgspec.structs import replace
 from gpudash.analysis.filter import Filter, Grammar
 from gpudash.analysis.filter.predicates import (
     LOOSE,
-    NUMBER_OPERATORS,
     OTHER,
     WORD_OPERATORS,
     Builder,
     Test,
-    of_number,
     of_set,
     of_text,
     on_gpus,
 )
-from gpudash.analysis.filter.terms import NAMES, SHARE, SIZE, SPAN, Term
+from gpudash.analysis.filter.terms import SHARE, SIZE, SPAN, Quantities, Term, named, number
 from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
@@ -206,18 +204,6 @@ def _one_of(read: Callable[[GpuOfHost], Iterable[str]], words: Iterable[str]) ->
     return build
 
 
-def _of_device(
-    read: Callable[[FleetDevice], float | None], quantity: Callable[[str], Quantity | None]
-) -> Builder[GpuOfHost]:
-    """Return the builder of a term over a number of a GPU whose values are of now."""
-
-    def value(row: GpuOfHost) -> float | None:
-        device = _live(row)
-        return None if device is None else read(device)
-
-    return of_number(value, quantity)
-
-
 def _watts(text: str) -> Quantity | None:
     return _plain(text.lower().removesuffix("w"))
 
@@ -234,38 +220,20 @@ def _milliwatts(device: FleetDevice) -> float | None:
     return None if device.power_usage_mw is None else device.power_usage_mw / 1000
 
 
-def _words(
-    names: tuple[str, ...],
-    example: str,
-    help: str,
-    read: Callable[[GpuOfHost], Iterable[str]],
-) -> Term[GpuOfHost]:
-    return Term(
-        names=names,
-        example=example,
-        help=help,
-        values=NAMES,
-        operators=WORD_OPERATORS,
-        test=of_text(read, several=True),
-    )
-
-
 def _number(
     names: tuple[str, ...],
     example: str,
     help: str,
-    values: str,
+    written: Quantities,
     read: Callable[[FleetDevice], float | None],
-    quantity: Callable[[str], Quantity | None],
 ) -> Term[GpuOfHost]:
-    return Term(
-        names=names,
-        example=example,
-        help=help,
-        values=values,
-        operators=NUMBER_OPERATORS,
-        test=_of_device(read, quantity),
-    )
+    """Return a term over a number of a GPU whose values are of now."""
+
+    def value(row: GpuOfHost) -> float | None:
+        device = _live(row)
+        return None if device is None else read(device)
+
+    return number(names, example, help, written, value)
 
 
 _STATE_WORDS = (
@@ -282,7 +250,7 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         operators=WORD_OPERATORS,
         test=_hosts,
     ),
-    _words(("rack", "group"), "rack:r07", "rack, partition or group of the host", _group),
+    named(("rack", "group"), "rack:r07", "rack, partition or group of the host", _group),
     Term(
         names=("state", "status"),
         example="state:held",
@@ -291,14 +259,13 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         operators=WORD_OPERATORS,
         test=_one_of(_state, _STATE_WORDS),
     ),
-    _words(("user", "owner"), "user:alice", "whose processes or job it has, or several", _user),
+    named(("user", "owner"), "user:alice", "whose processes or job it has, or several", _user),
     _number(
         ("idle",),
         "idle>1h",
         "time since it last computed",
         SPAN,
         lambda device: device.idle_seconds,
-        units.parse_span,
     ),
     _number(
         ("mem", "memory"),
@@ -306,7 +273,6 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         "memory in use",
         SIZE,
         lambda device: device.memory_used_bytes,
-        units.parse_size,
     ),
     _number(
         ("util", "utilization"),
@@ -314,36 +280,28 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         "utilization in percent",
         SHARE,
         lambda device: device.gpu_utilization_percent,
-        units.parse_percentage,
     ),
-    _words(("job",), "job:4242", "id of its job, or namespace/pod", _job),
-    _words(("ns", "namespace"), "ns:ml", "namespace of its pod", _namespace),
-    _words(("model",), "model:h100", "product name", _model),
-    _number(("power",), "power>500", "power draw in watts", "watts", _milliwatts, _watts),
+    named(("job",), "job:4242", "id of its job, or namespace/pod", _job),
+    named(("ns", "namespace"), "ns:ml", "namespace of its pod", _namespace),
+    named(("model",), "model:h100", "product name", _model),
+    _number(
+        ("power",), "power>500", "power draw in watts", Quantities("watts", _watts), _milliwatts
+    ),
     _number(
         ("temp", "temperature"),
         "temp>80",
         "temperature in degrees Celsius",
-        "degrees",
+        Quantities("degrees", _degrees),
         lambda device: device.temperature_celsius,
-        _degrees,
     ),
     _number(
         ("xid",),
         "xid:79",
         "recent XID error",
-        "its number",
+        Quantities("its number", _plain),
         lambda device: device.xid,
-        _plain,
     ),
-    Term(
-        names=("age",),
-        example="age>1m",
-        help="age of what is known of it",
-        values=SPAN,
-        operators=NUMBER_OPERATORS,
-        test=of_number(_age, units.parse_span),
-    ),
+    number(("age",), "age>1m", "age of what is known of it", SPAN, _age),
     Term(
         names=("gpu", "gpus"),
         example="gpu:0-3",
@@ -352,8 +310,8 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
         operators=WORD_OPERATORS,
         test=of_set(_label, on_gpus),
     ),
-    _words(("driver",), "driver:550", "version of the driver", _driver),
-    _words(("cluster",), "cluster:a", "cluster of the host", _cluster),
+    named(("driver",), "driver:550", "version of the driver", _driver),
+    named(("cluster",), "cluster:a", "cluster of the host", _cluster),
 )
 """Every term, in the order in which help and messages name them."""
 

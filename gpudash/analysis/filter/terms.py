@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Generic
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, NamedTuple
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from gpudash.analysis.filter.predicates import (
 from gpudash.analysis.labels import command, owner
 from gpudash.analysis.table import ProcessRow
 from gpudash.model import units
-from gpudash.model.units import ABSENT
+from gpudash.model.units import ABSENT, Quantity
 
 
 class Term(Struct, Generic[Row], frozen=True, kw_only=True):
@@ -35,6 +35,50 @@ class Term(Struct, Generic[Row], frozen=True, kw_only=True):
     """What may follow the operator, for the message about a wrong value."""
     operators: tuple[str, ...]
     test: Builder[Row]
+
+
+class Quantities(NamedTuple):
+    """What a number is written as: in words, and how that is read."""
+
+    values: str
+    parse: Callable[[str], Quantity | None]
+
+
+SIZE = Quantities("a size such as 10G or 512M", units.parse_size)
+SPAN = Quantities("a time such as 10m or 2h", units.parse_span)
+SHARE = Quantities("a percentage", units.parse_percentage)
+
+
+def named(
+    names: tuple[str, ...], example: str, help: str, read: Callable[[Row], Iterable[str]]
+) -> Term[Row]:
+    """Return a term over names, of which several may be given."""
+    return Term(
+        names=names,
+        example=example,
+        help=help,
+        values="a name, or several such as alice,bob",
+        operators=WORD_OPERATORS,
+        test=of_text(read, several=True),
+    )
+
+
+def number(
+    names: tuple[str, ...],
+    example: str,
+    help: str,
+    written: Quantities,
+    read: Callable[[Row], float | None],
+) -> Term[Row]:
+    """Return a term over a number."""
+    return Term(
+        names=names,
+        example=example,
+        help=help,
+        values=written.values,
+        operators=NUMBER_OPERATORS,
+        test=of_number(read, written.parse),
+    )
 
 
 def _gpus(row: ProcessRow) -> frozenset[str]:
@@ -71,18 +115,12 @@ def searched(row: ProcessRow) -> Iterable[str]:
     return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
 
 
-SIZE, SPAN, SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
-NAMES = "a name, or several such as alice,bob"
-"""What may follow the operators of terms."""
-
 TERMS: tuple[Term[ProcessRow], ...] = (
-    Term(
-        names=("user", "owner"),
-        example="user:alice",
-        help="owner or a part of the name, or several: alice,bob; user=alice is the whole name",
-        values=NAMES,
-        operators=WORD_OPERATORS,
-        test=of_text(_user, several=True),
+    named(
+        ("user", "owner"),
+        "user:alice",
+        "owner or a part of the name, or several: alice,bob; user=alice is the whole name",
+        _user,
     ),
     Term(
         names=("gpu", "gpus"),
@@ -92,21 +130,19 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         operators=WORD_OPERATORS,
         test=of_set(_gpus, on_gpus),
     ),
-    Term(
-        names=("mem", "memory", "gpu_mem", "gpu_memory"),
-        example="mem>10G",
-        help="GPU memory over all its GPUs",
-        values=SIZE,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.used_gpu_memory_bytes, units.parse_size),
+    number(
+        ("mem", "memory", "gpu_mem", "gpu_memory"),
+        "mem>10G",
+        "GPU memory over all its GPUs",
+        SIZE,
+        lambda row: row.process.used_gpu_memory_bytes,
     ),
-    Term(
-        names=("util", "utilization"),
-        example="util<5",
-        help="time in which it runs kernels in percent, the mean of its GPUs",
-        values=SHARE,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.sm_utilization_percent, units.parse_percentage),
+    number(
+        ("util", "utilization"),
+        "util<5",
+        "time in which it runs kernels in percent, the mean of its GPUs",
+        SHARE,
+        lambda row: row.process.sm_utilization_percent,
     ),
     Term(
         names=("type",),
@@ -124,13 +160,11 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         operators=WORD_OPERATORS,
         test=of_set(lambda row: frozenset((str(row.process.pid),)), in_range),
     ),
-    Term(
-        names=("job",),
-        example="job:slurm",
-        help="container, pod, Slurm job or unit: kind, name or id, or several",
-        values=NAMES,
-        operators=WORD_OPERATORS,
-        test=of_text(_job, several=True),
+    named(
+        ("job",),
+        "job:slurm",
+        "container, pod, Slurm job or unit: kind, name or id, or several",
+        _job,
     ),
     Term(
         names=("cmd", "command"),
@@ -140,37 +174,27 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         operators=WORD_OPERATORS,
         test=of_text(_command),
     ),
-    Term(
-        names=("cpu",),
-        example="cpu>50",
-        help="CPU time in percent, 100 is a core",
-        values=SHARE,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.cpu_percent, units.parse_percentage),
+    number(
+        ("cpu",),
+        "cpu>50",
+        "CPU time in percent, 100 is a core",
+        SHARE,
+        lambda row: row.process.cpu_percent,
     ),
-    Term(
-        names=("rss", "resident_memory"),
-        example="rss>1G",
-        help="host memory",
-        values=SIZE,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.resident_memory_bytes, units.parse_size),
+    number(
+        ("rss", "resident_memory"),
+        "rss>1G",
+        "host memory",
+        SIZE,
+        lambda row: row.process.resident_memory_bytes,
     ),
-    Term(
-        names=("time", "age"),
-        example="time>2h",
-        help="time since it started",
-        values=SPAN,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.age_seconds, units.parse_span),
-    ),
-    Term(
-        names=("idle",),
-        example="idle>10m",
-        help="time since it last used a GPU",
-        values=SPAN,
-        operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.idle_seconds, units.parse_span),
+    number(("time", "age"), "time>2h", "time since it started", SPAN, lambda row: row.age_seconds),
+    number(
+        ("idle",),
+        "idle>10m",
+        "time since it last used a GPU",
+        SPAN,
+        lambda row: row.process.idle_seconds,
     ),
 )
 """Every term, in the order in which help and messages name them."""
