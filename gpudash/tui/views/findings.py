@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual.events import Click
@@ -12,7 +11,6 @@ from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import fold
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.draw.findings import whole
@@ -98,8 +96,7 @@ _NOTHING = "Nothing is wrong, as far as the driver reports"
 class FindingsView(View):
     """Shows all findings, one of which can be chosen to see its process or GPU."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = FINDINGS_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(FINDINGS_KEYS)
+    KEYS = FINDINGS_KEYS
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)

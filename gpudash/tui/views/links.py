@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -30,13 +29,12 @@ from gpudash.analysis.table import Column, fit, line_cells
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import StyledLine, fold, width, wrap
 from gpudash.model.units import ABSENT
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.bars import sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, fit_parts, joined
 from gpudash.tui.draw.main_charts import Trends
-from gpudash.tui.keymap import LINKS_KEYS, Key
+from gpudash.tui.keymap import LINKS_KEYS
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
 
@@ -190,8 +188,7 @@ _MIN_BESIDE = 18
 class LinksView(View):
     """Shows one matrix of GPU pairs at a time, the traffic of each GPU beside it."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = LINKS_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(LINKS_KEYS)
+    KEYS = LINKS_KEYS
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
 from gpudash.fleet.users import Prices
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import REPORT_KEYS
@@ -18,7 +16,6 @@ class ReportView(View):
     """Who held GPUs and how: of the history of the service, else of what was watched."""
 
     KEYS = REPORT_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(REPORT_KEYS)
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)

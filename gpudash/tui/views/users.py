@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual.events import Click
@@ -22,7 +21,6 @@ from gpudash.analysis.usage import (
 from gpudash.model.snapshot import EMPTY, Snapshot, gpus_unknown
 from gpudash.model.text import fold
 from gpudash.model.units import size
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined, spread
@@ -102,8 +100,7 @@ def _note(text: str, theme: Theme, cells: int) -> list[Line]:
 class UsersView(View):
     """Shows the owners of processes, one of whom can be chosen to see only these."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = USERS_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(USERS_KEYS)
+    KEYS = USERS_KEYS
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)

@@ -19,12 +19,15 @@ _OF_LISTS = frozenset(key.id for key in LIST_KEYS)
 class View(Wheel, HostPage):
     """A page about one thing: subclasses return its lines, which are scrolled here.
 
-    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last) and
-    `BINDINGS` to `bindings(KEYS)`.
+    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last).
     """
 
-    KEYS: ClassVar[tuple[Key, ...]] = VIEW_KEYS
+    KEYS = VIEW_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(VIEW_KEYS)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        cls.BINDINGS = bindings(cls.KEYS)
+        super().__init_subclass__(**options)
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)

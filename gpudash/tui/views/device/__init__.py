@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.segment import Segment
 from textual.events import Click
@@ -17,7 +17,7 @@ from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import fold, width
 from gpudash.model.units import ABSENT, Unit, readable, short, span
-from gpudash.tui.bindings import bindings, keys_while_enlarged, shown_key
+from gpudash.tui.bindings import keys_while_enlarged, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import put_above
@@ -127,8 +127,7 @@ class DeviceView(View):
     It turns to the other devices.
     """
 
-    KEYS: ClassVar[tuple[Key, ...]] = DEVICE_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(DEVICE_KEYS)
+    KEYS = DEVICE_KEYS
 
     def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
         """Show the device of this key, else the one under the cursor or of the process there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.message import Message
 
@@ -22,7 +22,7 @@ from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
-from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import PROCESS_KEYS, Key
@@ -98,8 +98,7 @@ class ProcessView(View):
     read_seconds: ClassVar[float] = 3.0
     """Between two readings of /proc."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = PROCESS_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(PROCESS_KEYS)
+    KEYS = PROCESS_KEYS
 
     class Inspected(Message):
         """A reading of the process has ended."""
