@@ -152,13 +152,6 @@ class Topology(Struct, frozen=True, kw_only=True):
             numa_affinity=tuple(self.numa_affinity[i] for i in kept),
         )
 
-    def peer_access(self, row: int, column: int) -> bool | None:
-        """Whether frameworks would print Y for the pair: itself, or reading and writing both OK."""
-        if row == column:
-            return True
-        statuses = self.p2p_read[row][column], self.p2p_write[row][column]
-        return None if None in statuses else statuses == ("OK", "OK")
-
 
 _host = partial(metric, Group.HOST)
 

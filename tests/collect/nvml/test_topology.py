@@ -1,5 +1,6 @@
 from typing import Any
 
+from gpudash.analysis.links import access_matrix
 from gpudash.collect.nvml import codes
 from gpudash.model.snapshot import Topology
 from tests.collect.nvml.tampering import Machine
@@ -22,9 +23,9 @@ def test_pcie_islands_show_the_closest_common_ancestor() -> None:
     assert topology.links[0][0] == "X"
     assert topology.links[0][1] in {"PIX", "PXB"}
     assert topology.links[0][4] == "SYS"
-    assert topology.peer_access(0, 1) is True
-    assert topology.peer_access(0, 4) is False
-    assert topology.peer_access(3, 3) is True
+    assert access_matrix(topology).cells[0][1] == "Y"
+    assert access_matrix(topology).cells[0][4] == "N"
+    assert access_matrix(topology).cells[3][3] == "Y"
 
 
 def test_a_driver_that_tells_no_links_leaves_them_none() -> None:
@@ -33,7 +34,7 @@ def test_a_driver_that_tells_no_links_leaves_them_none() -> None:
         machine.driver.replaced[name] = machine.driver.error(codes.NOT_SUPPORTED)
     topology = topology_of(machine)
     assert topology.links[0][1] is None
-    assert topology.peer_access(0, 1) is None
+    assert access_matrix(topology).cells[0][1] == "-"
 
 
 def test_affinity_is_a_list_of_ranges() -> None:
@@ -116,7 +117,7 @@ def test_a_topology_that_nothing_needs_is_not_read() -> None:
 
 def test_a_process_on_several_gpus_needs_the_topology() -> None:
     machine = Machine("pcie-1080ti", with_topology=False)
-    assert topology_of(machine).peer_access(0, 4) is False
+    assert access_matrix(topology_of(machine)).cells[0][4] == "N"
     assert P2P in machine.driver.asked
 
 
