@@ -1,11 +1,8 @@
-"""How GPUs are connected: matrices of links and P2P access, and a matrix laid out in lines.
-
-Matrices of any shape come in from recordings and other hosts; they leave as squares of clean text.
-"""
+"""How GPUs are connected: matrices of links and P2P access, and a matrix laid out in lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -89,7 +86,7 @@ def link_matrix(topology: Topology) -> Matrix:
 
 def pci_matrix(topology: Topology) -> Matrix:
     """Return the link between each pair over PCIe alone."""
-    return Matrix("PCIe", _square(topology, topology.pci_links or ()), _LINKS)
+    return Matrix("PCIe", _square(topology, topology.pci_links), _LINKS)
 
 
 def p2p_matrices(topology: Topology) -> tuple[Matrix, Matrix, Matrix]:
@@ -110,7 +107,7 @@ _P2P_MATRICES = {
 def p2p_matrix(topology: Topology, letter: str) -> Matrix:
     """Return the matrix that nvidia-smi calls `r`, `w`, `a`, `n` or `p`."""
     title, field = _P2P_MATRICES[letter]
-    return Matrix(title, _square(topology, getattr(topology, field) or ()), _P2P)
+    return Matrix(title, _square(topology, getattr(topology, field)), _P2P)
 
 
 def access_matrix(topology: Topology) -> Matrix:
@@ -122,9 +119,9 @@ def access_matrix(topology: Topology) -> Matrix:
     return Matrix("P2P per driver", cells, _ACCESS)
 
 
-def affinities(ranges: Sequence[str | None], count: int) -> list[str]:
-    """Return the ranges of each of `count` GPUs as text, `-` where none is known."""
-    return [_text(ranges, index) for index in range(count)]
+def texts(cells: Iterable[str | None]) -> list[str]:
+    """Return what a topology has of each GPU as clean text, `-` where none is known."""
+    return [ABSENT if cell is None else clean(cell) for cell in cells]
 
 
 def _access(read: Cells, write: Cells, row: int, column: int) -> str:
@@ -135,16 +132,10 @@ def _access(read: Cells, write: Cells, row: int, column: int) -> str:
 
 
 def _square(
-    topology: Topology, matrix: Sequence[Sequence[str | None]]
+    topology: Topology, matrix: Sequence[Sequence[str | None]] | None
 ) -> tuple[tuple[str, ...], ...]:
-    size = range(len(topology.indices))
-    rows = [matrix[index] if index < len(matrix) else () for index in size]
-    return tuple(tuple(_text(row, index) for index in size) for row in rows)
-
-
-def _text(values: Sequence[str | None], index: int) -> str:
-    value = values[index] if index < len(values) else None
-    return ABSENT if value is None else clean(value)
+    none = [None] * len(topology.indices)
+    return tuple(tuple(texts(row)) for row in ([none for _ in none] if matrix is None else matrix))
 
 
 def _name(cell: str) -> str:

@@ -9,10 +9,10 @@ from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
     access_matrix,
-    affinities,
     legend_lines,
     link_matrix,
     p2p_matrices,
+    texts,
 )
 from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import StyledLine, pad, width, wrap
@@ -82,9 +82,8 @@ def _wrapped(text: str, room: int | None) -> list[str]:
 def _links(topology: Topology, paint: Paint) -> list[list[str]]:
     matrix = link_matrix(topology)
     names = _names(topology)
-    count = len(names)
-    beside = [_column("CPU Affinity", affinities(topology.cpu_affinity, count))]
-    beside += [_column("NUMA Affinity", affinities(topology.numa_affinity, count))]
+    beside = [_column("CPU Affinity", texts(topology.cpu_affinity))]
+    beside += [_column("NUMA Affinity", texts(topology.numa_affinity))]
     grid = _grid("", names, names, matrix, paint)
     lines = [_GAP.join(parts) for parts in zip(grid, *beside, strict=True)]
     lines[0] = grid[0] + _GAP + paint(_GAP.join(column[0] for column in beside), "dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpudash.analysis.links import affinities, link_matrix, p2p_matrix, pci_matrix
+from gpudash.analysis.links import link_matrix, p2p_matrix, pci_matrix, texts
 from gpudash.model.snapshot import Topology
 from gpudash.model.units import ABSENT
 
@@ -47,13 +47,11 @@ LEVELS = tuple(_PATHS)
 def matrix(topology: Topology, *, pci_only: bool = False) -> str:
     """Return what -m prints, with `pci_only` what -mp does."""
     links = (pci_matrix if pci_only else link_matrix)(topology).cells
-    count, names, nics = len(topology.indices), _names(topology), topology.nics
+    names, nics = _names(topology), topology.nics
     cards = [f"NIC{number}" for number in range(len(nics))]
     near = (topology.cpu_affinity, topology.numa_affinity)
-    cpus, numa = ([_known(each) for each in affinities(ranges, count)] for ranges in near)
-    rows = [
-        affinities(card.gpu_links, count) + affinities(card.nic_links, len(nics)) for card in nics
-    ]
+    cpus, numa = ([_known(each) for each in texts(ranges)] for ranges in near)
+    rows = [texts((*card.gpu_links, *card.nic_links)) for card in nics]
     columns = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
     lines = ["\t" + _UNDERLINED + "\t".join((*names, *cards, *columns)) + _PLAIN]
     for number, name in enumerate(names):
@@ -106,7 +104,7 @@ def path(topology: Topology, one: int, other: int) -> str:
 
 def numa_nodes(topology: Topology, index: int, of: str) -> str:
     """Return what -C (`CPU`) and -M (`memory`) print: the NUMA nodes beside a GPU."""
-    nodes = affinities(topology.numa_affinity, len(topology.indices))[topology.indices.index(index)]
+    nodes = texts(topology.numa_affinity)[topology.indices.index(index)]
     return f"NUMA IDs of closest {of}: {_known(nodes)}\n"
 
 

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from gpudash.analysis.links import Matrix, access_matrix, affinities, link_matrix, p2p_matrices
-from gpudash.model.snapshot import Topology
+from gpudash.analysis.links import (
+    Matrix,
+    access_matrix,
+    link_matrix,
+    p2p_matrices,
+    pci_matrix,
+    texts,
+)
 from gpudash.model.units import ABSENT
 from tests.factories import (
     make_topology,
 )
-from tests.strategies import values
 
 
 def names(matrix: Matrix) -> list[str]:
@@ -48,22 +50,11 @@ def test_link_of_a_newer_kind_is_shown_and_said_to_be_unknown() -> None:
     assert names(matrix) == ["X", "C2C"]
 
 
-@given(values(Topology))
-def test_matrices_of_any_shape_come_out_square(topology: Topology) -> None:
-    count = len(topology.indices)
-    for matrix in (link_matrix(topology), *p2p_matrices(topology), access_matrix(topology)):
-        assert [len(row) for row in matrix.cells] == [count] * count
-
-
-@given(st.lists(st.none() | st.text(max_size=4), max_size=6), st.integers(0, 6))
-def test_affinity_of_each_gpu_is_reported_or_absent(told: list[str | None], count: int) -> None:
-    texts = affinities(told, count)
-    assert len(texts) == count
-    assert all(
-        (text == ABSENT) if given is None else text
-        for text, given in zip(texts, told, strict=False)
-        if given != ""
-    )
+def test_what_is_not_reported_of_a_pair_or_a_gpu_is_absent() -> None:
+    topology = make_topology(2, links=(("X", None), (None, "X")), pci_links=None)
+    assert link_matrix(topology).cells == (("X", ABSENT), (ABSENT, "X"))
+    assert pci_matrix(topology).cells == ((ABSENT, ABSENT), (ABSENT, ABSENT))
+    assert texts(["0-15", None]) == ["0-15", ABSENT]
 
 
 def test_escape_sequence_of_a_recording_is_harmless() -> None:

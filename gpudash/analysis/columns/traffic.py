@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from gpudash.analysis.labels import index_ranges, pcie_link
-from gpudash.analysis.links import affinities
+from gpudash.analysis.links import texts
 from gpudash.analysis.table import Column, word
 from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
 from gpudash.model.snapshot import Snapshot, whole_gpus
@@ -28,8 +28,7 @@ def gpu_affinities(snapshot: Snapshot) -> list[GpuAffinity]:
     if topology is None:
         return []
     gpus = {gpu.index: gpu for gpu in whole_gpus(snapshot)}
-    count = len(topology.indices)
-    numa, cpus = (affinities(t, count) for t in (topology.numa_affinity, topology.cpu_affinity))
+    numa, cpus = (texts(each) for each in (topology.numa_affinity, topology.cpu_affinity))
     return [
         GpuAffinity(index, gpus.get(index), *near)
         for index, near in zip(topology.indices, zip(numa, cpus, strict=True), strict=True)

@@ -68,7 +68,7 @@ def test_affinities_are_reported_by_node() -> None:
 
 
 def test_affinities_that_are_not_reported_are_not_mentioned() -> None:
-    topology = make_topology(2, cpu_affinity=(None, None), numa_affinity=())
+    topology = make_topology(2, cpu_affinity=(None, None), numa_affinity=(None, None))
     assert affinity_sentence(gpu_affinities(make_snapshot(2, topology=topology))) == ""
 
 
