@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, amount, number, word
 from gpudash.fleet.groups import GroupRow
-from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index, ratio
+from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index
 from gpudash.model.fleet import Event, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, RANKS, Level, State
 from gpudash.model.units import (
@@ -19,6 +19,7 @@ from gpudash.model.units import (
     kilowatts,
     percent,
     price,
+    ratio,
     short_size,
     watts,
 )

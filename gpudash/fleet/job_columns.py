@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gpudash.analysis.table import Column, amount, word
 from gpudash.fleet.columns import GPU_COLUMNS, whole, words
 from gpudash.fleet.jobs import JobGpu
-from gpudash.fleet.summary import brief, ratio
+from gpudash.fleet.summary import brief
 from gpudash.model.fleet import FleetJob
 from gpudash.model.state import Level
-from gpudash.model.units import duration, megahertz, percent
+from gpudash.model.units import duration, megahertz, percent, ratio
 
 
 def _left_seconds(job: FleetJob) -> float | None:

@@ -475,11 +475,6 @@ def age_of(host: FleetHost, device: FleetDevice | None) -> float | None:
     return host.age_seconds if own is None else own
 
 
-def ratio(part: float | None, whole: float | None) -> float | None:
-    """Return a share from 0 to 1, None if it is not known."""
-    return None if part is None or not whole else part / whole
-
-
 def part_of(part: int, whole: int, noun: str) -> str:
     """Return `997 of 1,000 hosts`, or one number where none is missing."""
     return counted(part, noun) if whole <= part else f"{part:,} of {counted(whole, noun)}"

@@ -167,6 +167,11 @@ def span(seconds: float) -> str:
     return f"{whole}s"
 
 
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """Return a share, None where it is not known, or of nothing."""
+    return None if part is None or not whole else part / whole
+
+
 def sum_known(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of the known values, None if none is known."""
     known = [value for value in values if value is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpudash.analysis.health import levels
 from gpudash.analysis.labels import pcie_link, short_name
 from gpudash.analysis.table import Column, DeviceRow, amount, number, word
-from gpudash.model.units import ABSENT, celsius, percent, short_size, sum_known, watts
+from gpudash.model.units import ABSENT, celsius, percent, ratio, short_size, sum_known, watts
 
 
 def _name(row: DeviceRow) -> str:
@@ -28,11 +28,6 @@ def _power(row: DeviceRow) -> str:
     limit = row.device.enforced_power_limit_mw
     used = watts(row.device.power_usage_mw)
     return used if limit is None else f"{used.removesuffix('W')}/{watts(limit)}"
-
-
-def _utilization_share(row: DeviceRow) -> float | None:
-    value = row.device.gpu_utilization_percent
-    return None if value is None else value / 100
 
 
 def _of_max(clock_mhz: int | None, max_mhz: int | None) -> str:
@@ -106,7 +101,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         percent,
         4,
         level=lambda row: levels.utilization_level(row.device),
-        share=_utilization_share,
+        share=lambda row: ratio(row.device.gpu_utilization_percent, 100),
     ),
     _share("sm_active", "SM", "sm_active_percent", priority=4),
     Column(

@@ -11,15 +11,11 @@ from gpudash.analysis.columns.processes import idle_text
 from gpudash.analysis.table import Column, amount, word
 from gpudash.analysis.usage import User
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, counted, percent, short_size
+from gpudash.model.units import ABSENT, counted, percent, ratio, short_size
 
 
 def _idle_level(user: User) -> Level:
     return "unknown" if not user.idle_memory_bytes else "warn"
-
-
-def _memory_share(user: User) -> float | None:
-    return None if user.gpu_memory_percent is None else user.gpu_memory_percent / 100
 
 
 def _jobs(user: User) -> str:
@@ -33,7 +29,12 @@ def _jobs_counted(user: User) -> str:
 USER_COLUMNS: tuple[Column[User], ...] = (
     word("user", "USER", lambda user: user.name, 20),
     amount(
-        "memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, share=_memory_share
+        "memory",
+        "GPU-MEM",
+        lambda user: user.memory_used_bytes,
+        short_size,
+        7,
+        share=lambda user: ratio(user.gpu_memory_percent, 100),
     ),
     amount("memory_percent", "MEM%", lambda user: user.gpu_memory_percent, percent, 4, priority=1),
     amount(

@@ -11,7 +11,7 @@ from rich.style import Style
 from gpudash.analysis.usage import Tally, shorter_summaries, summary
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut, fold, width
-from gpudash.model.units import duration, percent, short_size
+from gpudash.model.units import duration, percent, ratio, short_size
 from gpudash.tui.bindings import labelled
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.line import Line, cells_of, fitted, spread
@@ -245,7 +245,7 @@ def _facts(host: Host) -> list[_Part]:
     if host.cpu_percent is not None:
         parts.append(_Part("CPU", f"{percent(host.cpu_percent):>4}", "", host.cpu_percent / 100))
     if total:
-        used, share = short_size(host.memory_used_bytes), _share(host.memory_used_bytes, total)
+        used, share = short_size(host.memory_used_bytes), ratio(host.memory_used_bytes, total)
         parts.append(_Part("MEM", f"{used:>5}", f"/{short_size(total)}", share, True))
     swap: list[_Part] = []
     if host.swap_total_bytes:
@@ -260,10 +260,6 @@ def _facts(host: Host) -> list[_Part]:
     if host.uptime_seconds is not None:
         parts.append(_Part("UP", duration(host.uptime_seconds - host.uptime_seconds % 60), ""))
     return parts
-
-
-def _share(value: float | None, limit: float) -> float | None:
-    return None if value is None else value / limit
 
 
 def _drawn(part: _Part, theme: Theme) -> Line:

@@ -16,7 +16,6 @@ from gpudash.fleet.summary import (
     age_of,
     gpu_of,
     is_whole_and_free,
-    ratio,
     statuses_of,
 )
 from gpudash.model.fleet import FleetDevice, FleetHost
@@ -32,6 +31,7 @@ from gpudash.model.state import (
     State,
     state_of,
 )
+from gpudash.model.units import ratio
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.theme import Theme
