@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.table import GAP, Column, FittedColumn, fit
-from gpudash.model.text import cut, pad, width
+from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.line import Line, joined
@@ -247,6 +247,12 @@ class Grid(Generic[Row]):
         """Return the style of a column; of several steps the middle."""
         role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
         return role[len(role) // 2] if isinstance(role, tuple) else role
+
+
+def within_margins(text: str, style: Style, cells: int) -> list[Line]:
+    """Return a text in as many lines as it takes."""
+    texts = fold(text, max(1, cells - 2 * MARGIN))
+    return [[Segment(_MARGIN + text, style)] for text in texts]
 
 
 def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Theme) -> Part:

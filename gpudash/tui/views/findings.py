@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Finding, FindingLevel
-from gpudash.model.text import fold
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.draw.findings import whole
-from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.grid import within_margins
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import FINDINGS_KEYS, VIEW_KEYS, Key
 from gpudash.tui.views.process import ProcessView
@@ -115,9 +113,7 @@ class FindingsView(View):
         findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
         fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
         title = f"Findings: {heading(findings)}" if findings else fine
-        texts = fold(title, max(8, cells - 2 * MARGIN))
-        style = self.dashboard.value_theme.title
-        return [*([Segment(" " * MARGIN + text, style)] for text in texts), []]
+        return [*within_margins(title, self.dashboard.value_theme.title, cells), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""

@@ -19,10 +19,9 @@ from gpudash.analysis.usage import (
     users,
 )
 from gpudash.model.snapshot import EMPTY, Snapshot, gpus_unknown
-from gpudash.model.text import fold
 from gpudash.model.units import size
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.grid import MARGIN, Grid, within_margins
 from gpudash.tui.draw.line import Line, highlighted, joined, spread
 from gpudash.tui.keymap import USERS_KEYS, VIEW_KEYS, Key
 from gpudash.tui.listing import Ranking
@@ -92,11 +91,6 @@ def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
     ]
 
 
-def _note(text: str, theme: Theme, cells: int) -> list[Line]:
-    lines = fold(text, cells - 2 * MARGIN)
-    return [[], *([Segment(" " * MARGIN + line, theme.dim)] for line in lines)]
-
-
 class UsersView(View):
     """Shows the owners of processes, one of whom can be chosen to see only these."""
 
@@ -127,12 +121,12 @@ class UsersView(View):
             hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)
             is_known = not gpus_unknown(snapshot) and not any(hidden)
             words = "No process uses a GPU" if is_known else no_processes_text(snapshot)
-            return _note(words, theme, cells)
+            return [[], *within_margins(words, theme.dim, cells)]
         notes: list[Line] = []
         unowned = unowned_memory_bytes(snapshot)
         if unowned is not None and unowned >= NOTABLE_BYTES:
             text = f"{size(unowned)} of GPU memory is held by no listed process"
-            notes = _note(text, theme, cells)
+            notes = [[], *within_margins(text, theme.dim, cells)]
         room = max(3, height - 1 - len(notes))
         self._page = room - 2
         return [*self._table.lines(self._ranking, self._everyone, theme, cells, room), *notes]

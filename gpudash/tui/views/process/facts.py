@@ -19,15 +19,15 @@ from gpudash.analysis.labels import (
     short_command,
     short_name,
 )
-from gpudash.analysis.table import Column, ProcessRow
+from gpudash.analysis.table import Column, ProcessRow, amount, word
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.model.units import ABSENT, Unit, duration, percent, readable, short_size, size
-from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.model.units import ABSENT, Unit, duration, percent, ratio, readable, short_size, size
+from gpudash.tui.draw.grid import MARGIN, Grid, within_margins
 from gpudash.tui.draw.line import Line, joined, spread
 from gpudash.tui.theme import Theme
 
@@ -239,7 +239,7 @@ def cuda(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
             ]
         lines.append(line)
     for remark in visible.remarks:
-        lines += [[Segment(" " * MARGIN + text, theme.warn)] for text in fold(remark, max(1, room))]
+        lines += within_margins(remark, theme.warn, cells)
     return lines
 
 
@@ -274,14 +274,13 @@ class DeviceUse(NamedTuple):
 
 
 def _share(share: DeviceUse) -> float | None:
-    used = share.used.used_gpu_memory_bytes
     total = share.device.memory_total_bytes if share.device else None
-    return None if used is None or not total else used / total
+    return ratio(share.used.used_gpu_memory_bytes, total)
 
 
-def _share_percent(share: DeviceUse) -> str:
+def _percent_of_memory(share: DeviceUse) -> float | None:
     part = _share(share)
-    return percent(None if part is None else 100 * part)
+    return None if part is None else 100 * part
 
 
 def _utilization_level(share: DeviceUse) -> Level:
@@ -291,44 +290,26 @@ def _utilization_level(share: DeviceUse) -> Level:
 
 def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[DeviceUse]:
     """Return the column of a percentage."""
-    return Column(
-        key=key,
-        header=header,
-        text=lambda share: percent(getattr(share.used, f"{key}_utilization_percent")),
-        width=cells,
+    return amount(
+        key,
+        header,
+        lambda share: getattr(share.used, f"{key}_utilization_percent"),
+        percent,
+        cells,
         least=cells,
-        align=">",
         priority=priority,
         level=_utilization_level if key == "sm" else None,
     )
 
 
 _SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
-    Column(key="index", header="GPU", text=lambda s: s.label, width=6),
-    Column(
-        key="name",
-        header="NAME",
-        text=lambda s: short_name(s.device) if s.device else ABSENT,
-        width=24,
-        priority=5,
+    word("index", "GPU", lambda s: s.label, 6),
+    word("name", "NAME", lambda s: short_name(s.device) if s.device else None, 24, priority=5),
+    word("type", "TYPE", lambda s: s.used.type, 5),
+    amount(
+        "memory", "GPU-MEM", lambda s: s.used.used_gpu_memory_bytes, short_size, 7, share=_share
     ),
-    Column(key="type", header="TYPE", text=lambda s: s.used.type, width=5),
-    Column(
-        key="memory",
-        header="GPU-MEM",
-        text=lambda s: short_size(s.used.used_gpu_memory_bytes),
-        width=7,
-        align=">",
-        share=_share,
-    ),
-    Column(
-        key="part",
-        header="MEM%",
-        text=_share_percent,
-        width=4,
-        align=">",
-        priority=3,
-    ),
+    amount("part", "MEM%", _percent_of_memory, percent, 4, priority=3),
     _percent_column("sm", "UTIL", 4),
     _percent_column("memory", "MEM-BW", 6, 1),
     _percent_column("encoder", "ENC", 4, 4),
@@ -342,9 +323,8 @@ def shares(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     grid = Grid(_SHARE_COLUMNS, {"index": "strong", "type": "dim"}, bar=_MIN_BAR)
     drawn = grid.rows(found, (), cells, found, lambda share: joined(grid.draw(share, theme)))
     lines = [grid.heading(theme), *drawn]
-    for text in fold(_idle_text(details), cells - 2 * MARGIN):
-        lines += [[Segment(" " * MARGIN + text, theme.warn)]] if text else []
-    return lines
+    idle = _idle_text(details)
+    return [*lines, *within_margins(idle, theme.warn, cells)] if idle else lines
 
 
 def _shares(details: ProcessDetails) -> Sequence[DeviceUse]:

@@ -16,7 +16,7 @@ from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import Unit, duration, percent, readable, short, short_size, sum_known
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
-from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.grid import MARGIN, within_margins
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
 from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda, head, shares
@@ -102,7 +102,8 @@ def _below(
         ]
     if seen.environment is None:
         title = "ENVIRONMENT" if tree else "FAMILY AND ENVIRONMENT"
-        return tree, _reason(title, seen.reason or "", plain, cells)
+        heading = [Segment(" " * MARGIN + title, plain.heading)]
+        return tree, [heading, *within_margins(seen.reason or "", plain.dim, cells)]
     return tree, environment(seen.environment, details, theme, cells)
 
 
@@ -110,9 +111,8 @@ def _whole_command(details: ProcessDetails, theme: Theme, cells: int) -> list[Li
     """Return the whole command line where the head shows only its beginning."""
     if not command_is_cut(details, cells):
         return []
-    texts = fold(details.command(details.row.process), cells - 2 * MARGIN)
     title = [Segment(" " * MARGIN + "COMMAND LINE", theme.heading)]
-    return [title, *([Segment(" " * MARGIN + text, theme.base)] for text in texts)]
+    return [title, *within_margins(details.command(details.row.process), theme.base, cells)]
 
 
 def _remark(title: str, text: str, theme: Theme) -> Line:
@@ -120,12 +120,6 @@ def _remark(title: str, text: str, theme: Theme) -> Line:
         Segment(" " * MARGIN + title, theme.heading),
         Segment(f"  {text}", theme.dim),
     ]
-
-
-def _reason(title: str, reason: str, theme: Theme, cells: int) -> list[Line]:
-    texts = fold(reason, max(1, cells - 2 * MARGIN))
-    heading = [Segment(" " * MARGIN + title, theme.heading)]
-    return [heading, *([Segment(" " * MARGIN + text, theme.dim)] for text in texts)]
 
 
 _GRAPHS = 4
