@@ -226,7 +226,7 @@ class Overview(HostPage):
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
-        self.dashboard.listing.sort_beside(self.panels.process_table.sortable, step)
+        self.dashboard.listing.sort_beside(self.panels.process_table.grid.sortable, step)
         self._try_out_order()
 
     def action_per_gpu(self) -> None:

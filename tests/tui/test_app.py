@@ -91,7 +91,7 @@ async def test_sort_keys_walk_the_columns_and_reverse() -> None:
     async with on_screen(busy_snapshot(), size=(120, 40)) as on:
         listing = on.listing
         assert listing.sort_key == "gpu_memory"
-        keys = on.app.front.panels.process_table.sortable
+        keys = on.app.front.panels.process_table.grid.sortable
         await on.press("full_stop")
         assert listing.sort_key == keys[keys.index("gpu_memory") + 1]
         await on.press("comma", "comma")

@@ -177,6 +177,11 @@ class Grid(Generic[Row]):
             x += fitted.cells + GAP
         return starts
 
+    @property
+    def sortable(self) -> list[str]:
+        """The keys of the columns, in their order."""
+        return [each.column.key for each in self.fitted]
+
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` of a row belongs to."""
         right = MARGIN

@@ -75,7 +75,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self.top = 0
         """Index in the listing of the first line in view."""
-        self._grid = Grid(PROCESS_COLUMNS, _ROLES)
+        self.grid = Grid(PROCESS_COLUMNS, _ROLES)
         self._shift = 0
         self._known: dict[tuple[ProcessKey, str], _Drawn] = {}
 
@@ -83,21 +83,12 @@ class ProcessTable:
         """Show these columns in this order, as far as they fit; with none named, all."""
         by_key = {column.key: column for column in PROCESS_COLUMNS}
         columns = tuple(by_key[key] for key in keys) or PROCESS_COLUMNS
-        self._grid = Grid(columns, _ROLES)
+        self.grid = Grid(columns, _ROLES)
         self._known.clear()
-
-    @property
-    def sortable(self) -> list[str]:
-        """The keys of the columns on screen, in their order."""
-        return [each.column.key for each in self._grid.fitted]
-
-    def column_at(self, x: int) -> str | None:
-        """Return the key of the column that cell `x` belongs to."""
-        return self._grid.column_at(x)
 
     def scroll(self, cells: int, listing: Listing) -> None:
         """Show the command lines from a later or earlier cell on."""
-        column = next((p for p in self._grid.fitted if p.column.grows), None)
+        column = next((p for p in self.grid.fitted if p.column.grows), None)
         if column is not None:
             longest = max((width(column.column.text(row)) for row in listing.rows), default=0)
             self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
@@ -132,7 +123,7 @@ class ProcessTable:
     def _drawn(self, listing: Listing, window: range, theme: Theme, cells: int) -> list[Line]:
         """Draw the rows; columns that prove too narrow are widened."""
         shown = (listing.rows[index] for index in window)
-        lines = self._grid.rows(
+        lines = self.grid.rows(
             listing.rows or listing.everything,
             listing.members,
             cells,
@@ -147,14 +138,14 @@ class ProcessTable:
     def _line(self, listing: Listing, row: ProcessRow, theme: Theme) -> Line:
         """Return the line of a row, the same object as before while nothing changes it."""
         key, is_tagged = _key(row), row.process.key in listing.tagged
-        cause = id(self._grid.fitted), id(theme), self._shift, is_tagged
+        cause = id(self.grid.fitted), id(theme), self._shift, is_tagged
         known = self._known.get(key)
         if known is not None and known.cause == cause and known.row.is_as(row):
-            parts = self._grid.tick(row, theme, known.parts)
+            parts = self.grid.tick(row, theme, known.parts)
             line = known.line if parts == known.parts else [*chain(*parts)]
         else:
             mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
-            parts = self._grid.parts(row, theme, mark=mark, shift=self._shift)
+            parts = self.grid.parts(row, theme, mark=mark, shift=self._shift)
             line = [*chain(*parts)]
         self._known[key] = _Drawn(cause, row, parts, line)
         return line
@@ -162,12 +153,12 @@ class ProcessTable:
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         """Return the headings, with the part in view instead of the last of them at most."""
         key, descending = listing.leading
-        titles = self._grid.heading(theme, sorted_by=key, down=descending)
+        titles = self.grid.heading(theme, sorted_by=key, down=descending)
         whole = position(listing, window, theme, cells)
         taken = len("".join(segment.text for segment in titles).rstrip())
         if taken + cells_of(whole) > cells:
             end = cells - min(cells_of(whole), _MAX_POSITION)
-            start = max((x - 1 for x in self._grid.starts if x - 1 <= end), default=0)
+            start = max((x - 1 for x in self.grid.starts if x - 1 <= end), default=0)
             titles = fitted(titles, start, theme.base)
             whole = position(listing, window, theme, cells - start)
         return spread(titles, whole, cells, theme.base)

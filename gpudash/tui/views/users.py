@@ -38,16 +38,7 @@ class UserTable:
     def __init__(self) -> None:
         self.top = 0
         """Index in the ranking of the first line in view."""
-        self._grid = Grid(USER_COLUMNS, _ROLES, bar=_BAR)
-
-    @property
-    def sortable(self) -> list[str]:
-        """The keys of the columns on screen, in their order."""
-        return [each.column.key for each in self._grid.fitted]
-
-    def column_at(self, x: int) -> str | None:
-        """Return the key of the column that cell `x` belongs to."""
-        return self._grid.column_at(x)
+        self.grid = Grid(USER_COLUMNS, _ROLES, bar=_BAR)
 
     def lines(
         self, ranking: Ranking[User], total: User, theme: Theme, cells: int, height: int
@@ -59,7 +50,7 @@ class UserTable:
         drawn = self._drawn(ranking, rows, total, theme, cells)
         index = ranking.cursor - window.start
         drawn[index] = highlighted(drawn[index], theme, cells)
-        titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
+        titles = self.grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
         position = []
         if len(rows) < len(ranking.rows):
             text = f" {window.start + 1}-{window.stop} of {len(ranking.rows)} "
@@ -74,11 +65,11 @@ class UserTable:
         members = tuple(user.name for user in everybody)
 
         def line(user: User) -> Line:
-            segments = self._grid.draw(user, theme)
+            segments = self.grid.draw(user, theme)
             return joined(_strong(segments, theme) if user is total else segments)
 
         shown = [*rows, total]
-        return self._grid.rows(everybody, members, cells, shown, line, sorted_by=ranking.sort_key)
+        return self.grid.rows(everybody, members, cells, shown, line, sorted_by=ranking.sort_key)
 
 
 def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
@@ -146,7 +137,7 @@ class UsersView(View):
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
-        self._ranking.sort_beside(self._table.sortable, step)
+        self._ranking.sort_beside(self._table.grid.sortable, step)
 
     def action_reverse(self) -> None:
         """Turn the order around."""
@@ -164,7 +155,7 @@ class UsersView(View):
         """Sort by a heading, or choose the user who was clicked."""
         line = event.screen_y - self.body.region.y - 1
         if line == 0 and self._ranking.rows:
-            key = self._table.column_at(event.screen_x)
+            key = self._table.grid.column_at(event.screen_x)
             if key is not None:
                 self._ranking.sort_by(key)
             self.draw()

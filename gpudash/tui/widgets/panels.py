@@ -87,7 +87,7 @@ class ProcessPanel(Panel):
         """Sort by a heading, or select or open a process."""
         event.stop()
         if not event.y:
-            key = self._table.column_at(event.x)
+            key = self._table.grid.column_at(event.x)
             if key is not None:
                 self.post_message(self.HeadingClicked(key))
             return
