@@ -17,7 +17,7 @@ from gpudash.model.units import Unit, duration, percent, readable, short, short_
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN, within_margins
-from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
+from gpudash.tui.draw.line import Line, beside, cells_of, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
 from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda, head, shares
 
@@ -51,16 +51,9 @@ def page(details: ProcessDetails, theme: Theme, cells: int, height: int) -> Proc
     left = (cells - _COLUMN_GAP) // 2
     main = _main(details, main_theme, left, height)
     tree, rest = _below(details, main_theme, theme, cells - left - _COLUMN_GAP)
-    return ProcessSheet(_columns(main, [*tree, *rest], left, theme), 0, len(tree))
-
-
-def _columns(left: list[Line], right: list[Line], cells: int, theme: Theme) -> list[Line]:
-    """Return lines side by side, the left ones in `cells` and a gap."""
-    gap = Segment(" " * _COLUMN_GAP, theme.base)
-    return [
-        joined([*fitted(one or [], cells, theme.base), gap, *(other or [])])
-        for one, other in zip_longest(left, right)
-    ]
+    pairs = zip_longest(main, [*tree, *rest])
+    lines = [joined(beside(pair, left + _COLUMN_GAP, theme.base)) for pair in pairs]
+    return ProcessSheet(lines, 0, len(tree))
 
 
 def _main(
