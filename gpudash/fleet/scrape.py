@@ -21,7 +21,7 @@ from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, has_credentials, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import Metric
 from gpudash.fleet.prometheus.questions import questions

@@ -17,7 +17,7 @@ from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.fleet import columns, remote_smi
 from gpudash.fleet.from_snapshot import SnapshotReader
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.reduce import Reducer
 from gpudash.model import wire

@@ -10,7 +10,7 @@ from math import inf
 from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
-from gpudash.fleet.prometheus.inventory import KnownHost, finite, names_by_label
+from gpudash.fleet.prometheus.known import KnownHost, finite, names_by_label
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import DecodeError, Raw, Struct, field, json
-
-from gpudash.analysis.activity import Rest
-from gpudash.fleet.prometheus.catalog import Catalog, Names
+from gpudash.fleet.prometheus.catalog import Catalog
 from gpudash.fleet.prometheus.dialects import (
-    CLUSTER_LABELS,
     HOST_LABELS,
     IDENTITY,
     INSTANCE_LABEL,
-    XID_LABEL,
     Dialect,
     LabelChoice,
     Labels,
@@ -26,119 +21,19 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
     named_by,
 )
-from gpudash.model.text import NAME_BYTES, SafeText, clean
+from gpudash.fleet.prometheus.known import (
+    KnownDevice,
+    KnownHost,
+    Row,
+    cluster_of,
+    index_of,
+    number_of,
+    uuid_of,
+)
+from gpudash.model.text import NAME_BYTES, clean
 
 _MAX_CACHED = 1 << 18
-_LARGEST = 1e18
-_MAX_DIGITS, _MAX_XID = 5, 1 << 16
 _NAME = b'"__name__":"'
-
-
-class Row(Struct, gc=False):
-    """A series of an instant vector; its labels are decoded only if they are new."""
-
-    metric: Raw
-    value: tuple[float, str] | None = None
-
-    @property
-    def number(self) -> float | None:
-        """The value if it is finite and not negative, else None."""
-        return None if self.value is None else finite(self.value[1])
-
-    @property
-    def labels(self) -> Labels:
-        """The labels; none if they are no strings, or none of UTF-8."""
-        try:
-            return json.decode(self.metric, type=dict[str, str])
-        except (DecodeError, UnicodeDecodeError):
-            return {}
-
-
-class KnownDevice(Struct, eq=False):
-    """A GPU or MIG instance: its identity, its last values, and since when it does what it does."""
-
-    host: KnownHost
-    index: int
-    instance: str
-    uuid: SafeText | None = None
-    """Of an instance that of its GPU."""
-    name: SafeText | None = None
-    profile: str = ""
-    people: frozenset[Person] = frozenset()
-    job: SafeText | None = None
-    users: tuple[SafeText, ...] = ()
-    seen_at: float = 0.0
-    """When it had its newest sample, 0 where none is known."""
-    is_rough: bool = False
-    """Whether it may have had newer ones: a look back at all devices is coarse."""
-    idle: Rest = field(default_factory=Rest)
-    has_long_rested: bool = False
-    """Whether it has been held idle for as long as was looked back for all, and maybe longer."""
-    xid: int | None = None
-    xid_at: float | None = None
-    """When that error came, None where it is not known yet, 0 before the look back.
-
-    Negative for the first sample of all, where it came before that.
-    """
-    is_watched: bool = False
-    """Whether its errors were read before, so that another one has come since."""
-    past_xid: int | None = None
-    """An error that needs a person and that it had in the look back, None where not known."""
-    returns: int = 0
-    """How often it came back in a day to a host that was there, as far as is known."""
-    is_worn: bool = False
-    """Whether it has to be replaced."""
-    values: dict[str, float | None] = {}
-    """Fields of a device of the document by name, None for what is not known any more."""
-
-    @property
-    def identity(self) -> tuple[str | int, str]:
-        """What it has under any name of its host: its UUID, or its index where it has none."""
-        return self.uuid or self.index, self.instance
-
-    @property
-    def full_uuid(self) -> SafeText | None:
-        """Its own UUID; of a MIG instance after that of its GPU, as CUDA can name it."""
-        if not self.instance or self.uuid is None:
-            return self.uuid
-        return clean(f"MIG-{self.uuid}/{self.instance}", NAME_BYTES)
-
-
-class KnownHost(Struct, eq=False):
-    """A host: its identity, and what is known of its exporter."""
-
-    key: tuple[str | None, str]
-    """Its cluster and name as labels have them."""
-    labels: dict[str, str]
-    """The labels that name it, and the values that its series have."""
-    name: SafeText
-    cluster: SafeText | None
-    group: SafeText | None = None
-    driver: SafeText | None = None
-    devices: dict[tuple[int, str], KnownDevice] = {}
-    """By index, and by GPU instance id of a MIG instance."""
-    by_uuid: dict[str, int] = {}
-    replaced: set[SafeText] = field(default_factory=set)
-    """UUIDs in whose place it has others."""
-    lag: float | None = None
-    """Age of its newest sample when that was last asked for, None before."""
-    interval: float = 0.0
-    """Seconds between two scrapes of it, 0 where that is not known."""
-    target: tuple[str, str, str] = "", "", ""
-    """Cluster, job and instance of its exporter."""
-    before: tuple[KnownHost, ...] = ()
-    """What it was called before, the newest name last."""
-    ended_at: float = 0.0
-    """When a name that it had before was seen last."""
-    is_frozen: bool = False
-    shown: tuple[tuple[float | None, float | None], ...] = ()
-    """Power and utilization of its devices, to see whether its exporter repeats itself."""
-    shown_at: float = 0.0
-    """Since when they are these."""
-    changed_at: float | None = None
-    """When its values last changed, None where that is not known."""
-    is_percent: bool | None = None
-    """Whether its ratios are percentages; None while that cannot be seen."""
 
 
 _Labelled = tuple[Labels, float | None]
@@ -445,55 +340,6 @@ def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
     device.profile = labels.get("GPU_I_PROFILE", "")
     driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
     host.driver = clean(driver, NAME_BYTES) if driver else host.driver
-
-
-def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:
-    """Return the UUID as the driver writes it, None for none."""
-    uuid = labels.get(dialect.uuid_label) or ""
-    prefix = "" if uuid.startswith(dialect.uuid_prefix) else dialect.uuid_prefix
-    return clean(prefix + uuid, NAME_BYTES) if uuid else None
-
-
-def index_of(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
-    """Return NVML's index; where the label is a UUID, as the series of identity had it."""
-    text = labels.get(dialect.device_label, "")
-    return host.by_uuid.get(text) if dialect.index_label else number_of(text)
-
-
-def finite(text: str) -> float | None:
-    """Return a value as Prometheus writes it, None if it is not finite, negative or no number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= _LARGEST else None
-
-
-def number_of(text: str) -> int | None:
-    """Return a small number in decimal, None for anything else."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number else None
-
-
-def xid_of(labels: Labels, value: float, *, is_dated: bool) -> int | None:
-    """Return the code of an XID error, None for none: a label if it is dated, else the value."""
-    code = number_of(labels.get(XID_LABEL, "")) if is_dated else int(value)
-    return code if code is not None and 0 < code < _MAX_XID else None
-
-
-def cluster_of(labels: Labels) -> str | None:
-    """Return the cluster that a series or a target is of, None where no label names it."""
-    return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
-
-
-def names_by_label(hosts: Iterable[KnownHost]) -> Names:
-    """Return hosts by the label that names them, or did before, to ask for them."""
-    names: Names = {}
-    for host in hosts:
-        for each in (host, *host.before):
-            for label, value in each.labels.items():
-                names.setdefault((label, each.key[0]), []).append(value)
-    return names
 
 
 def _target(labels: Labels) -> tuple[str, str, str]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.prometheus.catalog import Names
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
-from gpudash.fleet.prometheus.inventory import (
-    Inventory,
+from gpudash.fleet.prometheus.inventory import Inventory
+from gpudash.fleet.prometheus.known import (
     KnownDevice,
     KnownHost,
     Row,

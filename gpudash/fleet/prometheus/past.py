@@ -29,14 +29,8 @@ from gpudash.fleet.prometheus.dialects import (
     held_by,
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
-from gpudash.fleet.prometheus.inventory import (
-    Inventory,
-    KnownDevice,
-    KnownHost,
-    Row,
-    finite,
-    xid_of,
-)
+from gpudash.fleet.prometheus.inventory import Inventory
+from gpudash.fleet.prometheus.known import KnownDevice, KnownHost, Row, finite, xid_of
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import MATRIX, NAMES, VECTOR, RangeRow
 from gpudash.model.device import device_label

@@ -28,14 +28,8 @@ from gpudash.fleet.prometheus.dialects import (
     dialects,
     host_name,
 )
-from gpudash.fleet.prometheus.inventory import (
-    Inventory,
-    KnownDevice,
-    KnownHost,
-    Row,
-    cluster_of,
-    number_of,
-)
+from gpudash.fleet.prometheus.inventory import Inventory
+from gpudash.fleet.prometheus.known import KnownDevice, KnownHost, Row, cluster_of, number_of
 from gpudash.fleet.prometheus.memory import PARTIAL_SECONDS, Memory
 from gpudash.fleet.prometheus.queries import SCRAPED_SECONDS
 from gpudash.model.device import DeviceState, device_label

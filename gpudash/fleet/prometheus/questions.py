@@ -23,7 +23,7 @@ from gpudash.fleet.prometheus.dialects import (
     XID_LABEL,
     XIDS,
 )
-from gpudash.fleet.prometheus.inventory import KnownDevice, Row, names_by_label
+from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import Form, Metric, promql

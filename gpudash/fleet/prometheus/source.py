@@ -26,7 +26,8 @@ from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.instant import Instant, Task
-from gpudash.fleet.prometheus.inventory import Inventory, Row
+from gpudash.fleet.prometheus.inventory import Inventory
+from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past, oldest
 from gpudash.fleet.prometheus.picture import STALE_SECONDS
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS

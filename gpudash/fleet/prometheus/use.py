@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES, PAUSE_SECONDS
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
-from gpudash.fleet.prometheus.inventory import KnownHost, Row, index_of, number_of, uuid_of
+from gpudash.fleet.prometheus.known import KnownHost, Row, index_of, number_of, uuid_of
 from gpudash.fleet.prometheus.past import QUERY, Past
 from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import VECTOR

@@ -16,7 +16,7 @@ from msgspec import DecodeError, Struct, json
 
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.failures import PrometheusError
-from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.known import Row
 
 IN_FLIGHT = 2
 """Queries at once: a Prometheus runs twenty, and shares them with all dashboards."""

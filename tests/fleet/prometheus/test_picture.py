@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw, json
 
 from gpudash.fleet.prometheus.dialects import FIELDS
-from gpudash.fleet.prometheus.inventory import KnownDevice, Row
+from gpudash.fleet.prometheus.known import KnownDevice, Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.questions import questions
 from gpudash.model.fleet import FleetDevice, FleetHost
