@@ -15,7 +15,6 @@ from gpudash.analysis.health.rules.reliability import DAY_SECONDS
 from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     FIELDS,
-    FRACTIONS,
     MEMORY,
     MEMORY_TOTAL,
     POWER,
@@ -32,6 +31,7 @@ from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import KnownDevice, KnownHost, Row, cluster_of, number_of
 from gpudash.fleet.prometheus.memory import PARTIAL_SECONDS, Memory
 from gpudash.fleet.prometheus.queries import SCRAPED_SECONDS
+from gpudash.fleet.prometheus.scale import are_percent, scaled
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.state import UNKNOWN, UNUSABLE
@@ -48,9 +48,6 @@ LONG_SECONDS = 3600.0
 _FIELD_SECONDS = 600.0
 """Age at which a value is not shown any more: most are asked for more rarely than the main one."""
 _FROZEN_SECONDS = 300.0
-_MAX_PERCENT = _MAX_CELSIUS = 1000.0
-_RATIO_LIMIT = 1.001
-"""A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
 
 _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
 """What is the GPU's, and repeated on each of its MIG instances."""
@@ -90,7 +87,7 @@ class Picture:
         """
         self.now = at
         self.wrong_values = 0
-        for device, series, value in self._scaled(rows):
+        for device, series, value in scaled(self.inventory, rows):
             device.seen_at, device.is_rough = at, False
             used = value if series.field in (UTILIZATION, ENGINE) else None
             device.values[UTILIZATION] = used
@@ -103,7 +100,7 @@ class Picture:
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""
         self._clear(field)
-        for device, _, value in self._scaled(rows, Series("", field, 1)):
+        for device, _, value in scaled(self.inventory, rows, Series("", field, 1)):
             device.values[field] = value
         self._field_at[field] = at
         if field == POWER:
@@ -207,7 +204,7 @@ class Picture:
     def percent_hosts(self) -> list[KnownHost]:
         """Return hosts whose ratios are percentages."""
         hosts = self.inventory.hosts.values()
-        is_percent = _are_percent(host.is_percent for host in hosts)
+        is_percent = are_percent(host.is_percent for host in hosts)
         return [host for host in hosts if is_percent[host.is_percent]]
 
     def hosts(self, now: float) -> tuple[FleetHost, ...]:
@@ -410,58 +407,6 @@ class Picture:
     def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
         found = ((self.inventory.find(row), row.number) for row in rows)
         return ((each[0], value) for each, value in found if each is not None)
-
-    def _scaled(
-        self, rows: list[Row], computed: Series | None = None
-    ) -> Iterator[tuple[KnownDevice, Series, float | None]]:
-        """Yield devices with values in the unit of the field; `computed` is for rows by no name."""
-        ratios: list[tuple[KnownDevice, Series, float]] = []
-        find = self.inventory.find
-        for row in rows:
-            found = find(row)
-            series = None if found is None else found[1] or computed
-            if found is None or series is None:
-                continue
-            device, value = found[0], row.number
-            if value is not None and series.is_ratio:
-                ratios.append((device, series, value))
-            else:
-                yield device, series, _checked(value, series.factor, series)
-        if ratios:
-            yield from _as_percent(ratios)
-
-
-def _as_percent(
-    ratios: list[tuple[KnownDevice, Series, float]],
-) -> Iterator[tuple[KnownDevice, Series, float | None]]:
-    """Yield ratios as percentages, which some of them are already."""
-    for device, _, value in ratios:
-        if value > _RATIO_LIMIT:
-            device.host.is_percent = True
-        elif value != int(value) and device.host.is_percent is None:
-            device.host.is_percent = False
-    is_percent = _are_percent(device.host.is_percent for device, _, _ in ratios)
-    for device, series, value in ratios:
-        factor = 1 if is_percent[device.host.is_percent] else series.factor
-        yield device, series, _checked(value, factor, series)
-
-
-def _are_percent(known: Iterable[bool | None]) -> dict[bool | None, bool]:
-    """Return what hosts have: one whose values are all 0 or 1 has what the others have."""
-    kinds = set(known)
-    return {True: True, False: False, None: True in kinds and False not in kinds}
-
-
-def _checked(value: float | None, factor: float, series: Series) -> float | None:
-    """Return a value in the unit and type of its field, None if the field cannot have it."""
-    if value is None:
-        return None
-    value *= factor
-    if value > _MAX_PERCENT and series.field.endswith("percent"):
-        return None
-    if value > _MAX_CELSIUS and series.field.endswith("celsius"):
-        return None
-    return value if series.field in FRACTIONS else round(value)
 
 
 def _gpus(host: KnownHost) -> int:
