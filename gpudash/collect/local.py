@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from datetime import datetime, timezone
 from operator import attrgetter
 
@@ -141,10 +141,6 @@ _MAX_BRIEF = 64
 """The processes of a brief sample of which more is read than where they run: a screen of them."""
 
 
-def _used_bytes(on: Sequence[ProcessDevice]) -> int:
-    return sum(each.used_gpu_memory_bytes or 0 for each in on)
-
-
 class _HostHalf(Struct, frozen=True):
     """What the operating system knew at an instant, in seconds of the monotonic clock."""
 
@@ -227,9 +223,11 @@ class LocalSource:
             before = None
         pids: Collection[int] = {*nvml.processes, *_last_pids(nvml.devices)}
         if brief:
-            pids = sorted(nvml.processes, key=lambda pid: -_used_bytes(nvml.processes[pid]))[
-                :_MAX_BRIEF
-            ]
+            used = {
+                pid: sum(each.used_gpu_memory_bytes or 0 for each in on)
+                for pid, on in nvml.processes.items()
+            }
+            pids = sorted(used, key=used.__getitem__, reverse=True)[:_MAX_BRIEF]
         host = before.host if before else self._host.host()
         processes = self._host.processes(pids, nvml.listed_at)
         for pid, process in (before.processes if before else {}).items():

@@ -15,7 +15,7 @@ from gpudash.analysis.links import (
     texts,
 )
 from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.text import StyledLine, pad, width, wrap
+from gpudash.model.text import pad, width, wrap
 from gpudash.output.table import Paint, Style, painter
 
 _GAP = "  "
@@ -122,17 +122,16 @@ def _grid(
     gap = 1 if widest <= 2 else len(_GAP)
     table = MatrixTable(matrix, labels, names, corner=corner, gaps=(gap, gap))
     rows = [table.row(number) for number in range(len(names))]
-    return ["".join(_painted(line, paint)) for line in (*table.heading(), *rows)]
+    return [
+        "".join(paint(text, _STYLES[role]) for text, role in line)
+        for line in (*table.heading(), *rows)
+    ]
 
 
 def _legend(matrix: Matrix, paint: Paint) -> list[str]:
     """Return what the kinds that occur mean."""
     lines = legend_lines(matrix)
     return [name + paint(meaning, "dim") for (name, _), (meaning, _) in lines]
-
-
-def _painted(line: StyledLine, paint: Paint) -> list[str]:
-    return [paint(text, _STYLES[role]) for text, role in line]
 
 
 def _column(header: str, values: Sequence[str]) -> list[str]:

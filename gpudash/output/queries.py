@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.records import AccountedProcess, RetiredPage
+from gpudash.model.records import RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
 from gpudash.output.smi import GPU_FIELDS, NEW_BRANCH, SmiField, branch, moment
@@ -211,10 +211,6 @@ def _retired_at(retired: Retired) -> str | None:
     return None if page is None or page.retired_at is None else time.ctime(page.retired_at)
 
 
-def _milliseconds(process: AccountedProcess) -> str:
-    return f"{(process.active_seconds or 0) * 1000:.0f}"
-
-
 def _named(*fields: SmiField[Any]) -> dict[str, SmiField[Any]]:
     """Return fields by each of their names."""
     return {name: field for field in fields for name in (field.name, *field.aliases)}
@@ -298,7 +294,9 @@ QUERIES: Mapping[str, QueryKind] = {
                 _of(lambda process: mebibytes(process.max_gpu_memory_bytes)),
                 "MiB",
             ),
-            SmiField("time", _of(_milliseconds), "ms"),
+            SmiField(
+                "time", _of(lambda process: f"{(process.active_seconds or 0) * 1000:.0f}"), "ms"
+            ),
         ),
         rows=_accounted,
         reads=frozenset({"accounted_processes", "accounting_mode"}),

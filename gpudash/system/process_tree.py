@@ -72,15 +72,12 @@ def descendants(
     """
     boot_time = processes.boot_time()
     seen = _brief if brief else _process
+    stats = {pid: stat for pid in processes.pids() if (stat := processes.read_stat(pid))}
     relatives = (
         Relative(seen(child, stat, boot_time), depth, stat.thread_count, stat.cpu_seconds)
-        for child, stat, depth in _below(pids, _stats())
+        for child, stat, depth in _below(pids, stats)
     )
     return tuple(islice(relatives, limit))
-
-
-def _stats() -> dict[int, ProcStat]:
-    return {pid: stat for pid in processes.pids() if (stat := processes.read_stat(pid))}
 
 
 def _below(

@@ -144,9 +144,9 @@ class Listing(Ranking[ProcessRow]):
     # No signal may reach a process that the user did not choose.
     _UNSEEN = -1
 
-    def __init__(self, sort_key: str, *, descending: bool = True) -> None:
+    def __init__(self, sort_key: str) -> None:
         super().__init__(PROCESS_ORDERS, lambda row: row.process.key, sort_key)
-        self.descending = descending
+        self.descending = True
         self.everything: Sequence[ProcessRow] = ()
         """All processes, those that are not shown too, in any order."""
         self.members: frozenset[ProcessKey] = frozenset()

@@ -104,7 +104,7 @@ def in_256(colors: Palette) -> Palette:
 def _nearest(color: str) -> str:
     if not color.startswith("#"):
         return color
-    red, green, blue = _channels(color)
+    red, green, blue = bytes.fromhex(color[1:])
     grey = max(0, min(23, round(((red + green + blue) / 3 - 8) / 10)))
     level = 8 + 10 * grey
     steps = [min(range(6), key=lambda n: abs(_CUBE[n] - each)) for each in (red, green, blue)]
@@ -112,11 +112,6 @@ def _nearest(color: str) -> str:
     if _distance((level,) * 3, (red, green, blue)) <= _distance(cube, (red, green, blue)):
         return f"color({232 + grey})"
     return f"color({16 + 36 * steps[0] + 6 * steps[1] + steps[2]})"
-
-
-def _channels(color: str) -> tuple[int, int, int]:
-    """Return red, green and blue of `#rrggbb`, each 0 to 255."""
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
 def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:

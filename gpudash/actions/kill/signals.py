@@ -68,7 +68,8 @@ def signals() -> tuple[Signal, ...]:
     rest = sorted(named.keys() - _HELP.keys() - {"RTMIN", "RTMAX"}, key=named.__getitem__)
     plain = [Signal(name, named[name], _HELP.get(name, "signal")) for name in (*first, *rest)]
     low, high = int(signal.SIGRTMIN), int(signal.SIGRTMAX)
-    return (*plain, *(Signal(_realtime(n, low), n, "real-time") for n in range(low, high + 1)))
+    above = (Signal(f"RTMIN+{n - low}", n, "real-time") for n in range(low + 1, high + 1))
+    return (*plain, Signal("RTMIN", low, "real-time"), *above)
 
 
 def find_signal(word: str) -> Signal:
@@ -83,10 +84,6 @@ def find_signal(word: str) -> Signal:
         if wanted == each.name or number == str(each.number):
             return each
     raise UsageError(f"no signal {word!r}: {_suggestion(wanted)}")
-
-
-def _realtime(number: int, low: int) -> str:
-    return f"RTMIN+{number - low}" if number > low else "RTMIN"
 
 
 def _suggestion(wanted: str) -> str:

@@ -8,7 +8,6 @@ from gpudash.analysis.labels import whose
 from gpudash.analysis.table import Column, amount, number, word
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration
 
 _OTHER_NAMESPACE = "a process of another PID namespace"
@@ -58,10 +57,6 @@ def _pid(row: LeaseRow) -> str:
     return ABSENT if _unidentified(row.lease) is not None else str(row.lease.pid)
 
 
-def _level(row: LeaseRow) -> Level:
-    return "warn" if row.lease.is_used is False else "unknown"
-
-
 LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
     Column(
         key="index",
@@ -81,7 +76,13 @@ LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
         align=">",
     ),
     amount("age", "TIME", lambda row: row.age_seconds, duration, 7, ticks=True),
-    word("used", "USED", lambda row: _USED[row.lease.is_used], 4, level=_level),
+    word(
+        "used",
+        "USED",
+        lambda row: _USED[row.lease.is_used],
+        4,
+        level=lambda row: "warn" if row.lease.is_used is False else "unknown",
+    ),
     word(
         "name",
         "PROGRAM",

@@ -14,10 +14,6 @@ from gpudash.model.units import ABSENT, duration, mean_known, percent, short_siz
 _MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60
 
 
-def _job(row: ProcessRow) -> str:
-    return ABSENT if row.process.job is None else row.process.job.label
-
-
 def idle_text(seconds: float | None) -> str:
     """Return how long memory has been held without use of a GPU, rounded to change seldom."""
     if seconds is None or seconds >= _HOUR:
@@ -134,7 +130,13 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         ticks=True,
     ),
     # As long as a container's in Kubernetes.
-    word("job", "JOB", _job, 27, priority=6),
+    word(
+        "job",
+        "JOB",
+        lambda row: None if row.process.job is None else row.process.job.label,
+        27,
+        priority=6,
+    ),
     Column(
         key="command",
         header="COMMAND",

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gpudash.analysis.table import Column, amount, word
 from gpudash.model.report import Grouping, Report, ReportFinding, ReportRow
-from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, counted, duration, hours, kilowatts, price, short_size
 
 _MAKER = "NVIDIA "
@@ -44,22 +43,23 @@ def _models(row: ReportRow) -> str:
     return ", ".join((each.name or ABSENT).removeprefix(_MAKER) for each in row.models)
 
 
-def _idle_level(row: ReportRow) -> Level:
-    return "warn" if row.idle_seconds else "unknown"
-
-
-def _held_share(row: ReportRow) -> float | None:
-    return row.held_seconds / row.seen_seconds if row.seen_seconds else None
-
-
 _USER: _Column = word("user", "USER", lambda row: row.user, 24)
 _HOST: _Column = word("host", "HOST", lambda row: row.host, 40)
 _SEEN: _Column = amount("seen", "SEEN", lambda row: row.seen_seconds, gpu_time, 12, priority=3)
 _HELD: _Column = amount("held", "HELD", lambda row: row.held_seconds, gpu_time, 12)
-_HELD_OF_SEEN = replace(_HELD, share=_held_share)
+_HELD_OF_SEEN = replace(
+    _HELD, share=lambda row: row.held_seconds / row.seen_seconds if row.seen_seconds else None
+)
 _SHARE: _Column = amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, 12, priority=2)
 _AMOUNTS: tuple[_Column, ...] = (
-    amount("idle", "HELD IDLE", lambda row: row.idle_seconds, gpu_time, 12, level=_idle_level),
+    amount(
+        "idle",
+        "HELD IDLE",
+        lambda row: row.idle_seconds,
+        gpu_time,
+        12,
+        level=lambda row: "warn" if row.idle_seconds else "unknown",
+    ),
     amount(
         "unknown",
         "UNKNOWN",

@@ -81,19 +81,13 @@ def is_unread(device: Device | None, field: str) -> bool:
     return bool(has_link) and getattr(device, field) is None
 
 
-def _rate_text(row: GpuAffinity, field: str) -> str:
-    return UNREAD if is_unread(row.device, field) else short_size(_number(row, field))
-
-
-def _pcie(row: GpuAffinity) -> str:
-    return ABSENT if row.device is None else pcie_link(row.device)
-
-
 def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffinity]:
     return Column(
         key=key,
         header=header,
-        text=lambda row: _rate_text(row, field),
+        text=lambda row: (
+            UNREAD if is_unread(row.device, field) else short_size(_number(row, field))
+        ),
         sort_key=lambda row: float(_number(row, field) or 0),
         width=6,
         align=">",
@@ -109,7 +103,13 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
     _rate("nvlink_rx", "NVL RX", "nvlink_rx_bytes_per_second", priority=2),
     word("numa", "NUMA", lambda row: row.numa, 7, priority=3),
     word("cpus", "CPUS", lambda row: row.cpus, 15, priority=4),
-    word("pcie", "PCIE", _pcie, 8, priority=5),
+    word(
+        "pcie",
+        "PCIE",
+        lambda row: None if row.device is None else pcie_link(row.device),
+        8,
+        priority=5,
+    ),
 )
 """Rates are bytes per second in binary units; bars are shares of what the links can carry."""
 

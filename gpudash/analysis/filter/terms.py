@@ -89,10 +89,6 @@ def _gpus(row: ProcessRow) -> frozenset[str]:
     return frozenset(indices - parents | instances)
 
 
-def _types(row: ProcessRow) -> frozenset[str]:
-    return frozenset(filter(None, row.process.type.split("+")))
-
-
 def _user(row: ProcessRow) -> Iterable[str]:
     name = owner(row.process)
     return () if name is None else (name,)
@@ -150,7 +146,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         help="C compute, G graphics, M client of an MPS server, or several",
         values="C, G or M, or several such as C,M",
         operators=WORD_OPERATORS,
-        test=of_set(_types, is_type),
+        test=of_set(lambda row: frozenset(filter(None, row.process.type.split("+"))), is_type),
     ),
     Term(
         names=("pid",),

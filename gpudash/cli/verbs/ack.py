@@ -58,7 +58,10 @@ def run(options: argparse.Namespace) -> int:
         _check(places, there)
     unknown = [each for each in places if options.take_back and each not in known.found]
     places = [each for each in places if each not in unknown]
-    added = _taken_back(places) if options.take_back else _added(options, places)
+    if options.take_back:
+        added = [acknowledgement(place, taken_back=True) for place in places]
+    else:
+        added = _added(options, places)
     if added:
         write(file, added)
     for each in added:
@@ -104,10 +107,6 @@ def _named(places: list[Place], one: str = "is", several: str = "are") -> str:
 def _added(options: argparse.Namespace, places: list[Place]) -> list[Acknowledgement]:
     until = None if options.until is None else until_of(options.until, datetime.now(timezone.utc))
     return [acknowledgement(each, until=until, reason=options.reason or "") for each in places]
-
-
-def _taken_back(places: list[Place]) -> list[Acknowledgement]:
-    return [acknowledgement(place, taken_back=True) for place in places]
 
 
 def _list(known: InForce, *, as_json: bool) -> int:

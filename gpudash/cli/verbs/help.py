@@ -238,10 +238,6 @@ def _exit() -> Iterator[Section]:
     )
 
 
-def _environment() -> Iterator[Section]:
-    yield Section("Environment variables", list(ENVIRONMENT.items()))
-
-
 def _queries() -> Iterator[Section]:
     from gpudash.output.queries import QUERIES
     from gpudash.output.smi import NOT_READ
@@ -286,7 +282,10 @@ TOPICS: dict[str, Topic] = {
     "settings": Topic("the settings, with valid values and defaults", _settings),
     "findings": Topic("findings about GPUs and processes; states of a GPU", _findings),
     "exit": Topic("the exit statuses", _exit),
-    "environment": Topic("the environment variables", _environment),
+    "environment": Topic(
+        "the environment variables",
+        lambda: [Section("Environment variables", list(ENVIRONMENT.items()))],
+    ),
     "queries": Topic("the fields of --query-gpu and the like", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
 }

@@ -50,7 +50,7 @@ class NvLinks:
             self._has_any = self._has_any and code not in codes.PERMANENT
             self.active = ()
             return dict.fromkeys(LINK_FIELDS)
-        self.active = _active(states)
+        self.active = tuple(link for link, is_up in enumerate(states) if is_up)
         count = self._count.read()
         if count == 0 and not self.active:
             self._has_any = False
@@ -91,10 +91,6 @@ class _LinkCount:
             is_refused = answers.refused or answers.code in codes.PERMANENT
             self.is_open = not (answers.values or is_refused)
         return self._count
-
-
-def _active(states: list[bool | None]) -> tuple[int, ...]:
-    return tuple(link for link, is_up in enumerate(states) if is_up)
 
 
 def _states(library: Library, handle: Any) -> tuple[list[bool | None] | None, int]:

@@ -409,7 +409,7 @@ def _minute(
         for who, each in gpu.people.items()
         if each.held
     ]
-    named = [*_of_users(users, totals, step)] or _by_user(jobs)
+    named = [*_of_users(users, totals, step)] or [replace(each, job=None) for each in jobs]
     return Minute(
         taken_at=datetime.fromtimestamp(end, timezone.utc),
         host=host.name if host.cluster is None else SafeText(f"{host.cluster}/{host.name}"),
@@ -435,8 +435,3 @@ def _of_users(
         if each.held:
             values = each.values(step, share if each.share is None else each.share / each.held)
             yield MinuteUse(*values, 0, *who)
-
-
-def _by_user(jobs: Iterable[MinuteUse]) -> list[MinuteUse]:
-    """Return the uses of jobs as those of their users."""
-    return [replace(each, job=None) for each in jobs]

@@ -143,7 +143,10 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
     """
     more = theme.glyphs.ellipsis
     if width(notice) > cells - 2 > 0:
-        return [_notice_line(text, theme, cells) for text in _folded(notice, cells - 2, more)]
+        return [
+            fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
+            for text in _folded(notice, cells - 2, more)
+        ]
     text = cut(notice, max(0, cells - 2), mark=more)
     left: Line = [Segment(" ", theme.label)]
     fitting, gap = _fitting_keys(keys, notice, cells)
@@ -160,10 +163,6 @@ def _folded(notice: str, cells: int, mark: str) -> list[str]:
     if len(lines) > _MAX_LINES:
         lines[_MAX_LINES - 1 :] = [cut(" ".join(lines[_MAX_LINES - 1 :]), cells, mark=mark)]
     return lines
-
-
-def _notice_line(text: str, theme: Theme, cells: int) -> Line:
-    return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
 def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
