@@ -157,7 +157,6 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
 
 
 def _refusal_text(refusal: OSError, process: Process) -> str:
-    """Return why something could not be read."""
     if refusal.errno not in (errno.EACCES, errno.EPERM):
         return f"its environment cannot be read: {refusal.strerror}"
     owner = process.username or "another user"

@@ -89,7 +89,6 @@ class Parser(argparse.ArgumentParser):
         return spelled
 
     def _unrecognized(self, left: Sequence[str]) -> UsageError:
-        """Return the error for words that nothing takes."""
         option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
         names = self._option_string_actions
         if self.outer is not None and option in self.outer._option_string_actions:

@@ -195,7 +195,6 @@ def _help_query(name: str, request: Request) -> int:
 
 
 def _versions(request: Request) -> int:
-    """Print the versions of driver, NVML and CUDA."""
     from gpudash.output import smi_help
 
     return _about(request, smi_help.versions, None)
@@ -226,7 +225,6 @@ def _about(request: Request, write: Callable[[Host], str], otherwise: Host | Non
 
 
 def _query(name: str, request: Request) -> int:
-    """Print a query as CSV."""
     text, form = request.value(f"--query-{name}") or "", request.value("--format")
     if form is None:
         raise SmiError(ExitStatus.USAGE, f'"--format=" switch is missing. {HELP}\n')

@@ -192,6 +192,5 @@ def _hides_processes() -> bool:
 
 
 def _is_running(holder: Holder) -> bool:
-    """Whether it still runs."""
     stat = processes.read_stat(holder.pid)
     return stat is not None and stat.start_ticks == holder.start_ticks

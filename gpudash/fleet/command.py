@@ -125,11 +125,9 @@ class CommandSource(Source):
 
     @property
     def _command(self) -> Sequence[str]:
-        """The command that runs."""
         return self._commands[len(self._printed)]
 
     def _start(self) -> None:
-        """Start the next command."""
         self._run = Output(self._command, self._deadline, clock=self._clock)
         self._run.start()
 
@@ -144,7 +142,6 @@ class CommandSource(Source):
         self._finish(None)
 
     def _finish(self, problem: str | None) -> None:
-        """Wait for the next time."""
         self._message = None if problem is None else clean(problem)
         self._run, self._printed = None, []
         self._due = self._clock() + self._interval

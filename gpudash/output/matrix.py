@@ -117,7 +117,6 @@ def _dma(topology: Topology, paint: Paint) -> list[str]:
 def _grid(
     corner: str, labels: Sequence[str], names: Sequence[str], matrix: Matrix, paint: Paint
 ) -> list[str]:
-    """Return a heading and one line for each row."""
     widest = max(map(width, (*labels, *(text for row in matrix.cells for text in row))))
     gap = 1 if widest <= 2 else len(_GAP)
     table = MatrixTable(matrix, labels, names, corner=corner, gaps=(gap, gap))

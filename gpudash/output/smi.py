@@ -91,7 +91,6 @@ def unit_of(name: str) -> str:
 
 
 def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
-    """Return the text of a metric."""
     write = written(name)
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:

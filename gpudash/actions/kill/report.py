@@ -291,7 +291,6 @@ def _count(report: KillReport, chosen: Sequence[Result]) -> str:
 
 
 def _sentence(report: KillReport, result: Result) -> str:
-    """Return the result for one process."""
     process, signal, state = named(result.target.process), report.signal, result.state
     waited = f"{report.waited_seconds:.0f} s"
     if result.ended and result.refusal is not None:

@@ -151,7 +151,6 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
 
 
 def _of_demo(options: argparse.Namespace) -> Report:
-    """Return the report of simulated hosts."""
     from gpudash.fleet.demo import opened
 
     now = datetime.now(timezone.utc)

@@ -212,7 +212,6 @@ SINGLE = Scene(
 
 
 def _diffusion(number: int) -> Program:
-    """Return one of the two image trainings."""
     slurm, docker = job("slurm", "77120", step="0"), digits(64, 4901)
     return Program(
         pid=66_120 + 13 * number,

@@ -266,7 +266,6 @@ class Inventory:
         return host is not None and any(each.uuid == uuid for each in host.devices.values())
 
     def _key(self, labels: Labels, name: str) -> tuple[str | None, str]:
-        """Return the key of the host that labels name."""
         key = cluster_of(labels), name
         return self._names.get(key, key)
 

@@ -75,7 +75,6 @@ def _mark(finding: Finding) -> str:
 
 
 def _level_style(finding: Finding, theme: Theme) -> Style:
-    """Return the style of a finding."""
     if finding.acknowledged is not None:
         return theme.dim
     return theme.base if finding.level == "info" else theme.level(finding.level)

@@ -289,7 +289,6 @@ def _utilization_level(share: DeviceUse) -> Level:
 
 
 def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[DeviceUse]:
-    """Return the column of a percentage."""
     return amount(
         key,
         header,
