@@ -11,7 +11,16 @@ from msgspec.structs import replace
 
 from gpudash.analysis.table import Column, amount, word
 from gpudash.model.report import Grouping, Report, ReportFinding, ReportRow
-from gpudash.model.units import ABSENT, counted, duration, hours, kilowatts, price, short_size
+from gpudash.model.units import (
+    ABSENT,
+    counted,
+    duration,
+    hours,
+    kilowatts,
+    price,
+    ratio,
+    short_size,
+)
 
 _MAKER = "NVIDIA "
 
@@ -47,9 +56,7 @@ _USER: _Column = word("user", "USER", lambda row: row.user, 24)
 _HOST: _Column = word("host", "HOST", lambda row: row.host, 40)
 _SEEN: _Column = amount("seen", "SEEN", lambda row: row.seen_seconds, gpu_time, 12, priority=3)
 _HELD: _Column = amount("held", "HELD", lambda row: row.held_seconds, gpu_time, 12)
-_HELD_OF_SEEN = replace(
-    _HELD, share=lambda row: row.held_seconds / row.seen_seconds if row.seen_seconds else None
-)
+_HELD_OF_SEEN = replace(_HELD, share=lambda row: ratio(row.held_seconds, row.seen_seconds))
 _SHARE: _Column = amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, 12, priority=2)
 _AMOUNTS: tuple[_Column, ...] = (
     amount(
