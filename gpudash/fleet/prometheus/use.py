@@ -89,6 +89,12 @@ class _Gpu:
         """Return the sums of who has it."""
         return self.people.setdefault(who, _Amounts())
 
+    def bounded(self, name: str, value: float, each: list[float]) -> float:
+        """Return what values add up to: no time is longer than it was seen, peaks are the most."""
+        if name == "peak":
+            return max(each)
+        return value if name == "energy" else min(value, self.seen)
+
     def total(self) -> _Amounts:
         """Return the sums of the GPU: with several holders at one time it is held once."""
         total = _Amounts()
@@ -143,6 +149,7 @@ class PastUse(Past):
         while at < last:
             length = min(max(1, _CHUNK_POINTS // count) * step, int(last - at))
             at += length
+            self._steps = length // step
             # What was there only for some time is known by the part that it was there in.
             self._learn_gone(self._instant(identity, at))
             # Its first instant is the last one of the part before.
@@ -187,12 +194,9 @@ class PastUse(Past):
         def rows(text: str, function: str = "count") -> list[Row]:
             return self._instant(f"{function}_over_time(({text}){span})", end) if text else []
 
-        found: dict[tuple[KnownHost, int], _Gpu] = {}
         of_gpu, of_people = terms(own), terms(by)
-        for row in rows(of_gpu.there):
-            key = self._key(row.labels, dialect)
-            if key is not None and row.number is not None:
-                found[key] = _Gpu(key[1], row.number)
+        seen = self._by_key(rows(of_gpu.there), dialect)
+        found = {key: _Gpu(key[1], self._together(each, each)) for key, each in seen.items()}
         if not found:
             return found
         self._name(found, dialect, rows(terms(named).there))
@@ -202,16 +206,39 @@ class PastUse(Past):
             asked = f"count(count_over_time({_HELD}{span.partition(':')[0]}]))"
             known = self._instant(asked, end)
             of_people = _own_terms(of_people, by, self._fresh) if known else of_people
-        for row in rows(of_gpu.energy, "sum"):
-            if (key := self._key(row.labels, dialect)) in found:
-                found[key].energy = row.number
+        for key, each in self._by_key(rows(of_gpu.energy, "sum"), dialect).items():
+            if key in found:
+                found[key].energy = self._together(each, seen[key])
         for name, function, text, of_allocated in _asked(of_people):
+            by_who: dict[_Who, list[Row]] = {}
             for row in rows(text, function):
-                key, who = self._key(row.labels, dialect), self._who(row.labels, dialect)
-                is_asked = row.number is not None and of_allocated in (None, who != _NOBODY)
-                if key in found and is_asked:
-                    setattr(found[key].of(who), name, row.number)
+                who = self._who(row.labels, dialect)
+                if of_allocated in (None, who != _NOBODY):
+                    by_who.setdefault(who, []).append(row)
+            for who, some in by_who.items():
+                for key, each in self._by_key(some, dialect).items():
+                    if key in found:
+                        value = self._together(each, seen[key])
+                        setattr(found[key].of(who), name, found[key].bounded(name, value, each))
         return found
+
+    def _by_key(
+        self, rows: Iterable[Row], dialect: Dialect
+    ) -> dict[tuple[KnownHost, int], list[float]]:
+        """Return the values of each GPU: of one whose host had several names there are some."""
+        found: dict[tuple[KnownHost, int], list[float]] = {}
+        for row in rows:
+            key = self._key(row.labels, dialect)
+            if key is not None and row.number is not None:
+                found.setdefault(key, []).append(row.number)
+        return found
+
+    def _together(self, values: list[float], seen: list[float]) -> float:
+        """Return what values add up to that a GPU had under several names, seen for these steps.
+
+        With two names at once it is seen for more steps than there are: each step counts once.
+        """
+        return sum(values) * min(1.0, self._steps / (sum(seen) or 1.0))
 
     def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:
         """Return what users had of hosts that run gpudash, in the steps of GPUs."""

@@ -158,3 +158,28 @@ def test_one_source_of_the_past_is_asked() -> None:
     options = parse(["report", "--prometheus=http://127.0.0.1:9", "--host=lab7"])
     with pytest.raises(UsageError, match="--prometheus does not go with --host"):
         options.run(options)
+
+
+@pytest.mark.parametrize("overlap_seconds", [0, int(HOUR)], ids=["one by one", "both at once"])
+def test_a_gpu_was_held_under_all_names_of_its_host_and_metrics(
+    tmp_path: Path, reported: Reported, overlap_seconds: int
+) -> None:
+    """An exporter that was upgraded, or two of one host: nothing is left out or counted twice."""
+
+    def lines() -> Iterator[str]:
+        for at in range(0, int(4 * HOUR) + 1, 30):
+            moment = START.timestamp() + at
+            for name, label, seconds in (
+                ("DCGM_FI_DEV_GPU_UTIL", "Hostname", range(int(HOUR) + overlap_seconds)),
+                ("DCGM_FI_DEV_GPU_UTIL_RATIO", "hostname", range(int(HOUR), int(4 * HOUR) + 1)),
+            ):
+                if at in seconds:
+                    own = f'gpu="0",UUID="GPU-0",hpc_job="7",{label}="n1"'
+                    yield f'{name}{{{own},instance="n1:9400",job="d"}} 1 {moment}\n'
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        for by in ("gpu", "job"):
+            (row,) = reported(url, by, 4).rows
+            assert row.held_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
+            assert row.share_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
