@@ -1,4 +1,3 @@
-import random
 import re
 
 import pytest
@@ -10,8 +9,8 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import clean
-from tests.factories import GIB, gpu_uuid, make_device, make_host, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen, process_of
+from tests.factories import GIB, gpu_uuid, make_device, make_snapshot
+from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen
 
 
 async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:
@@ -30,18 +29,6 @@ async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:
         assert any("job0.py" in line for line in on.lines)
 
 
-async def test_selection_follows_its_process_through_a_new_order() -> None:
-    async with on_screen(busy_snapshot(), "j", "j", "j", size=(100, 30)) as on:
-        assert on.selected == 1003
-        shuffled = [process_of(number) for number in range(20)]
-        random.Random(1).shuffle(shuffled)
-        on.feed.give(make_snapshot(8, processes=tuple(shuffled)))
-        await on.press("r")
-        assert on.selected == 1003
-        await on.press("full_stop")
-        assert on.selected == 1003
-
-
 async def test_list_in_which_nobody_chose_stays_at_its_top() -> None:
     async with on_screen(busy_snapshot(), size=(100, 20)) as on:
         assert on.selected == 1000
@@ -55,21 +42,6 @@ async def test_list_in_which_nobody_chose_stays_at_its_top() -> None:
         assert on.selected == 1019
         await on.press("r")
         assert on.selected == 1019
-
-
-async def test_selection_takes_the_next_row_when_its_process_ends() -> None:
-    async with on_screen(busy_snapshot(), "j", "j", size=(100, 30)) as on:
-        rest = tuple(process_of(number) for number in range(20) if number != 2)
-        on.feed.give(make_snapshot(8, processes=rest))
-        assert on.selected == 1003
-
-
-async def test_reused_pid_is_not_followed() -> None:
-    async with on_screen(busy_snapshot(3), "end", size=(100, 30)) as on:
-        assert on.selected == 1002
-        successor = process_of(0, pid=1002, create_time=1.0)
-        on.feed.give(make_snapshot(4, processes=(successor, process_of(1), process_of(3))))
-        assert on.selected == 1003
 
 
 async def test_movement_keys_stay_within_the_list() -> None:
@@ -207,13 +179,6 @@ async def test_remarks_fill_the_lines_of_findings_and_are_counted(
     async with on_screen(make_snapshot(findings=found), size=(100, height)) as on:
         assert re.findall("found .|No problem found", on.text) == shown
         assert re.findall(r"\+\d+ more: w", on.text) == [more] * bool(more)
-
-
-async def test_kill_is_refused_on_a_simulated_host() -> None:
-    async with on_screen(busy_snapshot(host=make_host(simulated=True)), "K", size=(120, 24)) as on:
-        shown = on.text
-        assert "simulated" in shown
-        assert "Close" in shown
 
 
 @pytest.mark.parametrize("key", ["ctrl+c", "f10"])

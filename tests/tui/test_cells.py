@@ -128,26 +128,6 @@ def test_terminal_shows_what_the_stock_renderer_draws(
         pair.check()
 
 
-edits = st.lists(
-    st.tuples(st.integers(0, WIDTH - 1), st.sampled_from("  a━"), st.sampled_from(STYLES)),
-    max_size=5,
-)
-
-
-@settings(max_examples=70, deadline=None)
-@given(st.lists(edits, max_size=8), st.booleans())
-def test_few_changed_cells_leave_the_others_as_they_were(
-    steps: list[list[tuple[int, str, Style | None]]], erases: bool
-) -> None:
-    pair = Pair(ColorSystem.TRUECOLOR, erases)
-    row = [Segment(" ", STYLES[2])] * WIDTH
-    for step in steps:
-        for x, char, style in step:
-            row[x] = Segment(char, style)
-        pair.draw(0, row)
-        pair.check()
-
-
 def random_row(rng: random.Random) -> Row:
     chars = ["a", "b", " ", " ", " ", "─", "█", "⣿", "漢", "é"]
     parts: list[tuple[str, Style | None]] = []
@@ -280,12 +260,6 @@ def test_blank_takes_the_style_of_its_neighbour() -> None:
     assert screen.sent("green:a|red: |green:b|red:...") == "\x1b[32m\x1b[1Ha b\x1b[m"
 
 
-def test_blanks_need_no_change_but_of_the_background() -> None:
-    screen = Shown()
-    screen.sent("green:aaa", ":bbb")
-    assert screen.sent("green:x", ":   ").count("m") == 2
-
-
 def test_many_blanks_at_the_end_are_erased() -> None:
     screen = Shown()
     screen.sent("green:" + "x" * 40)
@@ -357,20 +331,10 @@ def test_the_cursor_goes_where_textual_wants_it() -> None:
     assert screen.buffer.take() == ""
 
 
-@pytest.mark.parametrize("char", ["☔", "☰", "⚊", "◾", "漢"])
+@pytest.mark.parametrize("char", ["☔", "☰", "漢"])
 def test_character_that_is_wide_somewhere_takes_two_cells(char: str) -> None:
     cells = ScreenBuffer(ColorSystem.TRUECOLOR).cells([Segment(char)])
     assert [text for text, _ in cells] == [char, ""]
-
-
-@pytest.mark.parametrize(
-    ("system", "code"),
-    [(ColorSystem.TRUECOLOR, "38;2;255;0;0"), (ColorSystem.EIGHT_BIT, "38;5;196")],
-)
-def test_colours_are_those_the_terminal_has(system: ColorSystem, code: str) -> None:
-    buffer = ScreenBuffer(system)
-    buffer.put(0, 0, buffer.cells([Segment("x", Style(color="#ff0000"))]))
-    assert code in buffer.take()
 
 
 def sgr(style: str) -> str:

@@ -3,26 +3,22 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import EMPTY
 from gpudash.model.text import clean
-from gpudash.tui.dashboard import PANELS, DashboardModel
+from gpudash.tui.dashboard import PANELS
 from gpudash.tui.draw.line import Line
 from gpudash.tui.panels import DashboardPanels
-from gpudash.tui.theme import ASCII, faded
 from tests.factories import (
     gpu_uuid,
     make_device,
     make_process,
-    make_process_device,
     make_snapshot,
 )
-from tests.tui.dashboards import THEME, give, make_dashboard
-from tests.tui.stage import HandFeed, busy_snapshot, process_of
+from tests.tui.dashboards import make_dashboard
+from tests.tui.stage import busy_snapshot, process_of
 
 
 def text_of(lines: list[Line]) -> str:
@@ -128,14 +124,6 @@ def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
     assert word in text_of(panels.draw().devices)
 
 
-def test_the_header_counts_what_is_shown() -> None:
-    dashboard = make_dashboard(make_snapshot(4))
-    panels = DashboardPanels(dashboard)
-    assert "4 GPUs: 4 busy" in text_of(panels.draw().header)
-    dashboard.hide_devices(lambda devices: devices.toggle(1))
-    assert "3 GPUs: 3 busy" in text_of(panels.draw().header)
-
-
 def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
     dashboard = make_dashboard(busy_snapshot(20))
     panels = DashboardPanels(dashboard)
@@ -152,22 +140,6 @@ def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
     assert changed == [0, 1, 2]
 
 
-def test_stale_values_recede() -> None:
-    feed = HandFeed()
-    dashboard = DashboardModel(feed, THEME)
-    dashboard.resize(120, 40)
-    give(dashboard, make_snapshot())
-    panels = DashboardPanels(dashboard)
-    live = panels.draw().devices
-    feed.state, feed.age = FeedState.STALE, 12.0
-    drawn = panels.draw()
-    assert "STALE 12s" in text_of(drawn.header)
-    styles = {segment.style for line in drawn.devices for segment in line if segment.text.strip()}
-    dull = faded(THEME)
-    assert styles <= {dull.base, dull.faint, dull.heading, dull.dim, dull.track}
-    assert text_of(drawn.devices) == text_of(live)
-
-
 def test_command_lines_scroll_as_far_as_the_longest() -> None:
     long = process_of(1, command_line=("python", "train.py", *(f"--option{n}" for n in range(40))))
     dashboard = make_dashboard(make_snapshot(processes=(process_of(0), long)), (100, 30))
@@ -179,20 +151,3 @@ def test_command_lines_scroll_as_far_as_the_longest() -> None:
     assert "--option39" in text_of(panels.draw().processes)
     panels.scroll_command(-10_000)
     assert "python train.py" in text_of(panels.draw().processes)
-
-
-def test_gpu_that_is_held_and_idle_says_so() -> None:
-    idle = make_device(gpu_utilization_percent=0)
-    process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
-    dashboard = make_dashboard(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
-    panels = DashboardPanels(dashboard)
-    assert "held idle" in text_of(panels.draw().devices)
-    assert "1 GPU: 1 held idle" in text_of(panels.draw().header)
-
-
-def test_ascii_look_draws_nothing_else() -> None:
-    dashboard = make_dashboard(busy_snapshot(5))
-    panels = DashboardPanels(dashboard)
-    dashboard.theme = replace(THEME, glyphs=ASCII)
-    drawn = panels.draw()
-    assert text_of(drawn.devices + drawn.processes).isascii()

@@ -14,8 +14,8 @@ CURSOR = ("down", "down", "up")
 CHOOSER = ("s", "down", "escape", "f2", "down", "escape")
 HELP = ("h", "pagedown", "escape")
 VIEWS = ("d", "pagedown", "n", "escape", "u", "escape", "w", "escape", "m", "escape")
-OTHERS = ("enter", "escape", "colon", "k", "i", "escape", "K", "escape", "g", "down", "escape")
-PROMPTS = ("C", "escape", "slash", "a", "=", "backspace", "escape", "tab", "down", "tab", "p", "p")
+OTHERS = ("enter", "escape", "K", "escape", "g", "down", "escape")
+PROMPTS = ("slash", "a", "=", "backspace", "escape", "tab", "down", "tab", "p", "p")
 LOOKS = {
     "true colour": {"COLORTERM": "truecolor", "TERM": "xterm-256color"},
     "16 colours": {"TERM": "linux"},

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpudash.tui import status
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.screenshot import save
@@ -78,16 +77,6 @@ async def test_before_the_first_sample_it_is_named_after_the_time_of_the_key(
     (name,) = os.listdir(tmp_path)
     saved_at = datetime.strptime("-".join(name[:-4].split("-")[-2:]), "%Y%m%d-%H%M%S")
     assert begun <= saved_at <= datetime.now()
-
-
-async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(status, "SECONDS", 0.05)
-    async with on_screen(busy_snapshot(), size=(100, 30)) as on:
-        keys = on.footer
-        await on.press("S")
-        await on.until(lambda: os.listdir(tmp_path))
-        await on.until(lambda: on.footer == keys)
 
 
 def test_a_folder_that_takes_no_file_leaves_it_to_home(

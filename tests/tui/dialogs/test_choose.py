@@ -119,5 +119,3 @@ async def test_a_question_is_a_sentence_and_not_a_line_to_type() -> None:
         await on.press("q", "n")
         assert "reattaches" not in on.text
         assert on.feed.state is FeedState.LIVE
-        await on.press("X", "y")
-        assert on.feed.state is FeedState.RELEASED

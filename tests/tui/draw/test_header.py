@@ -108,15 +108,8 @@ def test_uses_keep_their_order_and_commas_at_any_width(marks: tuple[str, ...]) -
         assert ("…" in uses) is not set(order).issubset(uses)
 
 
-def test_what_is_left_out_is_marked() -> None:
-    assert "8 GPUs: 1 hot, …, 1 free" in text(50, marks=("PAUSED",))
-
-
-THEME_FOOTER = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
-
-
 def text_footer(notice: str, cells: int) -> str:
-    (line,) = footer(OVERVIEW_KEYS, notice, THEME_FOOTER, cells)
+    (line,) = footer(OVERVIEW_KEYS, notice, THEME, cells)
     return "".join(segment.text for segment in line)
 
 
@@ -144,7 +137,7 @@ def test_a_line_too_short_for_any_key_shows_the_beginning_of_one() -> None:
 
 
 def test_eighty_cells_hold_the_keys_of_all_views() -> None:
-    (line,) = footer(live_keys(OVERVIEW_KEYS), "", THEME_FOOTER, 80)
+    (line,) = footer(live_keys(OVERVIEW_KEYS), "", THEME, 80)
     shown = "".join(segment.text for segment in line)
     for entry in ("⏎ open", "d GPU", "w findings", "m links", "u users"):
         assert entry in shown
@@ -167,11 +160,8 @@ def test_keys_of_the_devices_need_no_process() -> None:
     assert "view.process" in shown
 
 
-THEME_HOST = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
-
-
 def text_host(host: Host, cells: int) -> str:
-    return "".join(segment.text for segment in host_line(host, THEME_HOST, cells))
+    return "".join(segment.text for segment in host_line(host, THEME, cells))
 
 
 def test_wide_line_tells_all_with_bars() -> None:
@@ -200,7 +190,7 @@ def test_host_that_tells_nothing_shows_no_zeros() -> None:
 
 @given(values(Host), st.integers(1, 300))
 def test_any_host_stays_within_the_line(host: Host, cells: int) -> None:
-    assert cells_of(host_line(host, THEME_HOST, cells)) <= cells
+    assert cells_of(host_line(host, THEME, cells)) <= cells
 
 
 @pytest.mark.parametrize("cells", [80, 100, 140])

@@ -96,11 +96,6 @@ def test_numbers_beside_each_other_have_as_many_decimals() -> None:
     assert numbers == ["76%", "77%", "76%", "10%"]
 
 
-def test_every_curve_has_as_many_lines() -> None:
-    lines = drawn(80, 13)
-    assert [line.split()[0] for line in lines[1::3]] == ["0", "1", "mean", "CPU"]
-
-
 def test_the_scale_of_the_host_is_named_where_it_is_another() -> None:
     host = make_host(memory_used_bytes=200 * GIB, memory_total_bytes=512 * GIB)
     metric, devices = "memory_used_bytes", DEVICES
@@ -130,11 +125,6 @@ def test_one_curve_needs_no_mean() -> None:
     assert not any(line.startswith(" mean") for line in lines)
 
 
-def test_curve_of_a_mean_is_the_mean_of_samples() -> None:
-    history = watched(sample(second, [100 * (second % 2), 0]) for second in range(40))
-    assert values(trends_of(history), 20, GPU, gpu_uuid(1)) == [25] * 20
-
-
 def test_wide_ones_show_two_metrics_beside_each_other() -> None:
     lines = drawn(200, 20)
     assert "GPU utilization" in lines[0]
@@ -142,7 +132,7 @@ def test_wide_ones_show_two_metrics_beside_each_other() -> None:
     assert any("CPU" in line and "12%" in line and "RAM" in line for line in lines)
 
 
-@pytest.mark.parametrize("gpus", [1, 2, 8, 16])
+@pytest.mark.parametrize("gpus", [1, 16])
 def test_no_line_is_left_empty(gpus: int) -> None:
     trends = trends_of(watched([sample(second, [50] * gpus) for second in range(60)]))
     for cells, height in ((80, 12), (120, 18), (200, 36)):

@@ -51,23 +51,12 @@ async def test_worst_finding_stands_below_the_gpus_at_eighty_columns() -> None:
         assert on.lines[place - 1].split()[0] == "7"
 
 
-async def test_line_says_how_many_more_there_are() -> None:
-    async with on_screen(trapped(**BAD_MEMORY)) as on:
-        place = line_of(on, "+1 more: w")
-        assert on.lines[place].startswith(" !! GPU 0 had uncorrectable memory errors")
-
-
 async def test_key_that_shows_the_others_is_the_one_in_force() -> None:
     several = trapped(**BAD_MEMORY, remapped_rows_pending=True)
     async with on_screen(several, keys={"view.findings": ("f7",)}) as on:
         assert line_of(on, "more: F7")
         await on.press("d")
         assert line_of(on, "more: F7")
-
-
-async def test_larger_terminal_shows_several() -> None:
-    async with on_screen(trapped(**BAD_MEMORY), size=(120, 44)) as on:
-        assert line_of(on, "works on GPU 0 alone") == line_of(on, "GPU 0 had uncorrectable") + 1
 
 
 async def test_healthy_host_has_no_such_line() -> None:
@@ -118,15 +107,6 @@ async def test_clicks_beside_the_findings_open_nothing(height: int) -> None:
             assert isinstance(on.app.screen, FindingsView), y
 
 
-async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
-    async with on_screen(trapped(), "w") as on:
-        on.feed.give(trapped(**BAD_MEMORY))
-        await on.press("j", "k", "j")
-        await on.give(trapped())
-        await on.press("enter")
-        assert isinstance(on.app.screen, ProcessView)
-
-
 async def test_cursor_stays_on_the_first_finding_before_it_was_moved() -> None:
     async with on_screen(trapped(), "w") as on:
         await on.give(trapped(**BAD_MEMORY))
@@ -148,18 +128,6 @@ async def test_what_is_read_stays_in_its_line_when_a_worse_finding_comes() -> No
         place = line_of(on, "needs a reset")
         await on.give(trapped(**warned, **BAD_MEMORY))
         assert line_of(on, "needs a reset") == place
-
-
-async def test_findings_scroll_and_any_size_is_drawn() -> None:
-    many = trapped(**BAD_MEMORY, remapped_rows_pending=True, clocks_event_reasons=("hw-slowdown",))
-    async with on_screen(many, "w", "end", size=(60, 12)) as on:
-        assert any("TF_FORCE_GPU_ALLOW_GROWTH" in line for line in on.lines)
-        for size in ((1, 1), (20, 3), (300, 80), (40, 10)):
-            await on.pilot.resize_terminal(*size)
-            await on.press("pagedown", "up", "home", "end")
-        await on.give(replace(many, findings=()))
-        await on.press("j", "enter", "pageup")
-        assert isinstance(on.app.screen, FindingsView)
 
 
 async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:

@@ -190,24 +190,3 @@ async def test_lost_links_and_gpus_are_reported() -> None:
         text = on.text
         assert "GPU 1: 16 of 18 NVLinks are up" in text
         assert "GPU 2 is not in the matrix: it fell off the bus" in text
-
-
-async def test_traffic_moves_with_each_snapshot() -> None:
-    async with on_screen(linked(), "m") as on:
-        assert "1.0G" in row(on.lines, 0)
-        await on.give(make_snapshot(8))
-        assert "1.0G" not in row(on.lines, 0)
-
-
-async def test_kinds_are_distinguished_without_colour() -> None:
-    async with on_screen(linked(), "m", no_color=True) as on:
-        assert {"X", "PIX", "SYS"} <= set(row(on.lines, 0))
-
-
-@pytest.mark.parametrize("count", [0, 1])
-async def test_any_size_shows_what_fits(count: int) -> None:
-    async with on_screen(linked(count), "m", size=(200, 60)) as on:
-        for size in ((1, 1), (20, 5), (80, 24), (200, 60)):
-            await on.pilot.resize_terminal(*size)
-            await on.press("tab", "end", "right", "j", "home")
-            assert len(on.lines) == size[1]

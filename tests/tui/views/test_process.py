@@ -119,17 +119,6 @@ async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
         assert isinstance(on.app.screen, ProcessView)
 
 
-async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
-    async with view(shown(job)) as on:
-        await on.shows("••••••")
-        at = on.lines[-1].index("secrets")
-        await on.pilot.click("#footer", offset=(at, 0))
-        await on.shows("hunter2")
-        at = on.lines[-1].index("back")
-        await on.click("#footer", offset=(at, 0))
-        assert not isinstance(on.app.screen, ProcessView)
-
-
 async def test_the_footer_offers_to_kill_it_unless_nothing_may_be_sent(job: int) -> None:
     async with view(shown(job)) as on:
         await on.shows("••••••")
@@ -371,22 +360,6 @@ def test_looks_beside_the_caller() -> None:
     assert inspector.io_rates == IoRates()
     look(inspector, told, shown(os.getpid()))
     assert inspector.io_rates.read is not None
-
-
-def test_what_was_seen_outlasts_the_process(holders: Holders) -> None:
-    (holder,) = holders(1)
-    process = shown(holder.pid)
-    told = Told()
-    inspector = Inspector(told)
-    look(inspector, told, process)
-    holder.end()
-    assert not inspector.exited
-    look(inspector, told, process)
-    assert inspector.exited
-    assert inspector.latest is not None
-    assert inspector.latest.environment
-    inspector.begin(process, SNAPSHOT)
-    assert not inspector.is_reading
 
 
 def inspections() -> int:

@@ -86,14 +86,6 @@ async def test_keys_choose_and_reverse_the_order() -> None:
         assert names(on) == ["alice", "bob", "carol", "all"]
 
 
-async def test_the_mark_of_the_order_stands_before_its_heading() -> None:
-    async with on_screen(snapshot(*THREE), "u") as on:
-        assert "▼GPU-MEM" in on.text
-        await on.press("comma")
-        assert "▼USER" not in on.text
-        assert "▲USER" in on.text
-
-
 async def test_click_on_a_heading_sorts_by_its_column() -> None:
     async with on_screen(snapshot(*THREE), "u") as on:
         heading = on.lines[2]
@@ -188,11 +180,3 @@ async def test_memory_that_no_process_owns_is_reported() -> None:
         await on.resize(30, 12)
         text = " ".join(on.text.split())
         assert "3.0 GiB of GPU memory is held by no listed process" in text
-
-
-async def test_keys_work_at_any_size() -> None:
-    async with on_screen(snapshot(*THREE), "u") as on:
-        for size in ((1, 1), (7, 3), (20, 5)):
-            await on.resize(*size)
-            await on.press("j", "end", "r", "comma")
-            assert len(on.lines) == size[1]
