@@ -163,17 +163,6 @@ def test_status_says_why(overrides: dict[str, Any], word: str, level: str) -> No
     assert status_of(make_device(**overrides), processes=()) == (word, level)
 
 
-def test_status_of_a_lost_gpu_is_never_idle() -> None:
-    lost = Device(index=2, state="lost", gpu_utilization_percent=0)
-    assert status_of(lost, processes=()) == ("LOST", "critical")
-
-
-def test_idle_gpu_that_a_process_keeps_is_held() -> None:
-    process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
-    device = make_device(gpu_utilization_percent=0)
-    assert status_of(device, processes=(process,)) == ("held idle", "ok")
-
-
 @pytest.mark.parametrize(("level", "shown"), [("info", "ok"), ("warn", "warn")])
 def test_held_idle_is_as_bad_as_the_finding_says(level: FindingLevel, shown: str) -> None:
     told = Finding(rule="held-idle", level=level, sentence="it is held", pids=(309,))

@@ -41,7 +41,6 @@ from tests.factories import (
 from tests.factories import make_process_device as share
 from tests.strategies import snapshots
 
-UNUSED = {"sm_utilization_percent": 0}
 IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
 HOT = {"temperature_celsius": 95, "slowdown_temperature_celsius": 90}
 
@@ -57,10 +56,6 @@ def test_summary_counts_what_each_gpu_does() -> None:
     processes = (make_process(devices=(make_process_device(index=1, sm_utilization_percent=0),)),)
     snapshot = make_snapshot(devices=devices, processes=processes)
     assert summary(tally(snapshot)) == "5 GPUs: 1 LOST, 1 hot, 1 busy, 1 held idle, 1 free"
-
-
-def test_summary_of_one_gpu_is_singular() -> None:
-    assert summary(tally(make_snapshot(1))) == "1 GPU: 1 busy"
 
 
 def test_summary_without_gpus_says_so() -> None:

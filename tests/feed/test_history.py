@@ -115,7 +115,7 @@ def test_what_is_older_than_asked_for_goes(tmp_path: Path) -> None:
     assert host.times[0] == START + timedelta(hours=6)
 
 
-@pytest.mark.parametrize("interval", [0.5, 1, 5, 7, 60, 600])
+@pytest.mark.parametrize("interval", [0.5, 7, 600])
 def test_samples_come_at_any_interval(host: Host, interval: float) -> None:
     host.run(600, interval)
     assert len(host.times) == pytest.approx(600 / max(interval, 1), abs=1)
@@ -141,7 +141,7 @@ def test_any_instant_is_found(host: Host) -> None:
     assert times[::-1] == host.written[: len(times)]
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["run", "restart", "set"]), st.integers(-40 * DAY, 40 * DAY)),
@@ -436,8 +436,8 @@ def killed_writer(tmp_path: Path) -> Callable[[float], Path]:
 def test_a_writer_that_is_killed_leaves_nothing_unreadable(
     killed_writer: Callable[[float], Path],
 ) -> None:
-    for number in range(6):
-        folder = killed_writer(0.03 * number)
+    for number in range(3):
+        folder = killed_writer(0.06 * number)
         recording = Recording(str(folder))
         samples = [recording.first, *recording.after(recording.first)]
         assert all(each.snapshot().devices for each in samples)

@@ -93,30 +93,6 @@ async def test_delivers_every_line_as_a_snapshot() -> None:
         assert listener.feed.state is FeedState.LIVE
 
 
-async def test_keeps_what_was_printed_before_it_was_attached() -> None:
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1, decode)
-    feed.start()
-    got: list[Snapshot] = []
-    feed.attach(
-        asyncio.get_running_loop(),
-        lambda new, _: got.extend(each.snapshot for each in new),
-        lambda: None,
-    )
-    await until(lambda: got)
-    feed.stop()
-
-
-async def test_joins_a_line_that_arrives_in_pieces() -> None:
-    body = (
-        "half = len(LINE) // 2\n"
-        "sys.stdout.write(LINE[:half]); sys.stdout.flush(); time.sleep(0.05)\n"
-        "print(LINE[half:], flush=True)" + SLEEP
-    )
-    async with Listener(body) as listener:
-        await until(lambda: listener.snapshots)
-        assert listener.feed.error is None
-
-
 async def test_a_bad_line_is_an_error_until_the_next_snapshot() -> None:
     body = (
         "print('{\"schema\": 1', flush=True)\nsys.stdin.readline(); print(LINE, flush=True)" + SLEEP
@@ -136,19 +112,6 @@ async def test_reports_status_and_last_line_of_a_collector_that_ends() -> None:
         assert listener.feed.exit_status == 9
         assert listener.feed.error == "gpudash: no \\x1b[2Jdriver"
         assert listener.feed.state is FeedState.RESTARTING
-
-
-async def test_starts_a_dead_collector_again(tmp_path: Path) -> None:
-    flag = tmp_path / "ran"
-    body = (
-        f"if not os.path.exists({str(flag)!r}):\n"
-        f"    open({str(flag)!r}, 'w').close(); sys.exit(3)\n"
-        "print(LINE, flush=True)" + SLEEP
-    )
-    async with Listener(body, retry=0.01) as listener:
-        await until(lambda: listener.snapshots)
-        assert listener.feed.state is FeedState.LIVE
-        assert listener.feed.error is None
 
 
 XID = Device(index=0, uuid="GPU-1", xid_events=(XidEvent(code=48, seen_at=1.0),))
@@ -181,15 +144,6 @@ async def test_what_one_that_tells_nothing_of_a_gpu_was_given_goes_to_the_next()
             assert listener.snapshots[-1].host.hostname == "heir"
 
 
-async def test_backs_off_from_a_collector_that_keeps_dying(tmp_path: Path) -> None:
-    starts = tmp_path / "starts"
-    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit(1)"
-    async with Listener(body, retry=0.05):
-        began = time.monotonic()
-        await until(lambda: starts.exists() and len(starts.read_text()) == 4)
-        assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
-
-
 async def test_missing_command_is_an_error_line_and_is_tried_again(tmp_path: Path) -> None:
     command = tmp_path / "collector"
     feed = LiveFeed([str(command)], 1, decode, limits=Limits(retry=0.01))
@@ -215,32 +169,6 @@ async def test_silence_makes_it_stale_with_its_age() -> None:
         clock.now += 2
         assert listener.feed.state is FeedState.STALE
         assert listener.feed.age == pytest.approx(6.9)
-
-
-async def test_slow_interval_is_not_taken_for_silence() -> None:
-    clock = Clock()
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 10.0, decode, clock=clock)
-    feed.start()
-    got: list[Snapshot] = []
-    feed.attach(
-        asyncio.get_running_loop(),
-        lambda new, _: got.extend(each.snapshot for each in new),
-        lambda: None,
-    )
-    await until(lambda: got)
-    clock.now += 29
-    assert feed.state is FeedState.LIVE
-    clock.now += 2
-    assert feed.state is FeedState.STALE
-    feed.stop()
-
-
-async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1.0, decode)
-    feed.start()
-    await until(lambda: feed.poll(0.05))
-    assert feed.latest is not None
-    feed.stop()
 
 
 async def test_poll_waits_for_all_of_a_line_that_arrives_in_pieces() -> None:

@@ -117,14 +117,6 @@ async def test_only_the_last_of_several_seeks_counts(tmp_path: Path) -> None:
     watcher.playback.stop()
 
 
-async def test_a_gap_is_reported(tmp_path: Path) -> None:
-    watcher = Watcher(tmp_path / "a", map(line, [0, 1, 100]), speed=50.0)
-    watcher.begin()
-    await watcher.until(lambda: watcher.playback.ended)
-    assert watcher.messages[0] == "nothing was recorded for 1m39s"
-    watcher.playback.stop()
-
-
 async def test_an_instant_in_a_gap_is_reported_also_while_it_is_paused(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "a", map(line, [0, 1, 2, 3, 2000, 2001]))
     watcher.begin()

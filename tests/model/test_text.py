@@ -27,11 +27,6 @@ def test_nothing_is_left_that_nobody_sees(text: str) -> None:
     assert not set(UNSEEN) & set(clean(text))
 
 
-@given(ANYTHING)
-def test_result_can_be_encoded(text: str) -> None:
-    clean(text).encode("utf-8")
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_become_text(raw: bytes) -> None:
     cleaned = clean_bytes(raw)

@@ -181,12 +181,6 @@ def test_building_a_decoder_changes_nothing_of_what_is_declared() -> None:
     assert json_schema() == schema
 
 
-def test_schema_gives_units_and_nvml_calls() -> None:
-    power = json_schema()["$defs"]["Device"]["properties"]["power_usage_mw"]
-    assert power["x-unit"] == "mW"
-    assert power["x-nvml"] == "nvmlDeviceGetPowerUsage"
-
-
 def test_everything_measured_in_hertz_watts_or_degrees_names_its_nvml_call() -> None:
     for name, entry in json_schema()["$defs"]["Device"]["properties"].items():
         if entry.get("x-unit") in {"mW", "MHz", "mJ", "°C"}:

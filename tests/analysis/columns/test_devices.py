@@ -7,7 +7,7 @@ from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.table import device_rows, fit
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
-from tests.factories import make_device, make_process, make_process_device, make_snapshot
+from tests.factories import make_device, make_snapshot
 from tests.strategies import snapshots
 
 GIB = 1 << 30
@@ -95,19 +95,6 @@ def test_encoder_and_memory_errors_appear_only_when_there_are_any() -> None:
     assert "ecc" in shown(quiet, failing)
     assert (texts(quiet)["encoder"], texts(quiet)["ecc"]) == ("0%", "0")
     assert (texts(busy)["encoder"], texts(failing)["ecc"]) == ("40%", "3+1")
-
-
-@pytest.mark.parametrize(("processes", "word"), [(1, "held idle"), (0, "in use")])
-def test_idle_gpu_whose_memory_a_process_holds_is_called_held(processes: int, word: str) -> None:
-    share = make_process_device(used_gpu_memory_bytes=10 * GIB, sm_utilization_percent=0)
-    device = make_device(gpu_utilization_percent=0)
-    listed = (make_process(devices=(share,)),) * processes
-    (row,) = device_rows(make_snapshot(devices=(device,), processes=listed))
-    column = DEVICE_COLUMNS[-1]
-    assert column.text(row) == word
-    assert column.level is not None
-    # It is no warning until the finding is one.
-    assert column.level(row) == "ok"
 
 
 def test_keys_are_unique() -> None:

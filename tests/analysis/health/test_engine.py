@@ -55,16 +55,10 @@ def test_alternating_symptom_that_never_lasts_is_never_reported() -> None:
         assert watched.see(FINE if second % 2 else CAPPED) == {}
 
 
-def test_reported_symptom_that_comes_and_goes_does_not_flap() -> None:
-    watched = Watched()
-    watched.see(CAPPED, 5)
-    for second in range(60):
-        assert list(watched.see(FINE if second % 3 else CAPPED)) == ["power-capped"]
-
-
 @pytest.mark.parametrize(
     ("rule", "overrides"),
     [
+        ("power-capped", {"clocks_event_reasons": ("sw-power-cap",)}),
         ("thermal-slowdown-software", {"clocks_event_reasons": ("sw-thermal-slowdown",)}),
         ("thermal-slowdown-hardware", {"clocks_event_reasons": ("hw-thermal-slowdown",)}),
         ("power-brake", {"clocks_event_reasons": ("hw-power-brake-slowdown",)}),

@@ -139,23 +139,6 @@ def test_averages_go_for_counters_that_go_round() -> None:
     assert device_after(machine, 4).pcie_rx_bytes_per_second is not None
 
 
-def test_a_counter_that_was_not_renewed_keeps_its_rate() -> None:
-    board = Boards()
-    board.read(0, f197=0)
-    board.read(SECOND, f197=700)
-    assert board.read(SECOND, f197=700)["pcie_tx_bytes_per_second"] == 700
-
-
-def test_a_counter_that_stands_still_has_no_rate_of_now() -> None:
-    machine = Machine("lost")
-    device_after(machine, ticks=3)
-    standing = int(machine.now * 1e6)
-    changed(machine, lambda entry: setattr(entry, "timestamp", standing))
-    rates = [device_after(machine, ticks=1).pcie_tx_bytes_per_second for _ in range(8)]
-    assert rates[0] is not None
-    assert rates[4:] == [None] * 4
-
-
 def test_a_counter_that_misses_a_tick_starts_again() -> None:
     board = Boards()
     board.read(0, f197=0)
@@ -217,18 +200,6 @@ def test_a_dgx_tells_its_traffic_from_the_second_sample_on() -> None:
     )
     assert busy.nvlink_rx_bytes_per_second
     assert busy.nvlink_rx_bytes_per_second > 1e9
-
-
-def test_a_sum_that_is_missing_is_made_from_the_links() -> None:
-    whole, parts = Machine("dgx-h100"), Machine("dgx-h100")
-
-    def refuse_sums(entry: Any) -> None:
-        if entry.scopeId == ALL_LINKS:
-            entry.nvmlReturn = codes.NOT_SUPPORTED
-
-    changed(parts, refuse_sums)
-    expected = device_after(whole, 4).nvlink_rx_bytes_per_second
-    assert device_after(parts, 4).nvlink_rx_bytes_per_second == pytest.approx(expected, rel=0.001)
 
 
 def test_a_board_without_counters_tells_its_averages_instead() -> None:
@@ -306,20 +277,6 @@ def test_no_reading_makes_a_negative_slope(readings: list[FieldAnswer | None]) -
     told = [slopes.per_second("any", reading, now) for now, reading in enumerate(readings)]
     assert all(slope is None or slope >= 0 for slope in told)
     assert not told or told[0] is None
-
-
-def test_each_counter_has_its_own_past() -> None:
-    slopes = RateTracker()
-    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
-    assert slopes.per_second("other", FieldAnswer(50, 1_000_000), 0.0) is None
-    assert slopes.per_second("one", FieldAnswer(30, 2_000_000), 0.0) == 10
-
-
-def test_a_gap_starts_again() -> None:
-    slopes = RateTracker()
-    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
-    assert slopes.per_second("one", None, 0.0) is None
-    assert slopes.per_second("one", FieldAnswer(30, 2_000_000), 0.0) is None
 
 
 def test_a_counter_that_is_renewed_seldom_keeps_its_slope_for_a_moment() -> None:

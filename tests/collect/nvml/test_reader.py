@@ -157,16 +157,6 @@ def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value() -> None:
     assert after.power_usage_mw is None
 
 
-def test_a_gpu_that_comes_back_is_read_again() -> None:
-    machine = Machine("single")
-    machine.read()
-    fail = machine.driver.error(codes.GPU_IS_LOST)
-    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = fail
-    assert machine.read().devices[0].state == "lost"
-    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
-    assert machine.read(after=60.0).devices[0].state == "ok"
-
-
 def test_a_gpu_that_needs_a_reset_says_so() -> None:
     machine = Machine("single")
     fail = machine.driver.error(codes.RESET_REQUIRED)
@@ -282,14 +272,6 @@ def test_mig_instances_follow_their_parent() -> None:
     assert devices[1 : 1 + len(instances)] == tuple(instances)
     assert all(i.memory_total_bytes and i.uuid for i in instances)
     assert all(i.gpu_utilization_percent is None for i in instances)
-
-
-def test_a_host_without_gpus_says_so() -> None:
-    machine = Machine("single")
-    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 0
-    reading = machine.read()
-    assert reading.devices == ()
-    assert [fault.message for fault in reading.faults] == ["no GPU was found"]
 
 
 def test_versions_are_reported() -> None:
