@@ -107,7 +107,7 @@ class Pair:
         assert self.buffer.take() == ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces, st.booleans()), max_size=8),
     st.sampled_from(SYSTEMS),
@@ -168,7 +168,7 @@ def test_random_screens_have_no_wrong_cell(system: ColorSystem, screens: int) ->
 curves = st.lists(st.sampled_from("  ⣿⣤a"), min_size=18, max_size=18)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(curves, min_size=HEIGHT, max_size=HEIGHT),
     st.lists(st.text(alphabet="⣿⣤ b", max_size=3), min_size=1, max_size=6),

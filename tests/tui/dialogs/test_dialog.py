@@ -64,7 +64,7 @@ async def test_dialogs_fit_terminals_of_every_size_and_show_nothing_of_a_larger_
     async with on_screen(busy_snapshot(), captured=True, guard_seconds=0.0) as on:
         for key in DIALOGS:
             await on.press(key)
-            for columns, rows in ((40, 12), (20, 5), (1, 1)):
+            for columns, rows in ((40, 12), (20, 5), (6, 2)):
                 on.terminal.screen.resize(rows, columns)
                 await on.pilot.resize_terminal(columns, rows)
                 await on.sent()

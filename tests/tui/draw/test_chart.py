@@ -49,7 +49,7 @@ def chart_of(*columns: list[float | None], high: float = 100) -> Chart:
 
 
 @given(curves, scales, st.integers(1, 200), st.integers(1, 60), st.floats(1, 1800), glyph_sets)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_chart_is_exactly_as_large_as_asked(
     several: tuple[Curve, ...],
     scale: Scale,

@@ -36,7 +36,7 @@ def test_the_finest_that_fits_is_taken(count: int, size: tuple[int, int], unit: 
     assert arrange(rows_of(count), *size).unit == unit
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @example(1, 8, 4)
 @given(st.integers(0, 400), st.integers(1, 200), st.integers(0, 60))
 def test_no_host_is_left_out_and_nothing_is_outside(count: int, cells: int, height: int) -> None:
