@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 from textual.events import MouseScrollDown
 
@@ -46,12 +45,13 @@ async def test_cursor_stays_on_its_gpu_when_another_one_goes() -> None:
         assert device(on) == 6
 
 
-@pytest.mark.parametrize("key", ["K", "T", "space"])
-async def test_no_process_is_aimed_at_while_the_gpus_have_the_focus(key: str) -> None:
-    async with on_screen(busy_snapshot(), "tab", key, size=(100, 30)) as on:
-        assert not on.app.screen.is_modal
-        assert not on.listing.tagged
-        assert "Tab goes back to the processes" in on.lines[-1]
+async def test_no_process_is_aimed_at_while_the_gpus_have_the_focus() -> None:
+    async with on_screen(busy_snapshot(), "tab", size=(100, 30)) as on:
+        for key in ("K", "T", "space"):
+            await on.press("down", key)
+            assert not on.app.screen.is_modal
+            assert not on.listing.tagged
+            assert "Tab goes back to the processes" in on.lines[-1], key
 
 
 async def test_keys_that_are_told_of_the_focus_are_those_in_force() -> None:
@@ -125,14 +125,16 @@ async def test_whole_reason_of_a_lost_gpu_is_reported_below_it() -> None:
         assert "filter" in on.lines[-1]
 
 
-@pytest.mark.parametrize("view", ["u", "m", "d"])
-async def test_nothing_reaches_a_process_that_is_not_shown(view: str) -> None:
-    async with on_screen(busy_snapshot(), view, size=(100, 30)) as on:
-        assert isinstance(on.app.screen, View)
-        assert not on.app.screen.may_signal
-        for key in ("K", "space", "f9", "space", "y"):
-            await on.press(key)
+async def test_nothing_reaches_a_process_that_is_not_shown() -> None:
+    async with on_screen(busy_snapshot(), size=(100, 30)) as on:
+        for view in ("u", "m", "d"):
+            await on.press(view)
             assert isinstance(on.app.screen, View)
-            assert not on.listing.tagged
-            assert on.app.clipboard == ""
-            assert ("needs a process: select one" in on.footer) is (key != "space")
+            assert not on.app.screen.may_signal
+            for key in ("K", "space", "f9", "space", "y"):
+                await on.press(key)
+                assert isinstance(on.app.screen, View), (view, key)
+                assert not on.listing.tagged
+                assert on.app.clipboard == ""
+                assert ("needs a process: select one" in on.footer) is (key != "space")
+            await on.press("escape")

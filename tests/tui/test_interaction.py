@@ -93,11 +93,14 @@ async def test_what_is_cut_off_in_ascii_ends_in_ascii(keys: tuple[str, ...]) -> 
         assert on.text.isascii()
 
 
-@pytest.mark.parametrize("columns", [12, 28, 31])
-async def test_gpus_to_choose_from_keep_their_numbers_on_few_cells(columns: int) -> None:
-    async with on_screen(busy_snapshot(8), "g", size=(columns, 12)) as on:
-        lines = on.lines
-        assert all(any(f" GPU {number}" in line for line in lines) for number in range(6))
+async def test_gpus_to_choose_from_keep_their_numbers_on_few_cells() -> None:
+    async with on_screen(busy_snapshot(8)) as on:
+        for columns in (12, 28, 31):
+            await on.resize(columns, 12)
+            await on.press("g")
+            lines = on.lines
+            assert all(any(f" GPU {number}" in line for line in lines) for number in range(6))
+            await on.press("escape")
 
 
 async def test_enter_keeps_the_gpus_that_were_marked() -> None:
@@ -169,19 +172,19 @@ async def test_plus_and_minus_change_the_interval() -> None:
         assert "a sample every 0.2 s" in on.lines[-1]
 
 
-@pytest.mark.parametrize(("key", "copied"), [("y", "1000"), ("Y", "python 'a b' job.py")])
-async def test_copies_through_the_terminal(key: str, copied: str) -> None:
+async def test_copies_through_the_terminal() -> None:
     line = ("python", "a b", "job.py")
     async with on_screen(
         make_snapshot(2, processes=(process_of(0, command_line=line),)),
         captured=True,
         size=(120, 24),
     ) as on:
-        on.driver.take()
-        await on.press(key)
-        sent = on.driver.take()
-        assert f"\x1b]52;c;{base64.b64encode(copied.encode()).decode()}\x07" in sent
-        assert "sent to the clipboard" in on.lines[-1]
+        for key, copied in (("y", "1000"), ("Y", "python 'a b' job.py")):
+            on.driver.take()
+            await on.press(key)
+            sent = on.driver.take()
+            assert f"\x1b]52;c;{base64.b64encode(copied.encode()).decode()}\x07" in sent
+            assert "sent to the clipboard" in on.lines[-1]
 
 
 async def test_there_may_be_nothing_to_copy_tag_or_open() -> None:

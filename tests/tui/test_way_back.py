@@ -9,14 +9,15 @@ from gpudash.tui.views.process import ProcessView
 from tests.tui.stage import busy_snapshot, on_screen
 
 
-@pytest.mark.parametrize("key", ["q", "escape"])
-async def test_back_leads_to_the_view_that_another_was_opened_from(key: str) -> None:
-    async with on_screen(busy_snapshot(), "d", "m") as on:
-        assert isinstance(on.app.screen, LinksView)
-        await on.press(key)
-        assert isinstance(on.app.screen, DeviceView)
-        await on.press(key)
-        assert isinstance(on.app.screen, Overview)
+async def test_back_leads_to_the_view_that_another_was_opened_from() -> None:
+    async with on_screen(busy_snapshot()) as on:
+        for key in ("q", "escape"):
+            await on.press("d", "m")
+            assert isinstance(on.app.screen, LinksView)
+            await on.press(key)
+            assert isinstance(on.app.screen, DeviceView)
+            await on.press(key)
+            assert isinstance(on.app.screen, Overview)
 
 
 async def test_going_round_in_views_keeps_one_of_each() -> None:

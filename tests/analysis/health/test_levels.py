@@ -65,6 +65,18 @@ def test_memory_temperature_is_judged_by_the_board_s_own_limit(
     assert levels.memory_temperature_level(device) == level
 
 
+@pytest.mark.parametrize(
+    ("corrected", "uncorrected", "level"), [(9, 1, "critical"), (9, 0, "warn"), (0, None, "ok")]
+)
+def test_memory_errors_that_could_not_be_corrected_are_critical(
+    corrected: int, uncorrected: int | None, level: str
+) -> None:
+    device = make_device(
+        ecc_corrected_volatile_count=corrected, ecc_uncorrected_volatile_count=uncorrected
+    )
+    assert levels.ecc_level(device) == level
+
+
 STARTED: dict[str, Any] = {
     "gpu_utilization_percent": 100,
     "persistence_mode": False,

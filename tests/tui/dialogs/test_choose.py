@@ -89,20 +89,22 @@ async def test_the_cursor_is_in_reverse_video_where_there_are_few_colours(no_col
         assert len({(style.color, style.bgcolor) for style in styles if style}) == 1
 
 
-@pytest.mark.parametrize("size", [(60, 20), (40, 12)])
-async def test_what_may_be_typed_is_cut_with_a_mark(size: tuple[int, int]) -> None:
-    async with on_screen(busy_snapshot(), "at", size=size) as on:
-        (hint,) = (line for line in on.lines if "type a time" in line)
-        assert hint.rstrip(" │").endswith("…")
+async def test_what_may_be_typed_is_cut_with_a_mark() -> None:
+    async with on_screen(busy_snapshot(), "at", size=(60, 20)) as on:
+        for size in ((60, 20), (40, 12)):
+            await on.resize(*size)
+            (hint,) = (line for line in on.lines if "type a time" in line)
+            assert hint.rstrip(" │").endswith("…"), size
         await on.resize(120, 40)
         assert "+1h from the start " in on.text
 
 
-@pytest.mark.parametrize(("cells", "is_whole"), [(40, True), (80, True), (140, False)])
-async def test_a_list_leaves_no_pieces_of_words_beside_it(cells: int, is_whole: bool) -> None:
-    async with on_screen(busy_snapshot(), "C", size=(cells, 24)) as on:
-        (box,) = on.app.screen.children
-        assert (box.region.width == cells) is is_whole
+async def test_a_list_leaves_no_pieces_of_words_beside_it() -> None:
+    async with on_screen(busy_snapshot(), "C") as on:
+        for cells, is_whole in ((40, True), (80, True), (140, False)):
+            await on.resize(cells, 24)
+            (box,) = on.app.screen.children
+            assert (box.region.width == cells) is is_whole, cells
 
 
 async def test_columns_that_show_only_above_zero_say_so() -> None:

@@ -289,15 +289,19 @@ async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_co
         await on.closed()
 
 
-@pytest.mark.parametrize(
-    ("key", "verb", "status"), [("T", "Terminate", -15), ("I", "Interrupt", -2), ("f9", "Kill", -9)]
-)
-async def test_each_key_presets_its_signal(victim: Any, key: str, verb: str, status: int) -> None:
+async def test_each_key_presets_its_signal(start: Start) -> None:
     async with stage() as on:
-        await on.ask(process_for(victim.pid), key=key)
-        assert f"{verb} PID {victim.pid}?" in on.text
-        await on.click_on(f"{verb}  y")
-        assert victim.wait(LIMIT_SECONDS) == status
+        for key, verb, status in (
+            ("T", "Terminate", -15),
+            ("I", "Interrupt", -2),
+            ("f9", "Kill", -9),
+        ):
+            victim = start()
+            await on.ask(process_for(victim.pid), key=key)
+            assert f"{verb} PID {victim.pid}?" in on.text
+            await on.click_on(f"{verb}  y")
+            assert victim.wait(LIMIT_SECONDS) == status
+            await on.closed()
 
 
 async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
@@ -425,6 +429,15 @@ async def test_what_cannot_be_signalled_is_shown_with_the_reason(
         await on.click_on("Close  q")
         await on.closed()
         assert victim.poll() is None
+
+
+async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
+    async with stage() as on:
+        on.feed.give(host_of(process_for(victim.pid)))
+        on.dashboard.read_only = True
+        for key in ("K", "T", "I", "f9"):
+            await on.press(key)
+        assert not on.app.screen.is_modal
 
 
 def test_the_screen_does_not_load_what_can_signal_before_it_is_asked() -> None:

@@ -98,13 +98,15 @@ async def test_click_on_the_line_opens_the_view_and_on_a_finding_what_it_is_abou
         assert isinstance(on.app.screen, ProcessView)
 
 
-@pytest.mark.parametrize("height", [12, 60])
-async def test_clicks_beside_the_findings_open_nothing(height: int) -> None:
-    async with on_screen(trapped(**BAD_MEMORY), "w", "end", size=(80, height)) as on:
-        blank = [y for y, line in enumerate(on.lines) if not line.strip()]
-        for y in (line_of(on, "1 critical, 1 warn"), *blank):
-            await on.click(offset=(5, y))
-            assert isinstance(on.app.screen, FindingsView), y
+async def test_clicks_beside_the_findings_open_nothing() -> None:
+    async with on_screen(trapped(**BAD_MEMORY), "w", size=(80, 40)) as on:
+        for height in (40, 12):
+            await on.resize(80, height)
+            await on.press("end")
+            blank = [y for y, line in enumerate(on.lines) if not line.strip()]
+            for y in (line_of(on, "1 critical, 1 warn"), *blank[:2], *blank[-1:]):
+                await on.click(offset=(5, y))
+                assert isinstance(on.app.screen, FindingsView), (height, y)
 
 
 async def test_cursor_stays_on_the_first_finding_before_it_was_moved() -> None:
@@ -128,6 +130,17 @@ async def test_what_is_read_stays_in_its_line_when_a_worse_finding_comes() -> No
         place = line_of(on, "needs a reset")
         await on.give(trapped(**warned, **BAD_MEMORY))
         assert line_of(on, "needs a reset") == place
+
+
+async def test_findings_are_gone_through_by_pages_and_none_is_opened_once_they_are_over() -> None:
+    many = trapped(**BAD_MEMORY, remapped_rows_pending=True, clocks_event_reasons=("hw-slowdown",))
+    async with on_screen(many, "w", *["pagedown"] * 4, size=(60, 24)) as on:
+        assert "TF_FORCE_GPU_ALLOW_GROWTH" in on.text
+        await on.press(*["pageup"] * 4)
+        assert line_of(on, "GPU 0 had uncorrectable memory errors")
+        await on.give(replace(many, findings=()))
+        await on.press("j", "enter", "pageup")
+        assert isinstance(on.app.screen, FindingsView)
 
 
 async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from gpudash.model.snapshot import Snapshot
@@ -172,12 +171,13 @@ async def test_no_topology_is_one_clear_line() -> None:
         assert on.app.is_running
 
 
-@pytest.mark.parametrize("cells", [30, 80])
-async def test_why_a_gpu_asleep_has_no_topology_is_reported_in_full(cells: int) -> None:
+async def test_why_a_gpu_asleep_has_no_topology_is_reported_in_full() -> None:
     asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
-    async with on_screen(asleep, "m", size=(cells, 24)) as on:
-        text = " ".join(" ".join(on.lines).split())
-        assert "No topology: GPU 0 is asleep, so it is not read" in text
+    async with on_screen(asleep, "m") as on:
+        for cells in (80, 30):
+            await on.resize(cells, 24)
+            text = " ".join(" ".join(on.lines).split())
+            assert "No topology: GPU 0 is asleep, so it is not read" in text, cells
 
 
 async def test_lost_links_and_gpus_are_reported() -> None:
