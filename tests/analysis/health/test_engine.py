@@ -35,11 +35,6 @@ FINE = of_device()
 CAPPED = of_device(clocks_event_reasons=("sw-power-cap",))
 
 
-def test_first_sample_tells_what_is_true_now_without_a_duration() -> None:
-    told = Watched().see(CAPPED)
-    assert told["power-capped"].held_seconds is None
-
-
 def test_later_a_symptom_must_last_before_it_is_reported() -> None:
     watched = Watched()
     watched.see(FINE, 5)

@@ -120,11 +120,6 @@ def test_sentence_and_proof_tell_one_time(seconds: float, told: str) -> None:
     assert rough_duration(proof) == told
 
 
-def test_the_command_to_end_the_starter_of_a_lease_names_it() -> None:
-    advice = found(leased_host(0), "leased-unused").advice
-    assert "end it with gpudash kill 77." in advice
-
-
 def test_the_command_to_end_too_many_processes_names_none_of_them() -> None:
     many = [
         make_process(
@@ -153,6 +148,9 @@ def test_idle_processes_of_one_owner_share_a_sentence() -> None:
         "and do not use them now"
     )
     assert finding.pids == (50, 51, 52)
+    assert {proof.of for proof in finding.evidence} == {
+        f"PID {pid} on GPU {index}" for index, pid in enumerate(finding.pids)
+    }
     assert "gpudash kill 50 51 52" in finding.advice
 
 
@@ -172,11 +170,6 @@ def test_no_proof_of_many_processes_is_cut_and_the_others_are_counted(seconds: i
     assert told == list(finding.pids[: len(told)])
     assert all(of_each[pid] == names[: 3 if seconds else 2] for pid in told)
     assert (last.name, last.value, last.of) == ("left_out_count", 21 - len(told), None)
-
-
-def test_few_processes_are_all_proven_and_none_is_counted() -> None:
-    finding = found(machine([0], holder([0]), holder([0], pid=77)), "held-idle")
-    assert {proof.of for proof in finding.evidence} == {"PID 4242 on GPU 0", "PID 77 on GPU 0"}
 
 
 @pytest.mark.parametrize(
@@ -422,6 +415,7 @@ def test_who_has_leased_what_and_does_not_use_it() -> None:
     assert finding.sentence == "bob's python (PID 77) has leased GPU 0-2 and does not use them now"
     assert (finding.level, finding.held_seconds) == ("info", None)
     assert finding.indices == (0, 1, 2)
+    assert "end it with gpudash kill 77." in finding.advice
 
 
 def test_a_used_one_and_one_that_cannot_be_seen_are_no_finding() -> None:

@@ -99,12 +99,8 @@ async def test_cursor_follows_its_user_through_a_new_order() -> None:
         on.feed.give(snapshot(*THREE, held(5, "carol", 60), held(6, "dave", 50)))
         assert names(on) == ["carol", "dave", "alice", "bob", "all"]
         await on.press("enter")
-        assert str(on.listing.filter) == 'user="bob"'
-
-
-async def test_enter_shows_only_the_processes_of_the_user() -> None:
-    async with on_screen(snapshot(*THREE), "u", "down", "enter") as on:
         assert not isinstance(on.app.screen, View)
+        assert str(on.listing.filter) == 'user="bob"'
         assert {row.process.pid for row in on.listing.rows} == {2, 3}
 
 
