@@ -35,16 +35,14 @@ FINE = of_device()
 CAPPED = of_device(clocks_event_reasons=("sw-power-cap",))
 
 
-def test_later_a_symptom_must_last_before_it_is_reported() -> None:
-    watched = Watched()
+def test_later_a_symptom_must_last_before_it_is_reported(watched: Watched) -> None:
     watched.see(FINE, 5)
     seen = ["power-capped" in watched.see(CAPPED) for _ in range(6)]
     assert seen == [False, False, False, True, True, True]
     assert watched.see(CAPPED)["power-capped"].held_seconds == 6
 
 
-def test_alternating_symptom_that_never_lasts_is_never_reported() -> None:
-    watched = Watched()
+def test_alternating_symptom_that_never_lasts_is_never_reported(watched: Watched) -> None:
     watched.see(FINE)
     for second in range(60):
         assert watched.see(FINE if second % 2 else CAPPED) == {}
@@ -66,8 +64,7 @@ def test_alternating_symptom_that_never_lasts_is_never_reported() -> None:
         ("fabric-not-ready", {"fabric_state": "in-progress"}),
     ],
 )
-def test_nothing_flaps(rule: str, overrides: dict[str, Any]) -> None:
-    watched = Watched()
+def test_nothing_flaps(rule: str, overrides: dict[str, Any], watched: Watched) -> None:
     watched.see(FINE, 5)
     wrong = of_device(**overrides)
     while rule not in watched.see(wrong):
@@ -76,24 +73,21 @@ def test_nothing_flaps(rule: str, overrides: dict[str, Any]) -> None:
     assert all(list(told) == [rule] for told in flickering)
 
 
-def test_symptom_that_stays_away_goes() -> None:
-    watched = Watched()
+def test_symptom_that_stays_away_goes(watched: Watched) -> None:
     watched.see(CAPPED, 5)
     told = ["power-capped" in watched.see(FINE) for _ in range(12)]
     assert told[:8] == [True] * 8
     assert not told[-1]
 
 
-def test_unowned_memory_is_reported_no_longer_than_it_is_so() -> None:
-    watched = Watched()
+def test_unowned_memory_is_reported_no_longer_than_it_is_so(watched: Watched) -> None:
     watched.see(FINE)
     orphaned = of_device(memory_unaccounted_bytes=9 << 30)
     assert "memory-unaccounted" in watched.see(orphaned, 10)
     assert "memory-unaccounted" not in watched.see(of_device(memory_unaccounted_bytes=0))
 
 
-def test_level_that_wavers_stays_at_the_worse() -> None:
-    watched = Watched()
+def test_level_that_wavers_stays_at_the_worse(watched: Watched) -> None:
     lowered = {"clocks_event_reasons": ("sw-power-cap",), "default_power_limit_mw": 800_000}
     slower, faster = (of_device(**lowered, sm_clock_mhz=clock) for clock in (1780, 1790))
     watched.see(slower, 5)
@@ -102,22 +96,21 @@ def test_level_that_wavers_stays_at_the_worse() -> None:
     assert watched.see(faster, 15)["power-capped"].level == "info"
 
 
-def test_broken_hardware_is_reported_at_once() -> None:
-    watched = Watched()
+def test_broken_hardware_is_reported_at_once(watched: Watched) -> None:
     watched.see(FINE, 5)
     assert "ecc-uncorrected" in watched.see(of_device(ecc_uncorrected_volatile_count=1))
 
 
-def test_findings_go_with_their_device() -> None:
-    watched = Watched()
+def test_findings_go_with_their_device(watched: Watched) -> None:
     watched.see(CAPPED, 5)
     lost = of_device(state="lost", clocks_event_reasons=None)
     assert list(watched.see(lost)) == ["lost"]
     assert watched.see(host(devices=())) == {}
 
 
-def test_pcie_generation_read_while_idle_is_not_held_against_a_gpu_that_starts() -> None:
-    watched = Watched()
+def test_pcie_generation_read_while_idle_is_not_held_against_a_gpu_that_starts(
+    watched: Watched,
+) -> None:
     idle = of_device(gpu_utilization_percent=0, pcie_link_generation=1, performance_state=8)
     watched.see(idle, 5)
     # The generation is read every ten seconds only.
@@ -127,8 +120,7 @@ def test_pcie_generation_read_while_idle_is_not_held_against_a_gpu_that_starts()
     assert "pcie-link-reduced" in watched.see(stale, 30)
 
 
-def test_nvlinks_that_go_down_on_all_gpus_at_once_are_noticed() -> None:
-    watched = Watched()
+def test_nvlinks_that_go_down_on_all_gpus_at_once_are_noticed(watched: Watched) -> None:
     up, down = (
         host(devices=tuple(make_device(index=i, nvlink_count=count) for i in range(2)))
         for count in (18, 12)

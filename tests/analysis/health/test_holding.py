@@ -82,8 +82,7 @@ def test_contexts_that_take_little_memory_are_no_trap() -> None:
     assert "end it" not in found(snapshot, "held-idle").advice
 
 
-def test_trap_stays_while_the_working_gpu_pauses() -> None:
-    watched = Watched()
+def test_trap_stays_while_the_working_gpu_pauses(watched: Watched) -> None:
     watched.see(machine(TRAP, holder(TRAP)), 5)
     pause = [0] * 8
     told = watched.see(machine(pause, holder(pause)), 3)
@@ -190,28 +189,24 @@ def test_process_that_the_driver_never_sampled_works_if_it_is_alone_on_a_busy_gp
     assert "held-idle" not in Watched().see(machine([30], holder([0])), 40)
 
 
-def test_held_memory_is_no_longer_reported_once_its_process_is_gone() -> None:
-    watched = Watched()
+def test_held_memory_is_no_longer_reported_once_its_process_is_gone(watched: Watched) -> None:
     assert "held-idle" in watched.see(machine([0], holder([0])), 400)
     assert watched.see(machine([0])) == {}
 
 
-def test_held_memory_is_no_longer_reported_once_its_process_works() -> None:
-    watched = Watched()
+def test_held_memory_is_no_longer_reported_once_its_process_works(watched: Watched) -> None:
     watched.see(machine([0], holder([0])), 400)
     assert watched.see(machine([9], holder([9]))) == {}
 
 
-def test_process_with_the_same_pid_starts_again() -> None:
-    watched = Watched()
+def test_process_with_the_same_pid_starts_again(watched: Watched) -> None:
     watched.see(machine([0], holder([0], start_ticks=1)), 400)
     again = machine([0], holder([0], start_ticks=2))
     assert watched.see(again) == {}
     assert watched.see(again, 60)["held-idle"].level == "info"
 
 
-def test_process_that_is_just_starting_holds_nothing_idly() -> None:
-    watched = Watched()
+def test_process_that_is_just_starting_holds_nothing_idly(watched: Watched) -> None:
     watched.see(machine([0] * 8))
     loading = holder([0] * 8)
     assert watched.see(machine([0] * 8, loading), 29) == {}
@@ -220,22 +215,19 @@ def test_process_that_is_just_starting_holds_nothing_idly() -> None:
     assert watched.see(machine([90] * 8, holder([90] * 8)), 60) == {}
 
 
-def test_process_that_starts_and_never_works_is_reported_after_a_while() -> None:
-    watched = Watched()
+def test_process_that_starts_and_never_works_is_reported_after_a_while(watched: Watched) -> None:
     watched.see(machine([0]))
     told = watched.see(machine([0], holder([0])), 40)["held-idle"]
     assert (told.level, told.held_seconds) == ("info", 39)
 
 
-def test_new_process_in_the_trap_is_reported_after_a_while() -> None:
-    watched = Watched()
+def test_new_process_in_the_trap_is_reported_after_a_while(watched: Watched) -> None:
     watched.see(machine([0] * 8))
     assert watched.see(machine(TRAP, holder(TRAP)), 29) == {}
     assert "holds-many-works-on-few" in watched.see(machine(TRAP, holder(TRAP)), 15)
 
 
-def test_server_that_works_now_and_then_is_no_warning() -> None:
-    watched = Watched()
+def test_server_that_works_now_and_then_is_no_warning(watched: Watched) -> None:
     busy, idle = machine([80], holder([80])), machine([0], holder([0]))
     for _ in range(2):
         watched.see(busy, 5)
@@ -262,8 +254,7 @@ def test_browser_on_the_card_of_the_display_holds_nothing_idly() -> None:
 SPINNING = {"cpu_percent": 100.0, "status": "running"}
 
 
-def test_who_works_on_its_cpu_is_neither_idle_nor_to_be_ended() -> None:
-    watched = Watched()
+def test_who_works_on_its_cpu_is_neither_idle_nor_to_be_ended(watched: Watched) -> None:
     told = watched.see(machine([0], holder([0], **SPINNING)), 90)
     assert list(told) == ["cpu-bound"]
     finding = told["cpu-bound"]
@@ -298,8 +289,7 @@ def test_who_works_on_one_gpu_is_in_the_trap_however_busy_its_cpu() -> None:
     assert "holds-many-works-on-few" in told
 
 
-def test_who_is_new_may_be_loading_or_compiling() -> None:
-    watched = Watched()
+def test_who_is_new_may_be_loading_or_compiling(watched: Watched) -> None:
     watched.see(machine([0]))
     told = watched.see(machine([0], holder([0], **SPINNING)), 40)
     assert "loading or compiling" in told["cpu-bound"].advice
@@ -311,8 +301,7 @@ def test_who_waits_for_a_disk_is_not_idle_either() -> None:
     assert "waits for a disk" in told["disk-bound"].sentence
 
 
-def test_idleness_begins_when_the_cpu_rests() -> None:
-    watched = Watched()
+def test_idleness_begins_when_the_cpu_rests(watched: Watched) -> None:
     watched.see(machine([0], holder([0], **SPINNING)), 900)
     resting = machine([0], holder([0]))
     assert "held-idle" not in watched.see(resting, 20)
@@ -322,16 +311,14 @@ def test_idleness_begins_when_the_cpu_rests() -> None:
     assert watched.see(resting, 300)["held-idle"].level == "warn"
 
 
-def test_what_a_process_used_before_it_was_seen_says_nothing_of_now() -> None:
-    watched = Watched()
+def test_what_a_process_used_before_it_was_seen_says_nothing_of_now(watched: Watched) -> None:
     worked_before = machine([0], holder([0], cpu_percent=100.0))
     first = watched.see(worked_before)["held-idle"]
     assert "end it" not in first.advice
     assert "end it" in watched.see(machine([0], holder([0])), 1)["held-idle"].advice
 
 
-def test_a_little_cpu_time_now_and_then_is_idle() -> None:
-    watched = Watched()
+def test_a_little_cpu_time_now_and_then_is_idle(watched: Watched) -> None:
     for percent in (0.0, 6.0, 30.0, 0.0, 3.0) * 20:
         told = watched.see(machine([0], holder([0], cpu_percent=percent)))
     assert list(told) == ["held-idle"]
@@ -354,8 +341,7 @@ def test_gpu_that_waits_for_a_disk_is_starved() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["gpu", "cpu"])
-def test_what_is_no_longer_reported_starves_no_gpu(unknown: str) -> None:
-    watched = Watched()
+def test_what_is_no_longer_reported_starves_no_gpu(unknown: str, watched: Watched) -> None:
     watched.see(machine([25], holder([25], cpu_percent=101.0)), 70)
     silent = machine([25], holder([25], cpu_percent=None, status=None))
     if unknown == "gpu":
@@ -375,8 +361,7 @@ def test_busy_or_unused_gpu_is_not_starved(percent: int | None, cpu: float | Non
     assert "host-bound" not in Watched().see(snapshot, 70)
 
 
-def test_one_slow_sample_is_not_called_starved() -> None:
-    watched = Watched()
+def test_one_slow_sample_is_not_called_starved(watched: Watched) -> None:
     fast = machine([95], holder([95], cpu_percent=101.0))
     slow = machine([20], holder([20], cpu_percent=101.0))
     watched.see(fast, 60)
@@ -423,30 +408,26 @@ def test_a_used_one_and_one_that_cannot_be_seen_are_no_finding() -> None:
     assert "leased-unused" not in rules(leased_host(0, is_used=None))
 
 
-def test_it_becomes_a_warning_after_ten_minutes() -> None:
-    watched = Watched()
+def test_it_becomes_a_warning_after_ten_minutes(watched: Watched) -> None:
     assert watched.see(leased_host(0), 599)["leased-unused"].level == "info"
     finding = watched.see(leased_host(0), 10)["leased-unused"]
     assert finding.level == "warn"
     assert finding.sentence.endswith("has leased GPU 0 and has not used it for 10 min")
 
 
-def test_a_moment_of_use_starts_again() -> None:
-    watched = Watched()
+def test_a_moment_of_use_starts_again(watched: Watched) -> None:
     watched.see(leased_host(0), 590)
     watched.see(leased_host(0, is_used=True), 2)
     assert watched.see(leased_host(0), 20)["leased-unused"].level == "info"
 
 
-def test_a_moment_in_which_the_use_cannot_be_seen_does_not() -> None:
-    watched = Watched()
+def test_a_moment_in_which_the_use_cannot_be_seen_does_not(watched: Watched) -> None:
     watched.see(leased_host(0), 590)
     assert watched.see(leased_host(0, is_used=None), 2) == {}
     assert watched.see(leased_host(0), 20)["leased-unused"].level == "warn"
 
 
-def test_a_long_time_in_which_the_use_cannot_be_seen_is_not_called_unused() -> None:
-    watched = Watched()
+def test_a_long_time_in_which_the_use_cannot_be_seen_is_not_called_unused(watched: Watched) -> None:
     watched.see(leased_host(0), 590)
     assert watched.see(leased_host(0, is_used=None), 1200) == {}
     finding = watched.see(leased_host(0), 10)["leased-unused"]
@@ -454,8 +435,7 @@ def test_a_long_time_in_which_the_use_cannot_be_seen_is_not_called_unused() -> N
     assert finding.sentence.endswith("has not used it for 9 s")
 
 
-def test_samples_that_come_rarely_add_up() -> None:
-    watched = Watched()
+def test_samples_that_come_rarely_add_up(watched: Watched) -> None:
     for _ in range(7):
         finding = watched.see(leased_host(0))["leased-unused"]
         watched.second += 119

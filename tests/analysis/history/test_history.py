@@ -16,8 +16,7 @@ from tests.factories import make_host, received
 from tests.strategies import snapshots
 
 
-def test_nothing_is_known_before_the_first_snapshot() -> None:
-    history = History()
+def test_nothing_is_known_before_the_first_snapshot(history: History) -> None:
     assert history.latest == EMPTY
     assert history.moments == []
     assert history.at(0.0) == EMPTY
@@ -28,8 +27,9 @@ def test_nothing_is_known_before_the_first_snapshot() -> None:
     ("key", "metrics"),
     [(GPU, device_metrics()), (None, HOST_METRICS), (process_of(50).key, PROCESS_METRICS)],
 )
-def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str, ...]) -> None:
-    history = History()
+def test_every_metric_can_be_asked_for_and_no_other(
+    key: Any, metrics: tuple[str, ...], history: History
+) -> None:
     history.push(*received(snapshot(0.0, processes=(process_of(50),))))
     for metric in metrics:
         assert len(history.series(key, metric, 10, 5)) == 5
@@ -38,8 +38,7 @@ def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-def test_later_numbers_leave_a_frozen_row_as_it_was(frozen: bool) -> None:
-    history = History()
+def test_later_numbers_leave_a_frozen_row_as_it_was(frozen: bool, history: History) -> None:
     history.push(*received(snapshot(10, 20)))
     until = history.now
     if frozen:
@@ -63,8 +62,7 @@ def test_a_clock_that_someone_sets_does_not_bend_the_time_axis() -> None:
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [1, 2, 3]
 
 
-def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> None:
-    history = History()
+def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots(history: History) -> None:
     for second in range(3):
         history.push(*received(snapshot(second, second, host=make_host(uptime_seconds=None))))
     assert history.now == (START + timedelta(seconds=2)).timestamp()

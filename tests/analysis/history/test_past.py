@@ -15,8 +15,7 @@ def test_a_device_that_was_away_has_a_gap() -> None:
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [10, None, 30]
 
 
-def test_the_host_and_a_process_have_series_too() -> None:
-    history = History()
+def test_the_host_and_a_process_have_series_too(history: History) -> None:
     for second in range(3):
         history.push(*received(snapshot(second, processes=(process(sm=second * 10),))))
     key = process(0).key
@@ -26,30 +25,26 @@ def test_the_host_and_a_process_have_series_too() -> None:
     assert history.series(key, "used_gpu_memory_bytes", 3, 3) == [1 << 30] * 3
 
 
-def test_a_process_is_known_from_its_first_sight_on() -> None:
-    history = History()
+def test_a_process_is_known_from_its_first_sight_on(history: History) -> None:
     for second, sm in enumerate([50, 0, 0, 0]):
         history.push(*received(snapshot(second, processes=(process(sm),))))
     history.push(*received(snapshot(4, processes=(process(30),))))
     assert history.seen_since(process(0)) == 1000
 
 
-def test_a_process_that_was_never_seen_has_no_first_sight() -> None:
-    history = History()
+def test_a_process_that_was_never_seen_has_no_first_sight(history: History) -> None:
     for second in range(3):
         history.push(*received(snapshot(second, processes=(process(0, memory=0),))))
     assert history.seen_since(process(0, pid=2)) is None
 
 
-def test_a_process_that_ended_keeps_its_series_for_a_while() -> None:
-    history = History()
+def test_a_process_that_ended_keeps_its_series_for_a_while(history: History) -> None:
     history.push(*received(snapshot(0, processes=(process(40),))))
     history.push(*received(snapshot(1, processes=())))
     assert history.series(process(0).key, "sm_utilization_percent", 2, 2) == [40, None]
 
 
-def test_processes_that_come_and_go_leave_nothing_behind() -> None:
-    history = History()
+def test_processes_that_come_and_go_leave_nothing_behind(history: History) -> None:
 
     def push(first: int, last: int) -> int:
         for second in range(first, last):

@@ -10,8 +10,12 @@ from gpudash.model.device import GPM_PERCENTS, GPM_RATES
 from tests.collect.nvml.tampering import Machine
 
 
-def test_the_second_sample_tells_what_the_sms_did() -> None:
-    machine = Machine("dgx-h100")
+@pytest.fixture
+def machine() -> Machine:
+    return Machine("dgx-h100")
+
+
+def test_the_second_sample_tells_what_the_sms_did(machine: Machine) -> None:
     first, second = machine.read().devices[0], machine.read().devices[0]
     assert first.sm_active_percent is None
     assert second.sm_active_percent is not None
@@ -32,8 +36,7 @@ def test_a_chip_without_it_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["nvmlGpmQueryDeviceSupport", "nvmlGpmQueryIfStreamingEnabled"])
-def test_a_question_that_failed_is_asked_again(name: str) -> None:
-    machine = Machine("dgx-h100")
+def test_a_question_that_failed_is_asked_again(name: str, machine: Machine) -> None:
     machine.driver.replaced[name] = machine.driver.error(codes.UNKNOWN)
     machine.read()
     assert machine.read().devices[0].sm_active_percent is None
@@ -42,16 +45,14 @@ def test_a_question_that_failed_is_asked_again(name: str) -> None:
     assert machine.read().devices[0].sm_active_percent is not None
 
 
-def test_an_older_driver_always_streams() -> None:
-    machine = Machine("dgx-h100")
+def test_an_older_driver_always_streams(machine: Machine) -> None:
     name = "nvmlGpmQueryIfStreamingEnabled"
     machine.driver.replaced[name] = machine.driver.error(codes.FUNCTION_NOT_FOUND)
     machine.read()
     assert machine.read().devices[0].sm_active_percent is not None
 
 
-def test_two_samples_last_for_ever() -> None:
-    machine = Machine("dgx-h100")
+def test_two_samples_last_for_ever(machine: Machine) -> None:
     for _ in range(10):
         machine.read()
     assert machine.driver.asked.count("nvmlGpmSampleAlloc") == 2 * len(machine.read().devices)
@@ -59,16 +60,14 @@ def test_two_samples_last_for_ever() -> None:
     assert machine.driver.asked.count("nvmlGpmSampleFree") == 2 * 8
 
 
-def test_counters_that_are_said_to_be_off_count_all_the_same() -> None:
+def test_counters_that_are_said_to_be_off_count_all_the_same(machine: Machine) -> None:
     """As on an H200 under driver 580, which answers 0 to the question and reads them right."""
-    machine = Machine("dgx-h100")
     machine.driver.replaced["nvmlGpmQueryIfStreamingEnabled"] = lambda *_: 0
     machine.read()
     assert (machine.read().devices[0].sm_active_percent or 0) > 0
 
 
-def test_counters_that_are_off_and_stand_still_are_no_zero() -> None:
-    machine = Machine("dgx-h100")
+def test_counters_that_are_off_and_stand_still_are_no_zero(machine: Machine) -> None:
     metrics = [SimpleNamespace(nvmlReturn=0, value=0.0) for _ in (*GPM_PERCENTS, *GPM_RATES)]
     machine.driver.replaced["nvmlGpmMetricsGet"] = lambda _: SimpleNamespace(metrics=metrics)
     machine.driver.replaced["nvmlGpmQueryIfStreamingEnabled"] = lambda *_: 0
@@ -80,8 +79,7 @@ def test_counters_that_are_off_and_stand_still_are_no_zero() -> None:
     assert machine.read().devices[0].sm_active_percent == 0
 
 
-def test_ticks_closer_than_the_driver_renews_keep_the_value() -> None:
-    machine = Machine("dgx-h100")
+def test_ticks_closer_than_the_driver_renews_keep_the_value(machine: Machine) -> None:
     machine.read()
     before = machine.read().devices[0]
     asked = machine.driver.asked.count("nvmlGpmSampleGet")
@@ -89,8 +87,7 @@ def test_ticks_closer_than_the_driver_renews_keep_the_value() -> None:
     assert machine.driver.asked.count("nvmlGpmSampleGet") == asked
 
 
-def test_a_sample_that_fails_costs_only_its_values() -> None:
-    machine = Machine("dgx-h100")
+def test_a_sample_that_fails_costs_only_its_values(machine: Machine) -> None:
     machine.read()
     machine.driver.replaced["nvmlGpmSampleGet"] = machine.driver.error(codes.NO_PERMISSION)
     device = machine.read().devices[0]
@@ -128,8 +125,7 @@ def test_each_mig_instance_tells_its_own() -> None:
 
 
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -1.0, 4e9])
-def test_an_impossible_share_is_none(garbage: float) -> None:
-    machine = Machine("dgx-h100")
+def test_an_impossible_share_is_none(garbage: float, machine: Machine) -> None:
     metrics = [SimpleNamespace(nvmlReturn=0, value=garbage) for _ in (*GPM_PERCENTS, *GPM_RATES)]
     machine.driver.replaced["nvmlGpmMetricsGet"] = lambda *_: SimpleNamespace(metrics=metrics)
     machine.read()

@@ -24,6 +24,11 @@ def machine_with(**members: Any) -> Machine:
     return machine
 
 
+@pytest.fixture
+def machine() -> Machine:
+    return Machine("dgx-h100")
+
+
 def test_a_gpu_in_a_fabric_tells_where_it_is() -> None:
     device = Machine("dgx-h100").read().devices[0]
     assert device.fabric_state == "completed"
@@ -65,8 +70,7 @@ def test_the_fabric_in_a_word(configuration: int, word: str | None) -> None:
 
 
 @pytest.mark.parametrize("code", [codes.ARGUMENT_VERSION_MISMATCH, codes.INVALID_ARGUMENT])
-def test_an_older_driver_reports_its_fabric_without_that_word(code: int) -> None:
-    machine = Machine("dgx-h100")
+def test_an_older_driver_reports_its_fabric_without_that_word(code: int, machine: Machine) -> None:
     fail, genuine = machine.driver.error(code), machine.host.library.nvmlDeviceGetGpuFabricInfoV
 
     def second_version(handle: Any, info: Any) -> Any:
@@ -81,8 +85,7 @@ def test_an_older_driver_reports_its_fabric_without_that_word(code: int) -> None
 
 
 @pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND])
-def test_one_outside_of_any_is_asked_once(code: int) -> None:
-    machine = Machine("dgx-h100")
+def test_one_outside_of_any_is_asked_once(code: int, machine: Machine) -> None:
     machine.driver.replaced[FABRIC_CALL] = machine.driver.error(code)
     for _ in range(25):
         device = machine.read().devices[0]
@@ -98,8 +101,7 @@ def test_one_that_does_not_take_part_is_asked_once() -> None:
     assert machine.driver.asked.count(FABRIC_CALL) == 8
 
 
-def test_a_look_that_failed_is_repeated() -> None:
-    machine = Machine("dgx-h100")
+def test_a_look_that_failed_is_repeated(machine: Machine) -> None:
     machine.driver.replaced[FABRIC_CALL] = machine.driver.error(codes.UNKNOWN)
     assert machine.read().devices[0].fabric_state is None
     del machine.driver.replaced[FABRIC_CALL]
@@ -108,8 +110,7 @@ def test_a_look_that_failed_is_repeated() -> None:
     assert device.fabric_state == "completed"
 
 
-def test_a_fabric_call_that_says_the_gpu_is_gone_is_believed() -> None:
-    machine = Machine("dgx-h100")
+def test_a_fabric_call_that_says_the_gpu_is_gone_is_believed(machine: Machine) -> None:
     machine.driver.replaced[FABRIC_CALL] = machine.driver.error(codes.GPU_IS_LOST)
     assert machine.read().devices[0].state == "lost"
 
@@ -149,8 +150,7 @@ def erring(number: int, link: int, per_second: int) -> Callable[[Any, float], No
     return change
 
 
-def test_a_one_shot_does_not_ask() -> None:
-    machine = Machine("dgx-h100")
+def test_a_one_shot_does_not_ask(machine: Machine) -> None:
     asked: list[int] = []
     genuine = machine.host.library.nvmlDeviceGetFieldValues
 
@@ -225,8 +225,7 @@ def test_an_older_driver_is_asked_link_by_link() -> None:
     assert device.nvlink_replay_count == 0
 
 
-def test_links_that_are_down_are_named() -> None:
-    machine = Machine("dgx-h100")
+def test_links_that_are_down_are_named(machine: Machine) -> None:
     genuine = machine.host.library.nvmlDeviceGetNvLinkState
     machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda handle, link: (
         0 if link in (4, 11) else genuine(handle, link)

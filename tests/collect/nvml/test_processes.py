@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.reader import NvmlSample
 from gpudash.model.process import ProcessDevice
@@ -29,7 +31,8 @@ def list_processes(machine: Machine, kind: str, *entries: Entry) -> None:
     machine.driver.replaced[name] = lambda _: list(entries)
 
 
-def make_machine() -> Machine:
+@pytest.fixture
+def machine() -> Machine:
     machine = Machine("single")
     for kind in ("Compute", "Graphics", "MPSCompute"):
         list_processes(machine, kind)
@@ -41,42 +44,38 @@ def only(reading: NvmlSample, pid: int) -> ProcessDevice:
     return entry
 
 
-def test_a_process_in_two_lists_is_one_with_both_types_and_its_memory_once() -> None:
-    machine = make_machine()
+def test_a_process_in_two_lists_is_one_with_both_types_and_its_memory_once(
+    machine: Machine,
+) -> None:
     list_processes(machine, "Compute", Entry(7, 300))
     list_processes(machine, "Graphics", Entry(7, 300))
     entry = only(machine.read(), 7)
     assert (entry.type, entry.used_gpu_memory_bytes) == ("C+G", 300)
 
 
-def test_a_client_of_an_mps_server_is_marked() -> None:
-    machine = make_machine()
+def test_a_client_of_an_mps_server_is_marked(machine: Machine) -> None:
     list_processes(machine, "MPSCompute", Entry(7, 300))
     list_processes(machine, "Compute", Entry(7, 300))
     assert only(machine.read(), 7).type == "M+C"
 
 
-def test_a_pid_listed_twice_is_one_process() -> None:
-    machine = make_machine()
+def test_a_pid_listed_twice_is_one_process(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 300), Entry(7, 400))
     assert only(machine.read(), 7).used_gpu_memory_bytes == 400
 
 
-def test_processes_have_their_position_in_the_list_of_the_driver() -> None:
-    machine = make_machine()
+def test_processes_have_their_position_in_the_list_of_the_driver(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(9, 300), Entry(7, 400), Entry(8, 100))
     reading = machine.read()
     assert [only(reading, pid).list_position for pid in (9, 7, 8)] == [0, 1, 2]
 
 
-def test_pid_0_is_dropped() -> None:
-    machine = make_machine()
+def test_pid_0_is_dropped(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(0, 300), Entry(7, 100))
     assert set(machine.read().processes) == {7}
 
 
-def test_memory_that_the_driver_does_not_tell_is_none() -> None:
-    machine = make_machine()
+def test_memory_that_the_driver_does_not_tell_is_none(machine: Machine) -> None:
     wrapped = Entry(9, 2**64 - 2**20)
     list_processes(machine, "Compute", Entry(7, None), Entry(8, 0xFFFFFFFFFFFFFFFF), wrapped)
     reading = machine.read()
@@ -86,16 +85,16 @@ def test_memory_that_the_driver_does_not_tell_is_none() -> None:
     assert reading.devices[0].memory_unaccounted_bytes is None
 
 
-def test_memory_that_no_listed_process_owns_is_its_own_number() -> None:
-    machine = make_machine()
+def test_memory_that_no_listed_process_owns_is_its_own_number(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1000))
     device = machine.read().devices[0]
     assert device.memory_used_bytes is not None
     assert device.memory_unaccounted_bytes == device.memory_used_bytes - 1000
 
 
-def test_memory_of_which_the_driver_keeps_an_unknown_part_is_not_said_to_be_unowned() -> None:
-    machine = make_machine()
+def test_memory_of_which_the_driver_keeps_an_unknown_part_is_not_said_to_be_unowned(
+    machine: Machine,
+) -> None:
     list_processes(machine, "Compute", Entry(7, 1000))
     machine.forget_memory_versions()
     device = machine.read().devices[0]
@@ -103,8 +102,7 @@ def test_memory_of_which_the_driver_keeps_an_unknown_part_is_not_said_to_be_unow
     assert device.memory_unaccounted_bytes is None
 
 
-def test_processes_carry_the_time_of_their_listing() -> None:
-    machine = make_machine()
+def test_processes_carry_the_time_of_their_listing(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     first = machine.read()
     assert first.listed_at == {7: machine.now}
@@ -126,8 +124,7 @@ def test_processes_of_mig_instances_name_the_instance() -> None:
     assert {entry.uuid for entry in on_instances} <= instances
 
 
-def test_processes_that_cannot_be_listed_are_unknown_not_none() -> None:
-    machine = make_machine()
+def test_processes_that_cannot_be_listed_are_unknown_not_none(machine: Machine) -> None:
     name = "nvmlDeviceGetComputeRunningProcesses_v3"
     machine.driver.replaced[name] = machine.driver.error(codes.NO_PERMISSION)
     reading = machine.read()
@@ -145,16 +142,14 @@ def now_us(machine: Machine) -> int:
     return int((machine.now + 0.5) * 1e6)
 
 
-def test_utilization_is_the_highest_new_sample() -> None:
-    machine = make_machine()
+def test_utilization_is_the_highest_new_sample(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     later = now_us(machine)
     utilization(machine, Sample(7, later, 40), Sample(7, later + 1, 30))
     assert only(machine.read(), 7).sm_utilization_percent == 40
 
 
-def test_garbage_samples_are_dropped() -> None:
-    machine = make_machine()
+def test_garbage_samples_are_dropped(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     later = now_us(machine)
     utilization(
@@ -170,16 +165,14 @@ def test_garbage_samples_are_dropped() -> None:
     assert set(reading.processes) == {7}
 
 
-def test_a_true_sample_among_garbage_counts() -> None:
-    machine = make_machine()
+def test_a_true_sample_among_garbage_counts(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     later = now_us(machine)
     utilization(machine, Sample(7, later, 37100), Sample(7, later + 1, 30))
     assert only(machine.read(), 7).sm_utilization_percent == 30
 
 
-def test_a_sample_of_the_future_is_garbage_and_hides_none_that_follow() -> None:
-    machine = make_machine()
+def test_a_sample_of_the_future_is_garbage_and_hides_none_that_follow(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     utilization(machine, Sample(7, 2**63, 40))
     assert only(machine.read(), 7).sm_utilization_percent is None
@@ -187,8 +180,7 @@ def test_a_sample_of_the_future_is_garbage_and_hides_none_that_follow() -> None:
     assert only(machine.read(after=2.0), 7).sm_utilization_percent == 60
 
 
-def test_a_wall_clock_that_is_set_back_hides_no_sample() -> None:
-    machine = make_machine()
+def test_a_wall_clock_that_is_set_back_hides_no_sample(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     utilization(machine, Sample(7, now_us(machine), 40))
     machine.read()
@@ -197,8 +189,9 @@ def test_a_wall_clock_that_is_set_back_hides_no_sample() -> None:
     assert only(machine.read(after=2.0), 7).sm_utilization_percent == 60
 
 
-def test_processes_that_were_once_not_supported_are_asked_of_a_gpu_that_comes_back() -> None:
-    machine = make_machine()
+def test_processes_that_were_once_not_supported_are_asked_of_a_gpu_that_comes_back(
+    machine: Machine,
+) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     fail = machine.driver.error(codes.NOT_SUPPORTED)
     machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
@@ -216,24 +209,21 @@ def test_processes_that_were_once_not_supported_are_asked_of_a_gpu_that_comes_ba
     assert only(reading, 7).sm_utilization_percent == 40
 
 
-def test_no_new_sample_is_an_idle_process() -> None:
-    machine = make_machine()
+def test_no_new_sample_is_an_idle_process(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     fail = machine.driver.error(codes.NOT_FOUND)
     machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
     assert only(machine.read(), 7).sm_utilization_percent == 0
 
 
-def test_utilization_that_the_driver_does_not_tell_is_none() -> None:
-    machine = make_machine()
+def test_utilization_that_the_driver_does_not_tell_is_none(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     fail = machine.driver.error(codes.NOT_SUPPORTED)
     machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
     assert only(machine.read(), 7).sm_utilization_percent is None
 
 
-def test_a_sample_is_counted_once() -> None:
-    machine = make_machine()
+def test_a_sample_is_counted_once(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     utilization(machine, Sample(7, now_us(machine), 40))
     machine.read()

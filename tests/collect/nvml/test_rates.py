@@ -62,8 +62,12 @@ def changed(machine: Machine, change: Callable[[Any], None]) -> None:
     machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
 
 
-def test_a_rate_is_over_the_time_between_the_entries_stamps() -> None:
-    board = Boards()
+@pytest.fixture
+def board() -> Boards:
+    return Boards()
+
+
+def test_a_rate_is_over_the_time_between_the_entries_stamps(board: Boards) -> None:
     assert board.read(0, f197=1000)["pcie_tx_bytes_per_second"] is None
     assert board.read(SECOND // 2, f197=2000)["pcie_tx_bytes_per_second"] == 2000
 
@@ -74,22 +78,21 @@ def test_nvlink_counts_kibibytes() -> None:
     assert board.read(SECOND, f138_all=15)["nvlink_tx_bytes_per_second"] == 10 * 1024
 
 
-def test_a_counter_that_falls_back_drops_the_interval() -> None:
-    board = Boards()
+def test_a_counter_that_falls_back_drops_the_interval(board: Boards) -> None:
     board.read(0, f197=5000)
     assert board.read(SECOND, f197=100)["pcie_tx_bytes_per_second"] is None
     assert board.read(2 * SECOND, f197=400)["pcie_tx_bytes_per_second"] == 300
 
 
-def test_a_counter_of_32_bits_goes_round() -> None:
-    board = Boards()
+def test_a_counter_of_32_bits_goes_round(board: Boards) -> None:
     board.read(0, f197=2**32 - 100)
     assert board.read(SECOND, f197=500)["pcie_tx_bytes_per_second"] == 600
 
 
 @pytest.mark.parametrize("ceiling", [4e9, 31.5e9, None])
-def test_a_counter_that_may_have_gone_round_twice_has_no_rate(ceiling: float | None) -> None:
-    board = Boards()
+def test_a_counter_that_may_have_gone_round_twice_has_no_rate(
+    ceiling: float | None, board: Boards
+) -> None:
     board.counters.max_pcie_bytes_per_second = ceiling
     board.read(0, f197=1000, f198=2**32 - 100)
     rates = board.read(SECOND, f197=2000, f198=500)
@@ -97,16 +100,14 @@ def test_a_counter_that_may_have_gone_round_twice_has_no_rate(ceiling: float | N
     assert rates["pcie_rx_bytes_per_second"] is None
 
 
-def test_a_fast_link_has_its_rate_between_samples_that_are_near() -> None:
-    board = Boards()
+def test_a_fast_link_has_its_rate_between_samples_that_are_near(board: Boards) -> None:
     board.counters.max_pcie_bytes_per_second = 31.5e9
     board.read(0, f197=2**32 - 1000)
     rate = board.read(SECOND // 10, f197=2**31)["pcie_tx_bytes_per_second"]
     assert rate == (2**31 + 1000) * 10
 
 
-def test_a_counter_that_exceeds_32_bits_never_goes_round() -> None:
-    board = Boards()
+def test_a_counter_that_exceeds_32_bits_never_goes_round(board: Boards) -> None:
     board.counters.max_pcie_bytes_per_second = 31.5e9
     board.read(0, f197=2**32 - 100)
     assert board.read(SECOND, f197=2**33)["pcie_tx_bytes_per_second"] == 2**32 + 100
@@ -139,15 +140,13 @@ def test_averages_go_for_counters_that_go_round() -> None:
     assert device_after(machine, 4).pcie_rx_bytes_per_second is not None
 
 
-def test_a_counter_that_misses_a_tick_starts_again() -> None:
-    board = Boards()
+def test_a_counter_that_misses_a_tick_starts_again(board: Boards) -> None:
     board.read(0, f197=0)
     assert board.read(SECOND)["pcie_tx_bytes_per_second"] is None
     assert board.read(2 * SECOND, f197=700)["pcie_tx_bytes_per_second"] is None
 
 
-def test_all_ones_are_no_counter() -> None:
-    board = Boards()
+def test_all_ones_are_no_counter(board: Boards) -> None:
     board.read(0, f197=2**64 - 1)
     assert board.read(SECOND, f197=2**64 - 1)["pcie_tx_bytes_per_second"] is None
 
@@ -176,8 +175,7 @@ def test_links_that_failed_for_a_while_are_asked_again() -> None:
     assert board.read(5 * SECOND, f138=5)["nvlink_tx_bytes_per_second"] == 10 * 1024
 
 
-def test_a_counter_that_is_not_supported_is_not_asked_again() -> None:
-    board = Boards()
+def test_a_counter_that_is_not_supported_is_not_asked_again(board: Boards) -> None:
     board.read(0, f197="no", f198=0)
     assert board.counters.wanted(board.now) == [(198, 0)]
     assert board.read(SECOND, f198=7)["pcie_rx_bytes_per_second"] == 7

@@ -12,6 +12,11 @@ from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import Machine
 
 
+@pytest.fixture
+def machine() -> Machine:
+    return Machine("single")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_simulated_host_becomes_a_document(name: str) -> None:
     from gpudash.collect.local import LocalSource
@@ -69,16 +74,14 @@ def test_a_metric_that_fails_costs_only_itself_and_is_asked_again() -> None:
     assert machine.read().devices[0].power_usage_mw is not None
 
 
-def test_an_unsupported_metric_is_asked_once() -> None:
-    machine = Machine("single")
+def test_an_unsupported_metric_is_asked_once(machine: Machine) -> None:
     machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
     for _ in range(3):
         machine.read()
     assert machine.driver.asked.count("nvmlDeviceGetPowerUsage") == 1
 
 
-def test_an_old_driver_is_read_through_the_older_calls() -> None:
-    machine = Machine("single")
+def test_an_old_driver_is_read_through_the_older_calls(machine: Machine) -> None:
     expected = machine.read().devices[0]
     old = Machine("single")
     for name in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"):
@@ -88,8 +91,7 @@ def test_an_old_driver_is_read_through_the_older_calls() -> None:
     assert device.clocks_event_reasons == expected.clocks_event_reasons
 
 
-def test_garbage_is_none() -> None:
-    machine = Machine("single")
+def test_garbage_is_none(machine: Machine) -> None:
     machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lambda *_: 0xFFFFFFFF
     machine.driver.replaced["nvmlDeviceGetPerformanceState"] = lambda *_: 32
     device = machine.read().devices[0]
@@ -139,8 +141,7 @@ def test_another_gpu_in_its_place_has_none_of_its_identity() -> None:
     assert (device.state, device.uuid, device.serial) == ("lost", "GPU-other", None)
 
 
-def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value() -> None:
-    machine = Machine("single")
+def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(machine: Machine) -> None:
     before = machine.read().devices[0]
     machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = machine.driver.error(
         codes.GPU_IS_LOST
@@ -151,15 +152,13 @@ def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value() -> None:
     assert after.power_usage_mw is None
 
 
-def test_a_gpu_that_needs_a_reset_says_so() -> None:
-    machine = Machine("single")
+def test_a_gpu_that_needs_a_reset_says_so(machine: Machine) -> None:
     fail = machine.driver.error(codes.RESET_REQUIRED)
     machine.driver.replaced["nvmlDeviceGetHandleByIndex"] = fail
     assert machine.read().devices[0].state == "reset-required"
 
 
-def test_a_gpu_whose_every_call_fails_is_failed_not_idle() -> None:
-    machine = Machine("single")
+def test_a_gpu_whose_every_call_fails_is_failed_not_idle(machine: Machine) -> None:
     machine.read()
     for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
         machine.driver.replaced[reading.name] = machine.driver.error(codes.UNKNOWN)
@@ -178,8 +177,7 @@ def test_a_sleeping_gpu_is_shown_and_not_woken() -> None:
     assert not machine.host.library.woken
 
 
-def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick() -> None:
-    machine = Machine("single")
+def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick(machine: Machine) -> None:
     for _ in range(8):
         machine.read(after=1.0)
     asked = machine.driver.asked.count
@@ -221,8 +219,7 @@ def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some() 
     assert [[on.type for on in entries] for entries in sample.processes.values()] == [["M+C"]]
 
 
-def test_at_most_one_field_values_batch_per_device_and_tick() -> None:
-    machine = Machine("single")
+def test_at_most_one_field_values_batch_per_device_and_tick(machine: Machine) -> None:
     machine.read()
     machine.driver.asked.clear()
     for _ in range(20):
@@ -237,16 +234,14 @@ def test_nothing_that_blocks_is_asked() -> None:
     assert "nvmlDeviceGetPcieThroughput" not in machine.driver.asked
 
 
-def test_a_driver_that_cannot_be_used_raises_its_number_and_advice() -> None:
-    machine = Machine("single")
+def test_a_driver_that_cannot_be_used_raises_its_number_and_advice(machine: Machine) -> None:
     machine.driver.replaced["nvmlInitWithFlags"] = machine.driver.error(codes.DRIVER_NOT_LOADED)
     with pytest.raises(DriverError, match="gpudash --demo") as caught:
         machine.read()
     assert caught.value.exit_status == 9
 
 
-def test_a_reloaded_driver_is_opened_again() -> None:
-    machine = Machine("single")
+def test_a_reloaded_driver_is_opened_again(machine: Machine) -> None:
     machine.read()
     gone = machine.driver.error(codes.UNINITIALIZED)
     for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):

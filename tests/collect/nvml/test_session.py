@@ -19,6 +19,11 @@ def live(devices: tuple[Device, ...]) -> list[str | None]:
     return [device.uuid for device in devices if device.state == "ok"]
 
 
+@pytest.fixture
+def machine() -> HotplugMachine:
+    return HotplugMachine("dgx-h100")
+
+
 def test_a_gpu_plugged_in_later_appears() -> None:
     machine = HotplugMachine("dgx-h100", unplugged=(7,))
     assert len(machine.read().devices) == 7
@@ -37,8 +42,7 @@ def test_the_first_gpu_of_a_host_appears() -> None:
     assert [device.state for device in machine.read().devices] == ["ok"]
 
 
-def test_a_gpu_that_was_removed_keeps_its_row() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_a_gpu_that_was_removed_keeps_its_row(machine: HotplugMachine) -> None:
     before = machine.read().devices
     machine.unplugged.add(2)
     after = machine.read().devices
@@ -52,8 +56,7 @@ def test_a_gpu_that_was_removed_keeps_its_row() -> None:
     assert len({device.index for device in after}) == 8
 
 
-def test_the_last_gpu_keeps_its_number_when_it_is_removed() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_the_last_gpu_keeps_its_number_when_it_is_removed(machine: HotplugMachine) -> None:
     machine.read()
     machine.unplugged.add(7)
     (removed,) = (device for device in machine.read().devices if device.state == "lost")
@@ -62,8 +65,7 @@ def test_the_last_gpu_keeps_its_number_when_it_is_removed() -> None:
     assert removed.fault.message.startswith("GPU 7 was removed")
 
 
-def test_the_xid_by_which_a_gpu_went_stays_with_its_row() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_the_xid_by_which_a_gpu_went_stays_with_its_row(machine: HotplugMachine) -> None:
     machine.read()
     reported = [SimpleNamespace(eventType=8, eventData=79, gpuInstanceId=0xFFFFFFFF, device=ANY)]
     timeout = machine.driver.error(codes.TIMEOUT)
@@ -76,8 +78,7 @@ def test_the_xid_by_which_a_gpu_went_stays_with_its_row() -> None:
     assert [event.code for event in removed.xid_events or ()] == [79]
 
 
-def test_gpus_keep_their_facts_under_their_new_numbers() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_gpus_keep_their_facts_under_their_new_numbers(machine: HotplugMachine) -> None:
     before = machine.read().devices
     machine.unplugged.add(0)
     after = machine.read().devices
@@ -86,8 +87,7 @@ def test_gpus_keep_their_facts_under_their_new_numbers() -> None:
     ]
 
 
-def test_a_gpu_that_returns_is_no_longer_removed() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_a_gpu_that_returns_is_no_longer_removed(machine: HotplugMachine) -> None:
     before = machine.read().devices
     machine.unplugged.add(2)
     machine.read()
@@ -97,8 +97,7 @@ def test_a_gpu_that_returns_is_no_longer_removed() -> None:
     assert len(after) == 8
 
 
-def test_nvml_is_opened_again_only_when_the_gpus_change() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_nvml_is_opened_again_only_when_the_gpus_change(machine: HotplugMachine) -> None:
     for _ in range(30):
         machine.read()
     assert machine.driver.asked.count("nvmlInitWithFlags") == 1
@@ -120,8 +119,7 @@ def test_gpus_that_sysfs_does_not_show_are_matched_by_their_addresses() -> None:
     assert removed.uuid == before[2].uuid
 
 
-def test_a_gpu_lost_while_another_is_removed_keeps_its_identity() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_a_gpu_lost_while_another_is_removed_keeps_its_identity(machine: HotplugMachine) -> None:
     before = machine.read().devices
     genuine = machine.driver.replaced["nvmlDeviceGetHandleByIndex"]
 
@@ -138,8 +136,9 @@ def test_a_gpu_lost_while_another_is_removed_keeps_its_identity() -> None:
     }
 
 
-def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening(
+    machine: HotplugMachine,
+) -> None:
     machine.read()
     machine.unplugged.add(7)
     machine.read()
@@ -154,8 +153,7 @@ def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening() -> None:
     assert states == ["ok"] * 7 + ["lost"]
 
 
-def test_a_count_that_fails_removes_no_gpu() -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_a_count_that_fails_removes_no_gpu(machine: HotplugMachine) -> None:
     machine.read()
     machine.unplugged.add(7)
     genuine = machine.driver.replaced["nvmlDeviceGetCount"]
@@ -270,8 +268,7 @@ def test_a_gpu_that_returns_where_no_bus_can_be_seen_is_found_through_pynvml(
 
 
 @pytest.mark.parametrize("count", [1_000_000, 2**32 - 1])
-def test_more_gpus_than_there_can_be_are_an_error(count: int) -> None:
-    machine = HotplugMachine("dgx-h100")
+def test_more_gpus_than_there_can_be_are_an_error(count: int, machine: HotplugMachine) -> None:
     machine.driver.replaced["nvmlDeviceGetCount"] = lambda: count
     with pytest.raises(DriverError, match=str(count)):
         machine.read()

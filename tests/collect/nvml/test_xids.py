@@ -37,15 +37,18 @@ def events(machine: Machine) -> tuple[XidEvent, ...] | None:
     return machine.read().devices[0].xid_events
 
 
-def test_a_gpu_is_watched_from_the_second_tick_on() -> None:
-    machine = Machine("single")
+@pytest.fixture
+def machine() -> Machine:
+    return Machine("single")
+
+
+def test_a_gpu_is_watched_from_the_second_tick_on(machine: Machine) -> None:
     assert events(machine) is None
     assert events(machine) == ()
     assert machine.driver.asked.count("nvmlEventSetCreate") == 1
 
 
-def test_an_xid_is_kept_with_its_time() -> None:
-    machine = Machine("single")
+def test_an_xid_is_kept_with_its_time(machine: Machine) -> None:
     machine.read()
     raising(machine).append(event(31))
     assert events(machine) == (XidEvent(code=31, seen_at=machine.now),)
@@ -53,8 +56,7 @@ def test_an_xid_is_kept_with_its_time() -> None:
     assert events(machine) == (XidEvent(code=31, seen_at=seen_at),)
 
 
-def test_the_same_one_again_counts_up() -> None:
-    machine = Machine("single")
+def test_the_same_one_again_counts_up(machine: Machine) -> None:
     machine.read()
     raising(machine).extend([event(13), event(94, 2), event(94, 2), event(94, 3)])
     found = events(machine) or ()
@@ -76,23 +78,20 @@ def test_failing_programs_do_not_push_out_what_failed_before() -> None:
     assert found[-1].seen_at == machine.now
 
 
-def test_the_last_ones_are_kept() -> None:
-    machine = Machine("single")
+def test_the_last_ones_are_kept(machine: Machine) -> None:
     machine.read()
     raising(machine).extend(event(code) for code in range(1, 41))
     assert [each.code for each in events(machine) or ()] == list(range(25, 41))
 
 
-def test_a_storm_does_not_hold_up_a_tick() -> None:
-    machine = Machine("single")
+def test_a_storm_does_not_hold_up_a_tick(machine: Machine) -> None:
     machine.read()
     machine.driver.replaced[WAIT] = lambda *_: event(63)
     found = events(machine) or ()
     assert [(each.code, each.count) for each in found] == [(63, 64)]
 
 
-def test_one_that_the_driver_does_not_know_has_no_number() -> None:
-    machine = Machine("single")
+def test_one_that_the_driver_does_not_know_has_no_number(machine: Machine) -> None:
     machine.read()
     raising(machine).append(event(999))
     found = events(machine) or ()
@@ -100,8 +99,7 @@ def test_one_that_the_driver_does_not_know_has_no_number() -> None:
     assert str(found[0]).startswith("unknown at ")
 
 
-def test_the_xid_by_which_a_gpu_was_lost_stays_with_it() -> None:
-    machine = Machine("single")
+def test_the_xid_by_which_a_gpu_was_lost_stays_with_it(machine: Machine) -> None:
     machine.read()
     machine.read()
     raising(machine).append(event(79))
@@ -319,8 +317,7 @@ def test_an_xid_of_before_says_so_in_words() -> None:
     "call",
     ["nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents"],
 )
-def test_a_driver_that_reports_none_is_asked_once(call: str) -> None:
-    machine = Machine("single")
+def test_a_driver_that_reports_none_is_asked_once(call: str, machine: Machine) -> None:
     machine.driver.replaced[call] = machine.driver.error(codes.NOT_SUPPORTED)
     for _ in range(30):
         assert events(machine) is None
@@ -331,8 +328,7 @@ def test_a_driver_that_reports_none_is_asked_once(call: str) -> None:
     )
 
 
-def test_a_set_that_fails_is_made_again() -> None:
-    machine = Machine("single")
+def test_a_set_that_fails_is_made_again(machine: Machine) -> None:
     machine.read()
     machine.read()
     machine.driver.replaced[WAIT] = machine.driver.error(codes.UNKNOWN)

@@ -44,6 +44,11 @@ def line_of(on: OnScreen, words: str) -> int:
     return found
 
 
+@pytest.fixture
+def cursor() -> FindingCursor:
+    return FindingCursor()
+
+
 async def test_worst_finding_stands_below_the_gpus_at_eighty_columns() -> None:
     async with on_screen(trapped()) as on:
         place = line_of(on, "on GPU 0-7 and works on GPU 0 alone")
@@ -201,8 +206,7 @@ def on(cursor: FindingCursor) -> str:
     return cursor.finding.rule
 
 
-def test_it_stands_on_the_first_from_the_first_sample_on() -> None:
-    cursor = FindingCursor()
+def test_it_stands_on_the_first_from_the_first_sample_on(cursor: FindingCursor) -> None:
     cursor.follow([HELD, CAPPED])
     cursor.follow([LOST, CAPPED, HELD])
     assert (on(cursor), cursor.index) == ("held-idle", 2)
@@ -216,15 +220,15 @@ def test_it_stands_on_the_first_from_the_first_sample_on() -> None:
         finding("held-idle", 0, 1, 2, 3, pids=(6, 7, 8, 9), level="info", sentence="others"),
     ],
 )
-def test_it_stays_while_processes_and_gpus_join_and_leave(later: Finding) -> None:
-    cursor = FindingCursor()
+def test_it_stays_while_processes_and_gpus_join_and_leave(
+    later: Finding, cursor: FindingCursor
+) -> None:
     cursor.follow([HELD])
     cursor.follow([LOST, finding("held-idle", 0, 1, pids=(70,)), later])
     assert cursor.index == 2
 
 
-def test_another_owner_on_the_same_gpu_is_another_finding() -> None:
-    cursor = FindingCursor()
+def test_another_owner_on_the_same_gpu_is_another_finding(cursor: FindingCursor) -> None:
     cursor.follow([HELD, CAPPED])
     cursor.follow([finding("held-idle", 0, 1, pids=(99,)), HELD])
     assert cursor.index == 1
@@ -241,8 +245,7 @@ def test_two_of_a_rule_on_one_gpu_are_distinguished_by_their_proof() -> None:
     assert cursor.index == 1
 
 
-def test_it_goes_back_to_one_that_a_sample_left_out() -> None:
-    cursor = FindingCursor()
+def test_it_goes_back_to_one_that_a_sample_left_out(cursor: FindingCursor) -> None:
     cursor.follow([LOST, CAPPED, HELD])
     cursor.move_to(1, [LOST, CAPPED, HELD])
     cursor.follow([LOST, HELD])
@@ -253,8 +256,7 @@ def test_it_goes_back_to_one_that_a_sample_left_out() -> None:
     assert on(cursor) == "power-capped"
 
 
-def test_it_does_not_go_back_once_it_was_moved() -> None:
-    cursor = FindingCursor()
+def test_it_does_not_go_back_once_it_was_moved(cursor: FindingCursor) -> None:
     cursor.follow([CAPPED, HELD, LOST])
     cursor.follow([HELD, LOST])
     cursor.move_to(1, [HELD, LOST])
@@ -262,8 +264,7 @@ def test_it_does_not_go_back_once_it_was_moved() -> None:
     assert on(cursor) == "lost"
 
 
-def test_without_findings_it_stands_on_none_and_waits() -> None:
-    cursor = FindingCursor()
+def test_without_findings_it_stands_on_none_and_waits(cursor: FindingCursor) -> None:
     cursor.follow([])
     assert cursor.finding is None
     cursor.follow([CAPPED])

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.health.examined import Watched
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.analysis.history import History
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
