@@ -141,7 +141,7 @@ def test_any_instant_is_found(host: Host) -> None:
     assert times[::-1] == host.written[: len(times)]
 
 
-@settings(max_examples=6)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["run", "restart", "set"]), st.integers(-40 * DAY, 40 * DAY)),
