@@ -219,6 +219,11 @@ def test_a_collector_that_cannot_be_started_again_is_tried_later(
     stream.close()
 
 
+def test_a_stream_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GpudashError, match="the collector cannot be started"):
+        LineStream([str(tmp_path / "none")], 1.0, decode)
+
+
 def test_another_collector_is_given_the_xids_of_the_last_one(
     start: Start, silent: int, tmp_path: Path
 ) -> None:
