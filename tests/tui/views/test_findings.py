@@ -143,6 +143,11 @@ async def test_findings_are_gone_through_by_pages_and_none_is_opened_once_they_a
         assert "TF_FORCE_GPU_ALLOW_GROWTH" in on.text
         await on.press(*["pageup"] * 4)
         assert line_of(on, "GPU 0 had uncorrectable memory errors")
+        await on.press("end")
+        await on.resize(60, 8)
+        await on.give(replace(many, findings=(many.findings or ())[1:]))
+        await on.press("up", "down")
+        assert "--gpu-reset -i 0" in on.text
         await on.give(replace(many, findings=()))
         await on.press("j", "enter", "pageup")
         assert isinstance(on.app.screen, FindingsView)
