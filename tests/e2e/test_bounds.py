@@ -93,7 +93,7 @@ def test_processes_with_long_arguments_are_named_and_worked_with_everywhere(
         env = environment(fakenvml, **settings(pids))
 
         def run(*words: str) -> Result:
-            return gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(pids))
+            return gpudash(*words, library=fakenvml, **settings(pids))
 
         snapshot = run("--once", "--json").snapshot
         assert {process.pid for process in snapshot.processes} == pids

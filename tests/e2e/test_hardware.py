@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from gpudash.model.device import Device
-from tests.e2e.run import gpudash, tell
+from gpudash.model.wire import decode
+from tests.e2e.run import GPUDASH, gpudash, tell
 from tests.e2e.stream import streaming
+from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
 
@@ -57,22 +60,6 @@ def test_instances_tell_their_own_activity(fakenvml: Path) -> None:
     instances = [device for device in seen.devices if device.is_mig]
     assert [device.sm_active_percent for device in instances] == [90.0, 45.0, 30.0]
     assert {device.utilization_source for device in instances} == {"gpm"}
-
-
-def test_shared_memory_is_the_hosts_and_never_zero(fakenvml: Path) -> None:
-    result = gpudash(
-        "--once",
-        "--json",
-        library=fakenvml,
-        DEVICES=1,
-        MODEL="geforce",
-        NAME="NVIDIA GB10",
-        FAIL="nvmlDeviceGetMemoryInfo:*:3",
-    )
-    device: Device = result.snapshot.devices[0]
-    assert device.unified_memory is True
-    assert device.memory_total_bytes == result.snapshot.host.memory_total_bytes
-    assert device.memory_used_bytes == result.snapshot.host.memory_used_bytes
 
 
 def test_garbage_in_every_counter_is_no_rate(fakenvml: Path) -> None:
@@ -131,16 +118,10 @@ def test_the_fabric_is_read_whatever_pynvml_calls_its_structure(
     fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     (tmp_path / "pynvml.py").write_text(_OLD_PYNVML)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    result = gpudash(
-        "--once",
-        "--json",
-        library=fakenvml,
-        DEVICES=1,
-        FABRIC="3:0:1",
-        FAIL=fails,
-    )
-    device = result.snapshot.devices[0]
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    env = environment(fakenvml, DEVICES=1, FABRIC="3:0:1", FAIL=fails)
+    run = subprocess.run([*GPUDASH, "--once", "--json"], env=env, capture_output=True)
+    device = decode(run.stdout).devices[0]
     assert (device.fabric_state, device.fabric_status_code) == ("completed", 0)
     assert device.fabric_cluster_uuid == "abababab-abab-abab-abab-abababababab"
     assert device.fabric_clique_id == 1

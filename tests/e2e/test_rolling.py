@@ -38,7 +38,7 @@ def test_the_lines_are_those_of_nvidia_smi(
     theirs = subprocess.run(
         [nvidia_smi, *words], env=env, capture_output=True, text=True, timeout=60
     ).stdout
-    ours = gpudash(*words, library=fakenvml, timeout=60, **settings).text
+    ours = gpudash(*words, library=fakenvml, **settings).text
     assert ours.splitlines()[:2] == theirs.splitlines()[:2]
     # Values differ from instant to instant, but not where they stand.
     assert [len(line) for line in ours.splitlines()] == [len(line) for line in theirs.splitlines()]
