@@ -128,18 +128,18 @@ def test_a_login_within_a_url_goes_over_plain_http_by_the_same_setting(servers: 
     assert "plain http" in str(source.message)
 
 
-@pytest.mark.parametrize("status", ["401", "403", "302"])
 @pytest.mark.parametrize(
-    ("words", "is_said"),
+    ("words", "status", "is_said"),
     [
-        ("--prometheus {other}", True),
-        ("--scrape {other}", True),
-        ("--prometheus {own}", False),
-        ("--scrape {exporter}", False),
+        ("--prometheus {other}", "401", True),
+        ("--prometheus {other}", "403", True),
+        ("--scrape {other}", "302", True),
+        ("--prometheus {own}", "403", False),
+        ("--scrape {exporter}", "401", False),
     ],
 )
 def test_what_is_withheld_is_said_where_the_request_fails(
-    servers: Servers, words: str, is_said: bool, status: str
+    servers: Servers, words: str, status: str, is_said: bool
 ) -> None:
     for server in servers.servers.values():
         server.fault = status

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.cli.test_smi import DRIVER, Run, answers, answers_there, smi
+from tests.cli.test_smi import DRIVER, Run, answers, answers_there, script, smi
 from tests.e2e.run import Line
+from tests.fakenvml.build import environment
 
 __all__ = ["smi"]
 
@@ -251,13 +254,15 @@ def test_help_needs_no_driver(smi: Run) -> None:
 
 
 def test_help_without_a_driver_has_the_version_of_its_library(
-    smi: Run, fakenvml: Path, tmp_path: Path
+    fakenvml: Path, tmp_path: Path
 ) -> None:
     library = tmp_path / "library" / f"libnvidia-ml.so.{DRIVER}"
     library.parent.mkdir()
     library.write_bytes(fakenvml.read_bytes())
     (library.parent / fakenvml.name).symlink_to(library)
-    run = smi(["-h"], library=library, INIT_ERR=9)
+    argv = [sys.executable, str(script(tmp_path / "bin" / "nvidia-smi")), "-h"]
+    env = environment(library, INIT_ERR=9)
+    run = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert run.stdout.startswith(f"NVIDIA System Management Interface -- v{DRIVER}\n")
 
 

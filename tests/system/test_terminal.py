@@ -15,6 +15,14 @@ def run(code: str, **pipes: object) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.parametrize(
+    ("term", "plain"),
+    [("vt100", True), ("vt220", True), ("xterm-mono", True), ("ansi-m", True), ("vte", False)],
+)
+def test_some_terminals_have_neither_colours_nor_unicode(term: str, plain: bool) -> None:
+    assert terminal.is_plain({"TERM": term}) is plain
+
+
 def test_all_is_written_however_slow_the_reader() -> None:
     code = "from gpudash.system import terminal; terminal.write(b'x' * 1_000_000)"
     assert run(code, stdout=subprocess.PIPE).stdout == b"x" * 1_000_000

@@ -39,31 +39,46 @@ def test_zsh_completes_values_behind_an_equals_sign() -> None:
 
 BASH = r"""
 [[ $(complete -p gpudash) =~ -F\ ([^ ]+) ]]
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-${BASH_REMATCH[1]}
-printf '%s\n' "${COMPREPLY[@]}"
+complete=${BASH_REMATCH[1]}
+while read -ra words; do
+    [[ ${words[-1]} == "''" ]] && words[-1]=""
+    COMP_WORDS=(gpudash "${words[@]}") COMP_CWORD=${#words[@]}
+    $complete gpudash "${words[-1]}"
+    echo "${COMPREPLY[@]}"
+done
 """
+"""Completes line after line, whose words are as bash splits them."""
+
+COMPLETED = {
+    "--query-gp": "--query-gpu",
+    "--theme = l": "light",
+    "--theme lig": "light",
+    "--fail-on =": "info warn critical",
+    "--fail-on c": "critical",
+    "--sort m": "memory_bandwidth mem memory",
+    "--sort user,m": "user,memory_bandwidth user,mem user,memory",
+    "--query-compute-apps = pi": "pid",
+    "--query-gpu = index,memory.r": "index,memory.reserved",
+    "--format = csv,nohead": "csv,noheader csv,noheader,nounits",
+    "--format csv": "csv csv,noheader csv,noheader,nounits csv-hosts csv-users",
+    "--demo pcie": "pcie-1080ti",
+    "record --demo = pcie": "pcie-1080ti",
+    "topo --demo mi": "mig",
+    "pick --format ''": "uuid index",
+    "kill --signal US": "USR1 USR2",
+    "record /etc/hostn": "/etc/hostname",
+    "--replay /etc/hostn": "/etc/hostname",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("--theme = l", ["light"]),
-        ("--fail-on =", ["info", "warn", "critical"]),
-        ("--sort m", ["memory_bandwidth", "mem", "memory"]),
-        ("--sort user,m", ["user,memory_bandwidth", "user,mem", "user,memory"]),
-        ("--query-compute-apps = pi", ["pid"]),
-        ("--query-gpu = index,memory.r", ["index,memory.reserved"]),
-        ("--format = csv,nohead", ["csv,noheader", "csv,noheader,nounits"]),
-        ("record --demo = pcie", ["pcie-1080ti"]),
-    ],
-)
-def test_bash_completes_values(words: str, offered: list[str]) -> None:
-    """The words are as bash splits them; a sign may end them."""
-    text = script("bash") + BASH
-    argv = ["bash", "--norc", "-c", text, "bash", "gpudash", *words.split()]
-    run = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    assert (run.stdout.split(), run.stderr) == (offered, "")
+def test_bash_completes_options_values_and_files() -> None:
+    argv = ["bash", "--norc", "-c", script("bash") + BASH]
+    lines = "".join(f"{line}\n" for line in COMPLETED)
+    run = subprocess.run(argv, input=lines, capture_output=True, text=True, timeout=60)
+    assert run.stderr == ""
+    found = [set(line.split()) for line in run.stdout.splitlines()]
+    expected = {line: set(offered.split()) for line, offered in COMPLETED.items()}
+    assert dict(zip(COMPLETED, found, strict=True)) == expected
 
 
 @pytest.mark.parametrize(
