@@ -272,12 +272,6 @@ def test_jobs_of_the_scheduler_begin_once_they_run() -> None:
     ]
 
 
-def test_what_differs_now_is_what_happened_between_the_two() -> None:
-    then, now = at(0, host(1), host(2)), at(3600, host(1, state="down"), host(2))
-    assert [each.kind for each in events((then, now))] == ["host-down"]
-    assert [*events((then, at(3600, host(1), host(2))))] == []
-
-
 def test_what_lasts_for_a_known_time_began_before_it_was_seen() -> None:
     gone = replace(device(0, state="lost", job=None), age_seconds=300.0)
     long_gone = replace(gone, age_seconds=9000.0)

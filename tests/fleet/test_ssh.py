@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,13 @@ def test_without_ssh_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         ssh.stream_command("lab7")
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "csh", "tcsh", "fish", "zsh"])
-@pytest.mark.parametrize("folder", ["bin", ".local/bin", "opt/x"])
+@pytest.mark.parametrize(
+    ("shell", "folder"),
+    [
+        *product(("sh", "csh"), ("bin", ".local/bin", "opt/x")),
+        *((shell, ".local/bin") for shell in ("bash", "dash", "tcsh", "fish", "zsh")),
+    ],
+)
 def test_finds_gpudash_in_any_login_shell(
     shell: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from inspect import isgeneratorfunction
 
 import pytest
@@ -45,6 +46,12 @@ def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Fin
         taken_at=START, sources=(reading.report,), hosts=reading.hosts, jobs=reading.jobs
     )
     return documented((reducer or Reducer()).reduce(snapshot).findings)
+
+
+@cache
+def simulated() -> tuple[Finding, ...]:
+    """What is found on the simulated fleet without prices."""
+    return findings_of(DemoSource(clock=START.timestamp))
 
 
 def documented(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -103,7 +110,7 @@ def test_finds_nothing_in_a_calm_fleet(seed: int) -> None:
 
 
 def test_worst_comes_first_and_each_has_evidence_and_advice() -> None:
-    findings = findings_of(DemoSource(clock=START.timestamp))
+    findings = simulated()
     ranks = {"critical": 0, "warn": 1, "info": 2}
     levels = [ranks[finding.level] for finding in findings]
     assert levels == sorted(levels)
@@ -115,10 +122,10 @@ def test_worst_comes_first_and_each_has_evidence_and_advice() -> None:
 
 def test_money_only_by_configured_prices() -> None:
     source = DemoSource(clock=START.timestamp)
-    without = [f.sentence for f in findings_of(source) if f.rule == "held-idle"]
+    without = [f.sentence for f in simulated() if f.rule == "held-idle"]
     priced = findings_of(source, Reducer(Prices({"NVIDIA": 2.0})))
     assert "price" not in without[0]
-    advice = {f.rule: f.advice for f in findings_of(source)}
+    advice = {f.rule: f.advice for f in simulated()}
     assert "has no price: set prices under [fleet]" in advice["held-idle"]
     assert "has no price" not in {f.rule: f.advice for f in priced}["held-idle"]
     assert any("at the configured prices" in f.sentence for f in priced if f.rule == "held-idle")
@@ -358,8 +365,7 @@ def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None
 
 
 def test_what_is_worst_about_a_host_that_answers_has_a_word_and_a_letter_of_its_own() -> None:
-    source = DemoSource(clock=START.timestamp)
-    found = {each.rule for each in findings_of(source) if each.level != "info"}
+    found = {each.rule for each in simulated() if each.level != "info"}
     assert {rule for rule in found if not rule.startswith("host-")} <= set(FINDING_WORDS)
     words = {each.word: each.letter for each in FINDING_WORDS.values() if each.letter}
     words |= {each.word: each.letter for each in HOST_STATES.values() if each.letter}

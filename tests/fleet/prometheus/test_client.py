@@ -137,13 +137,6 @@ def test_asks_by_a_form_and_by_get_where_that_is_all_there_is(server: Faulty) ->
     assert server.seen[-1].path == f"/prefix{QUERY}?query=up"
 
 
-def test_a_redirect_is_not_followed(server: Faulty) -> None:
-    with faulty() as other:
-        server.fault = f"redirect={other.url}/"
-        refused(Client(Endpoint(url=server.url, token=SECRET)))
-        assert other.seen == []
-
-
 def test_secrets_are_masked(server: Faulty) -> None:
     server.fault = f'400={{"error":"bad token {SECRET} \\u001b[2J"}}'
     message = str(refused(Client(Endpoint(url=server.url, token=SECRET))))

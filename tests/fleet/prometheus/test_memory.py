@@ -36,7 +36,6 @@ HOSTS = (
     Host("user80", gpus=(Gpu(0, xid=31, xid_seconds=80 * MINUTE), Gpu(1))),
     Host("down3", is_down=True, down_seconds=3 * HOUR),
     Host("frozen2", is_frozen=True, down_seconds=2 * HOUR),
-    Host("steady2", gpus=(Gpu(0, "steady"), Gpu(1, "steady"))),
     Host("na", gpus=HELD, ended_seconds=20 * MINUTE),
     Host("nb", gpus=HELD, began_seconds=20 * MINUTE, board="na"),
     Host("blind2", gpus=(Gpu(0, "lost"), Gpu(1, "lost"))),
@@ -151,10 +150,6 @@ def test_a_finding_has_lasted_since_it_happened(
     judged: FleetSnapshot, rule: str, seconds: float
 ) -> None:
     assert finding(judged, rule).held_seconds == pytest.approx(seconds, abs=LATE)
-
-
-def test_an_exporter_whose_power_alone_never_changes_repeats_nothing(whole: Reading) -> None:
-    assert host_of(whole, "steady2").state == "ok"
 
 
 def test_what_is_older_than_the_look_back_is_forgotten(server: Server) -> None:

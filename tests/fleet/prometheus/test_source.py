@@ -6,6 +6,7 @@ import re
 import time
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
@@ -28,12 +29,9 @@ from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
     FleetRequest,
-    FleetSnapshot,
-    decode,
-    encode,
 )
 from tests.fleet.rig.exporters import DOWN_SECONDS, FLEET, FRESH_SECONDS, Gpu, Host, page, uuid
-from tests.fleet.rig.faults import faulty
+from tests.fleet.rig.faults import Faulty, faulty
 from tests.fleet.rig.prometheus import Server, past, scrape_config, serving
 from tests.fleet.rig.reading import read_until
 
@@ -54,10 +52,19 @@ def whole(server: Server) -> Iterator[Reading]:
     source.close(10)
 
 
-@pytest.mark.parametrize("fault", ["503", "html", "reset", "bad-json", "null", "empty"])
-def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
+@contextmanager
+def behind(server: Server, **settings: float) -> Iterator[tuple[Faulty, PrometheusSource]]:
+    """What may answer wrongly for a server, and a source that asks it."""
     with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+        source = PrometheusSource(Endpoint(url=proxy.url), **settings)
+        yield proxy, source
+        proxy.fault, proxy.holds = "", lambda _body: False
+        source.close(10)
+
+
+@pytest.mark.parametrize("fault", ["503", "bad-json", "null", "empty"])
+def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
+    with behind(server, interval_seconds=0.1) as (proxy, source):
         before = read_until(source, lambda reading: reading.is_whole)
         assert before.report.state == "ok"
         proxy.fault = fault
@@ -68,14 +75,12 @@ def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: 
         proxy.fault = ""
         after = read_until(source, lambda reading: reading.report.state == "ok")
         assert after.report.message is None
-        source.close(10)
 
 
 def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
     server: Server,
 ) -> None:
-    with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+    with behind(server, interval_seconds=0.1) as (proxy, source):
         before = read_until(source, lambda reading: reading.is_whole)
         proxy.fault = "empty=FB_USED"
         during = read_until(source, lambda reading: bool(reading.report.warnings))
@@ -86,7 +91,6 @@ def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
         assert total_memory(during) == total_memory(before)
         proxy.fault = ""
         read_until(source, lambda reading: not reading.report.warnings)
-        source.close(10)
 
 
 def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
@@ -114,21 +118,18 @@ def test_a_past_that_cannot_be_read_is_not_one_in_which_nothing_happened() -> No
 
 
 def test_numbers_that_are_none_are_not_known(server: Server) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.fault = "numbers"
-        source = PrometheusSource(Endpoint(url=proxy.url))
         reading = read_until(source, lambda reading: reading.is_whole)
         devices = [device for host in reading.hosts for device in host.devices]
         assert len(devices) > len(FLEET)
         assert {device.gpu_utilization_percent for device in devices} == {None}
         assert {device.memory_used_bytes for device in devices} == {None}
         assert any("impossible values" in text for text in reading.report.warnings)
-        source.close(10)
 
 
 def test_a_partial_answer_loses_nothing(server: Server) -> None:
-    with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+    with behind(server, interval_seconds=0.1) as (proxy, source):
         before = read_until(source, lambda reading: reading.is_whole)
         proxy.fault = "partial"
         during = read_until(
@@ -139,39 +140,31 @@ def test_a_partial_answer_loses_nothing(server: Server) -> None:
         assert [host.state for host in during.hosts] == [host.state for host in before.hosts]
         states = [each.state for each in devices(before)]
         assert [each.state for each in devices(during)] == states
-        proxy.fault = ""
-        source.close(10)
 
 
 @pytest.mark.parametrize(("fault", "is_partial"), [("is-partial", True), ("infos", False)])
 def test_what_stands_beside_the_data_may_mean_that_it_is_partial(
     server: Server, fault: str, is_partial: bool
 ) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.fault = fault
-        source = PrometheusSource(Endpoint(url=proxy.url))
         reading = read_until(source, lambda reading: reading.is_whole)
         warnings = reading.report.warnings
         assert any("the answer is partial" in text for text in warnings) == is_partial
         assert bool(warnings) == is_partial
-        source.close(10)
 
 
 def test_idle_times_are_those_asked_for_where_a_server_rounds_its_times(server: Server) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.fault = "times"
-        source = PrometheusSource(Endpoint(url=proxy.url))
         reading = read_until(source, lambda reading: reading.is_whole)
         idle = [each.idle_seconds for each in devices(reading) if each.idle_seconds is not None]
         assert max(idle) >= HOUR
-        source.close(10)
 
 
 def test_only_hosts_that_rest_are_asked_since_when(server: Server) -> None:
-    with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url))
+    with behind(server) as (proxy, source):
         reading = read_until(source, lambda reading: reading.is_whole)
-        source.close(10)
         asked = [parse_qs(each.body).get("query", [""])[0] for each in proxy.seen]
         named = {
             name
@@ -189,28 +182,22 @@ def test_only_hosts_that_rest_are_asked_since_when(server: Server) -> None:
 
 
 def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.headers["X-Server-Hostname"] = "vm-1"
-        source = PrometheusSource(Endpoint(url=proxy.url))
         read_until(source, lambda reading: reading.is_whole)
-        source.close(10)
         asked = [parse_qs(each.body) for each in proxy.seen if each.method == "POST"]
         for each in asked:
             is_any_instant = "time" in each or "FB_FREE" in each["query"][0]
             assert ("nocache" in each) != is_any_instant
-    with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url))
+    with behind(server) as (proxy, source):
         read_until(source, lambda reading: bool(reading.hosts))
-        source.close(10)
         assert not any("nocache" in each.body for each in proxy.seen)
 
 
 def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(server: Server) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server, interval_seconds=0.1) as (proxy, source):
         proxy.missing = "/label/"
-        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
         assert read_until(source, lambda reading: bool(reading.hosts)).report.state == "ok"
-        source.close(10)
 
 
 def test_a_server_is_asked_as_often_as_that_is_cheap() -> None:
@@ -426,38 +413,31 @@ def test_only_xid_errors_of_the_last_hour(whole: Reading) -> None:
 def test_xid_errors_are_recent_however_late_the_devices_of_before_are_known(
     server: Server, whole: Reading
 ) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.holds = lambda body: "unless" in body
-        source = PrometheusSource(Endpoint(url=proxy.url))
         read_until(source, lambda reading: any(d.temperature_celsius for d in devices(reading)))
         proxy.holds = lambda _body: False
         reading = read_until(source, lambda reading: reading.is_whole)
         assert [each.xid for each in devices(reading)] == [each.xid for each in devices(whole)]
-        source.close(10)
 
 
 def test_what_was_lost_lately_is_known_before_the_whole_day_has_been_looked_at(
     server: Server, whole: Reading
 ) -> None:
-    with faulty(server.url) as proxy:
+    with behind(server) as (proxy, source):
         proxy.holds = lambda body: "84672s" in body
-        source = PrometheusSource(Endpoint(url=proxy.url))
         lost = [each.label for each in devices(whole) if each.state == "lost"]
         reading = read_until(source, lambda reading: len(reading.hosts) == len(whole.hosts))
         assert [each.label for each in devices(reading) if each.state == "lost"] == lost
         assert not reading.is_whole
-        proxy.holds = lambda _body: False
-        source.close(10)
 
 
 def test_questions_that_are_asked_in_parts_find_the_same(
     server: Server, whole: Reading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpudash.fleet.prometheus.questions.MAX_AT_ONCE", 2)
-    with faulty(server.url) as proxy:
-        source = PrometheusSource(Endpoint(url=proxy.url))
+    with behind(server) as (proxy, source):
         reading = read_until(source, lambda reading: reading.is_whole)
-        source.close(10)
         parts = [seen for seen in proxy.seen if "%3D~%22.%2A0%22" in seen.body]
     assert len(parts) > 5
     assert not reading.report.warnings
@@ -520,14 +500,6 @@ def test_the_status_follows(whole: Reading) -> None:
                     gpu.index,
                     "unusable" if gpu.xid == 79 else words[gpu.does],
                 )
-
-
-def test_a_document_of_it_survives_the_wire(whole: Reading) -> None:
-    taken_at = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    document = FleetSnapshot(
-        taken_at=taken_at, sources=(whole.report,), hosts=whole.hosts, jobs=whole.jobs
-    )
-    assert decode(encode(document)) == document
 
 
 def test_an_instant_in_the_past_and_back(server: Server) -> None:
