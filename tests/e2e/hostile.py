@@ -70,7 +70,7 @@ def forbidden(raw: bytes) -> list[str]:
 def recording(path: Path, seconds: int) -> Path:
     """A recording of which every text that may be any text is an attack."""
     lines = (_poisoned(json.loads(line(number))) for number in range(seconds))
-    path.write_text("".join(f"{json.dumps(document)}\n" for document in lines))
+    path.write_text("".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines))
     return path
 
 

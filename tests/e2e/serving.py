@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.run import GPUDASH, each_of
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS, until
 
@@ -97,9 +97,9 @@ def has_sampled(path: Path) -> bool:
 
 def doctor(library: Path, path: Path) -> dict[str, str]:
     """What `gpudash doctor` says of a service."""
-    env = {**environment(library), "GPUDASH_SOCKET": str(path)}
-    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
-    return next(each for each in json.loads(run.stdout) if each["topic"] == "service")
+    variables = {"GPUDASH_SOCKET": str(path)}
+    ((_, text, _),) = each_of([("doctor --json", {})], library, variables=variables)
+    return next(each for each in json.loads(text) if each["topic"] == "service")
 
 
 _PRETENDER = """

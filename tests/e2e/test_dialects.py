@@ -184,42 +184,42 @@ def test_json_beside_gpustat(fakenvml: Path) -> None:
     assert mine == theirs
 
 
-def test_processes_that_are_not_listed_are_not_nobody(fakenvml: Path) -> None:
-    settings = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"}
-    words = ("--query-compute-apps=pid", "--format=csv,noheader")
-    run = gpudash(*words, library=fakenvml, **settings)
-    assert (run.status, run.text) == (4, "")
-    assert run.stderr.startswith("gpudash: GPU 0: processes unknown: ")
-    assert run.stderr.count("\n") == 1
-    other = gpudash(*words, "-i", "1", library=fakenvml, **settings)
-    assert (other.status, other.stderr) == (0, "")
-
-
-def test_gpus_of_one_reason_are_one_line(fakenvml: Path) -> None:
-    words = ("--query-compute-apps=pid", "--format=csv")
-    settings = {"DEVICES": 4, "FAIL": "nvmlDeviceGetComputeRunningProcesses:*:999"}
-    run = gpudash(*words, library=fakenvml, **settings)
-    assert (run.status, run.stderr) == (
+PROCESSES, BROKEN = "--query-compute-apps=pid", "nvmlDeviceGetComputeRunningProcesses"
+AFFINITY: dict[str, object] = {"HANG": "nvmlDeviceGetCpuAffinity:*:inf"}
+NO_ROW: dict[str, tuple[dict[str, object], int, str]] = {
+    f"{PROCESSES} ": ({"FAIL": f"{BROKEN}:0:4"}, 4, "gpudash: GPU 0: processes unknown: .*\n"),
+    f"{PROCESSES} -i 1": ({"FAIL": f"{BROKEN}:0:4"}, 0, ""),
+    PROCESSES: (
+        {"DEVICES": 4, "FAIL": f"{BROKEN}:*:999"},
         231,
         "gpudash: GPU 0-3: processes unknown: unknown error\n",
-    )
+    ),
+    f"{PROCESSES} --timeout 2": (
+        {"HANG": f"{BROKEN}:1:inf"},
+        10,
+        "gpudash: GPU 1: driver not answering.*\n",
+    ),
+    f"{PROCESSES} -i 0,1": ({"LOST": "1"}, 15, "gpudash: GPU 1 fell off the bus.*\n"),
+    "--query-gpu=index -i 7": ({}, 6, "gpudash: .*no devices were found.*\n"),
+    "--query-gpu=index --timeout 60": (AFFINITY, 0, ""),
+    "-L --timeout 60": (AFFINITY, 0, ""),
+    "topo --timeout 0.5": (AFFINITY, 10, ".*\n"),
+    "-L -f /dev/null/file": ({}, 74, "gpudash: .*\n"),
+}
+"""Settings, status and line of error of what has no row for all, or needs not to be asked."""
 
 
-def test_a_gpu_that_hangs_is_one_line(fakenvml: Path) -> None:
-    words = ("--query-compute-apps=pid", "--format=csv", "--timeout", "2")
-    hang = "nvmlDeviceGetComputeRunningProcesses:1:inf"
-    run = gpudash(*words, library=fakenvml, DEVICES=2, HANG=hang)
-    assert run.status == 10
-    assert run.stderr.startswith("gpudash: GPU 1: driver not answering")
-    assert run.stderr.count("\n") == 1
-
-
-def test_who_asks_for_no_topology_need_not_have_it(fakenvml: Path) -> None:
-    hang = "nvmlDeviceGetCpuAffinity:*:inf"
-    for words in (("-L",), ("--query-gpu=index", "--format=csv")):
-        run = gpudash(*words, "--timeout", "60", library=fakenvml, DEVICES=2, HANG=hang)
-        assert (run.status, run.stderr) == (0, "")
-    assert gpudash("topo", "--timeout", "0.5", library=fakenvml, DEVICES=2, HANG=hang).status == 10
+def test_what_has_no_row_is_one_line_and_a_status(fakenvml: Path) -> None:
+    lines: list[Line] = [
+        (f"{line} --format=csv,noheader" if "--query" in line else line, {"DEVICES": 2, **told})
+        for line, (told, *_) in NO_ROW.items()
+    ]
+    found = each_of(lines, fakenvml)
+    for (line, (_, expected, pattern)), (status, _, errors) in zip(
+        NO_ROW.items(), found, strict=True
+    ):
+        assert status == expected, line
+        assert re.fullmatch(pattern, errors), line
 
 
 def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
@@ -236,50 +236,6 @@ def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     assert process.wait(LIMIT_SECONDS) == 141
     assert lines[0] == "index, uuid\n"
     assert [line[0] for line in lines[1:]] == ["0", "1"] * 3
-
-
-def test_details_again_and_again(fakenvml: Path) -> None:
-    process = subprocess.Popen(
-        [*GPUDASH, "-q", "-d", "COMPUTE", "-i", "1,7", "-lms", "100"],
-        env=environment(fakenvml, DEVICES=2),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    found = [process.stdout.readline().partition(":")[0].strip() for _ in range(30)]
-    process.stdout.close()
-    assert process.wait(LIMIT_SECONDS) == 141
-    assert found.count("Compute Mode") >= 2
-    assert found.count("Attached GPUs") - found.count("Compute Mode") in (0, 1)
-
-
-def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
-    target = tmp_path / "gpus.csv"
-    words = ("--query-gpu=index", "--format=csv", "-f", str(target))
-    run = gpudash(*words, library=fakenvml, DEVICES=2)
-    assert (run.status, run.stdout) == (0, b"")
-    assert target.read_text() == "index\n0\n1\n"
-    nowhere = gpudash("-L", "-f", str(tmp_path / "no" / "file"), library=fakenvml)
-    assert (nowhere.status, nowhere.stderr.count("\n")) == (74, 1)
-
-
-def test_a_gpu_that_is_not_there_is_one_line(fakenvml: Path) -> None:
-    run = gpudash("--query-gpu=index", "--format=csv", "-i", "7", library=fakenvml, DEVICES=2)
-    assert (run.status, run.stdout, run.stderr.count("\n")) == (6, b"", 1)
-    assert "no devices were found" in run.stderr
-
-
-def test_a_lost_gpu_without_a_row_is_reported(fakenvml: Path) -> None:
-    words = ("--query-compute-apps=pid", "--format=csv,noheader")
-    run = gpudash(*words, library=fakenvml, DEVICES=2, LOST="1")
-    assert (run.status, run.stderr.count("\n")) == (15, 1)
-    assert run.stderr.startswith("gpudash: GPU 1 fell off the bus")
-
-
-def test_a_bare_json_swallows_no_command(fakenvml: Path) -> None:
-    run = gpudash("--json", "topo", library=fakenvml, DEVICES=2)
-    assert run.status == 0
-    assert len(run.document["links"]) == 2
 
 
 def test_a_query_reads_what_it_prints_and_no_more(fakenvml: Path) -> None:

@@ -13,55 +13,47 @@ import pytest
 
 import gpudash as package
 from tests.e2e.faults import BEYOND
-from tests.e2e.run import GPUDASH, gpudash, no_library
+from tests.e2e.run import GPUDASH, Line, each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
 
 
-def verdicts(document: object) -> dict[str, str]:
-    assert isinstance(document, list)
-    return {check["topic"]: check["verdict"] for check in document}
-
-
-def test_what_the_driver_says(fakenvml: Path) -> None:
-    run = gpudash("doctor", "--json", library=fakenvml, DEVICES=4)
-    assert run.stderr == ""
-    found = verdicts(run.document)
-    assert found["library"] == found["driver"] == found["GPUs"] == found["gpudash"] == "PASS"
-
-
-@pytest.mark.parametrize("folder", ["", "missing"])
-def test_leases_are_possible_where_gpudash_leases_says_so(
-    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
-    """The GPUs of the stand-in have no directory in the sysfs of this machine."""
-    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path / folder) if folder else "")
-    run = gpudash("doctor", "--json", library=fakenvml, DEVICES=2)
-    (check,) = (each for each in run.document if each["topic"] == "leases")  # type: ignore[attr-defined]
-    leases = gpudash("leases", library=fakenvml, DEVICES=2)
-    assert (check["verdict"], leases.status) == ("WARN", 1)
-    assert leases.stderr.startswith(f"gpudash: {check['finding']}; ")
-
-
-def test_a_lost_gpu(fakenvml: Path) -> None:
-    run = gpudash("doctor", library=fakenvml, DEVICES=2, LOST="1")
-    assert run.status == 1
-    assert "GPU 1 fell off the bus" in run.text
-
-
-def test_versions_that_differ_name_the_library(fakenvml: Path) -> None:
-    run = gpudash("doctor", library=fakenvml, INIT_ERR=18)
-    assert run.status == 1
-    assert "FAIL  driver" in run.text
+def test_what_the_driver_and_the_place_for_leases_are(fakenvml: Path, tmp_path: Path) -> None:
+    told: dict[str, object] = {"DEVICES": 2}
+    lines: list[Line] = [
+        ("doctor --json", told),
+        ("leases", told),
+        ("doctor", {**told, "LOST": "1"}),
+        ("doctor", {"INIT_ERR": 18}),
+        (f"doctor --bundle {tmp_path}/bundle", {"INIT_ERR": 9}),
+    ]
+    # The GPUs of the stand-in have no directory in the sysfs of this machine.
+    for folder in ("", str(tmp_path / "missing")):
+        found = each_of(lines, fakenvml, variables={"GPUDASH_LOCK_DIR": folder})
+        (_, document, errors), leases, lost, differ, bundle = found
+        checks = {each["topic"]: each for each in json.loads(document)}
+        assert errors == ""
+        well = ("library", "driver", "GPUs", "gpudash")
+        assert {checks[topic]["verdict"] for topic in well} == {"PASS"}
+        assert (checks["leases"]["verdict"], leases[0]) == ("WARN", 1)
+        assert leases[2].startswith(f"gpudash: {checks['leases']['finding']}; ")
+        assert lost[0] == differ[0] == 1
+        assert "GPU 1 fell off the bus" in lost[1]
+        assert "FAIL  driver" in differ[1]
+        # The second time the file is there.
+        assert bundle[0] == (2 if folder else 0)
+    _, _, snapshot = (tmp_path / "bundle").read_text().partition("== snapshot")
+    assert "the NVIDIA driver is not loaded" in snapshot
 
 
 def test_no_library(tmp_path: Path) -> None:
-    run = gpudash("doctor", "--json", library=no_library(tmp_path))
-    assert run.status == 1
-    found = verdicts(run.document)
-    assert found["driver"] == "FAIL"
-    assert found["gpudash"] == "PASS"
+    env = environment(no_library(tmp_path))
+    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
+    assert run.returncode == 1
+    verdicts = {check["topic"]: check["verdict"] for check in json.loads(run.stdout)}
+    assert (verdicts["driver"], verdicts["gpudash"]) == ("FAIL", "PASS")
 
 
 def test_missing_bytecode_comes_with_a_remedy_that_ends_it(tmp_path: Path) -> None:
@@ -102,15 +94,6 @@ def test_a_bundle_is_listed_before_it_is_written(fakenvml: Path, tmp_path: Path)
     again = gpudash("doctor", "--bundle", str(path), library=fakenvml, DEVICES=2)
     assert again.status == 2
     assert path.read_text() == text
-
-
-def test_a_bundle_says_why_there_is_no_snapshot(fakenvml: Path, tmp_path: Path) -> None:
-    path = tmp_path / "report.txt"
-    run = gpudash("doctor", "--bundle", str(path), library=fakenvml, INIT_ERR=9)
-    assert run.status == 0
-    assert "Traceback" not in run.stderr
-    _, _, snapshot = path.read_text().partition("== snapshot")
-    assert "the NVIDIA driver is not loaded" in snapshot
 
 
 def test_a_bundle_can_be_declined(tmp_path: Path) -> None:

@@ -139,28 +139,6 @@ def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
     assert all(process.hidden_reason for process in snapshot.processes)
 
 
-def test_screen_shows_gpus_without_proc(fakenvml: Path) -> None:
-    argv = [*with_proc("-t tmpfs"), *GPUDASH, "--interval", "0.2", "--no-config"]
-    env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=os.getpid())
-    with Terminal(argv, env=env, columns=120) as terminal:
-        terminal.wait_for("/proc is not mounted: owners and command lines are unknown")
-        terminal.wait_for("(not shown by /proc)")
-        first = re.findall(r"(?m)^ *[01] .*A100.*$", terminal.text)
-        assert len(first) == 2
-        terminal.wait_for(lambda text: not any(row in text for row in first))
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
-
-
-def test_screen_is_ascii_where_the_locale_is(fakenvml: Path) -> None:
-    argv = ["env", "LC_ALL=POSIX", *GPUDASH, "--interval", "0.2", "--no-config"]
-    with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
-        terminal.wait_for("A100")
-        terminal.wait_for("q quit")
-        terminal.settle(0.1)
-        assert terminal.raw.isascii()
-
-
 def test_processes_that_proc_hides_are_not_gone(
     fakenvml: Path, nobody: Unprivileged, holders: Callable[..., list[Holder]]
 ) -> None:

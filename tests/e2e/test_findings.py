@@ -115,12 +115,6 @@ def told_of(snapshot: Snapshot) -> list[str]:
     return [finding.rule for finding in snapshot.findings or ()]
 
 
-def test_demo_shows_several_findings(fakenvml: Path) -> None:
-    run = gpudash("--once", "--json", "--demo=dgx-h100", library=fakenvml)
-    rules = {finding.rule for finding in run.snapshot.findings or ()}
-    assert {"thermal-slowdown-software", "power-capped", "held-idle"} <= rules
-
-
 def test_memory_of_a_process_that_has_exited_is_reported_with_what_frees_it(
     fakenvml: Path, holders: Holders
 ) -> None:

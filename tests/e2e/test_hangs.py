@@ -24,18 +24,6 @@ LATEST = 2 + 60.0
 """Seconds after which a look with that timeout must have answered."""
 
 
-def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
-    run = gpudash(
-        *("--once", "--timeout", TIMEOUT),
-        library=fakenvml,
-        DEVICES=2,
-        HANG="nvmlDeviceGetPowerUsage:1:inf",
-    )
-    assert run.status == 10
-    assert "NO ANSWER" in run.text
-    assert "1 NO ANSWER" in run.text
-
-
 @pytest.mark.parametrize("command", [("--once",), ("topo",)])
 def test_driver_that_does_not_even_open_is_one_line(
     fakenvml: Path, command: tuple[str, ...]

@@ -81,11 +81,9 @@ def slots(tmp_path: Path) -> Slots:
     "words",
     [
         ("--once",),
-        ("--once", "--json"),
         ("-L",),
         ("topo",),
         ("doctor",),
-        ("--query-gpu=name,power.draw", "--format=csv"),
     ],
 )
 def test_a_suspended_gpu_is_reported_and_never_called(

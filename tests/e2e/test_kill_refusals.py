@@ -8,6 +8,7 @@ import pytest
 from gpudash.system import processes as proc_stat
 from tests.actions.kill.family import Family
 from tests.e2e.killing import ABSENT_PID, Holders, command, kill
+from tests.e2e.run import Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, sleep_as
@@ -70,45 +71,38 @@ def test_a_head_of_another_user_does_not_spare_what_is_below_it(fakenvml: Path) 
         assert family.pid in family.alive()
 
 
-@pytest.mark.parametrize(
-    ("options", "status", "words"),
-    [
-        ({}, 2, "no terminal: add --yes"),
-        ({"read_only": True}, 1, "read-only (--read-only): nothing was sent"),
-        ({"demo": "dgx-h100", "yes": True}, 1, "the host is simulated"),
-        ({"demo": "nowhere", "yes": True}, 2, "dgx-h100"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    fakenvml: Path, holders: Holders, options: dict[str, object], status: int, words: str
-) -> None:
+REFUSED = {
+    "": (2, "no terminal: add --yes"),
+    "--read-only": (1, "read-only (--read-only): nothing was sent"),
+    "--demo=dgx-h100 --yes": (1, "the host is simulated"),
+    "--demo=nowhere --yes": (2, "dgx-h100"),
+}
+
+
+def test_what_cannot_be_done_is_one_line(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
-    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, **options)
-    assert run.returncode == status
-    assert words in run.stderr
-    assert run.stderr.count("\n") == 1
-    assert run.stdout == ""
-    assert job.alive
+    lines: list[Line] = [(f"kill {words} {job.pid}", {}) for words in REFUSED]
+    found = each_of([*lines, ("kill 1", {})], fakenvml, PROCS_PER_DEVICE=1, PIDS=job.pid)
+    *refused, init = found
+    for (status, words), run in zip(REFUSED.values(), refused, strict=True):
+        assert run[:2] == (status, "")
+        assert words in run[2]
+        assert run[2].count("\n") == 1
+    assert init[2] == "gpudash: PID 1 is init; killing it would stop the host or container\n"
+    assert (init[0], job.alive) == (1, True)
 
 
-def test_init_is_refused_rather_than_asked_about(fakenvml: Path) -> None:
-    run = kill(1, library=fakenvml, settings={})
-    assert run.returncode == 1
-    assert run.stderr == "gpudash: PID 1 is init; killing it would stop the host or container\n"
-
-
-@pytest.mark.parametrize("ticks", [-1, 0])
 def test_a_start_that_is_named_too_must_be_that_of_the_process(
-    fakenvml: Path, holders: Holders, ticks: int
+    fakenvml: Path, holders: Holders
 ) -> None:
     (job,) = holders(1)
     stat = proc_stat.read_stat(job.pid)
     assert stat is not None
-    name = f"{job.pid}:{stat.start_ticks + ticks}"
-    run = kill(name, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
-    assert run.returncode == (1 if ticks else 0)
-    assert job.alive == bool(ticks)
-    assert ("now belongs to another process" in run.stderr) == bool(ticks)
+    for ticks in (-1, 0):
+        name = f"{job.pid}:{stat.start_ticks + ticks}"
+        run = kill(name, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+        assert (run.returncode, job.alive) == ((1, True) if ticks else (0, False))
+        assert ("now belongs to another process" in run.stderr) == bool(ticks)
 
 
 def test_the_settings_that_forbid_signals_hold_here_too(
@@ -170,16 +164,12 @@ def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> Non
     assert run.returncode == 2
     assert "is not a plain job and there is no terminal to confirm it on" in run.stderr
     assert "it is DCGM's engine" in run.stdout
-    assert daemon.alive
-
-
-def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder) -> None:
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=daemon.pid)
     with Terminal(command(daemon.pid, signal="KILL", yes=True), env=env) as terminal:
         terminal.wait_for(f"type {daemon.pid} to confirm")
         terminal.send("y", "enter")
         assert terminal.wait_exit() == 1
-        assert daemon.alive
+    assert daemon.alive
 
 
 def test_yes_does_not_answer_for_a_display_below_a_job(fakenvml: Path, tmp_path: Path) -> None:
@@ -199,17 +189,15 @@ def test_yes_does_not_answer_for_a_display_below_a_job(fakenvml: Path, tmp_path:
         assert family.alive() == {display}
 
 
-@pytest.mark.parametrize("right", [False, True])
-def test_a_display_below_a_job_wants_its_own_pid_typed(
-    fakenvml: Path, tmp_path: Path, right: bool
-) -> None:
+def test_a_display_below_a_job_wants_its_own_pid_typed(fakenvml: Path, tmp_path: Path) -> None:
     program = sleep_as("Xorg", tmp_path)
     with Family(("sh", "-c", f"{program} 600 & wait")) as family:
         display = child_named("Xorg", family.pid)
         env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
         words = command(family.pid, signal="KILL", yes=True, tree=True)
-        with Terminal(words, env=env) as terminal:
-            terminal.wait_for(f"type {display} to confirm")
-            terminal.send(str(display if right else family.pid), "enter")
-            assert terminal.wait_exit() == (0 if right else 1)
-        assert family.alive() == (set() if right else {family.pid, display})
+        for typed, status in ((family.pid, 1), (display, 0)):
+            with Terminal(words, env=env) as terminal:
+                terminal.wait_for(f"type {display} to confirm")
+                terminal.send(str(typed), "enter")
+                assert terminal.wait_exit() == status
+            assert family.alive() == ({family.pid, display} if status else set())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.model.errors import ExitStatus
-from tests.e2e.killing import DEAF, ENDLESS, Holders, command, kill
+from tests.e2e.killing import DEAF, ENDLESS, Holders, command
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
@@ -77,11 +77,3 @@ def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Ho
             "whether GPU memory was freed",
             " ".join(terminal.text.split()),
         )
-
-
-def test_an_end_within_a_moment_is_reported_in_one_line(fakenvml: Path, holders: Holders) -> None:
-    (job,) = holders(1)
-    settings: dict[str, object] = {"PIDS": job.pid, "PROCS_PER_DEVICE": 1}
-    run = kill(job.pid, library=fakenvml, settings=settings, yes=True)
-    assert run.returncode == 0
-    assert "waiting up to" not in run.stdout + run.stderr

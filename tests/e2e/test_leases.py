@@ -19,7 +19,7 @@ import pytest
 
 from gpudash.actions.lease.queue import TIMING, Timing
 from tests.e2e.leasing import finish, places, start, start_with
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, Line, each_of
 from tests.pid_reuse import Cloner
 from tests.waiting import all_end, until
 
@@ -36,24 +36,40 @@ def environ(fakenvml: Path) -> Iterator[dict[str, str]]:
         yield found
 
 
-def test_pick_prints_uuids_or_nothing(fakenvml: Path) -> None:
-    words = ("pick", "--for", "0", "-n", "2")
-    run = gpudash(*words, library=fakenvml, LOAD="idle", DEVICES=8)
-    assert run.status == 0
-    assert [each[:4] for each in run.text.strip().split(",")] == ["GPU-", "GPU-"]
-    indices = gpudash(*words, "--format", "index", library=fakenvml, LOAD="idle", DEVICES=8)
-    assert indices.text == "0,1\n"
-    nothing = gpudash(*words, "--min-free", "500GiB", library=fakenvml, LOAD="idle", DEVICES=8)
-    assert (nothing.status, nothing.stdout) == (75, b"")
-    assert nothing.stderr.startswith(
-        "gpudash: 2 GPUs wanted, 8 free, none with 500 GiB; the largest has "
-    )
-    assert nothing.stderr.count("\n") == 1
+PICKS: dict[str, tuple[dict[str, object], int, str, str]] = {
+    "pick -n 2": ({}, 0, r"GPU-\S+,GPU-\S+\n", ""),
+    "pick -n 2 --format index": ({}, 0, "0,1\n", ""),
+    "pick": ({"INIT_MS": 3000}, 0, r"GPU-\S+\n", ""),
+    "pick -n 2 --min-free 500GiB": (
+        {},
+        75,
+        "",
+        r"gpudash: 2 GPUs wanted, 8 free, none with 500 GiB; the largest has .*\n",
+    ),
+    "pick --for 0.4": ({"LOAD": "busy"}, 75, "", r".*\n"),
+    "pick --for 0s": ({"DEVICES": 0}, 6, "", "gpudash: there is no GPU\n"),
+    "wait": ({"DEVICES": 0}, 6, "", "gpudash: there is no GPU\n"),
+    "wait --model H900": ({}, 75, "", r".*this host has none that match.*\n"),
+}
+"""Settings of the stand-in, status, and what is printed."""
 
 
-def test_a_busy_host_has_none(fakenvml: Path) -> None:
-    run = gpudash("pick", "--for", "0.4", library=fakenvml, LOAD="busy", DEVICES=2)
-    assert (run.status, run.stdout) == (75, b"")
+def test_pick_prints_gpus_or_why_there_are_none(fakenvml: Path) -> None:
+    lines = [
+        (line if "--for" in line else f"{line} --for 0", told) for line, (told, *_) in PICKS.items()
+    ]
+    found = each_of(lines, fakenvml, LOAD="idle", DEVICES=8)
+    for (line, (_, *expected)), run in zip(PICKS.items(), found, strict=True):
+        for pattern, text in zip(expected, run, strict=True):
+            assert re.fullmatch(str(pattern), str(text)), (line, run)
+
+
+def test_without_a_gpu_or_a_place_leases_are_not_none(fakenvml: Path) -> None:
+    lines: list[Line] = [("leases", {"DEVICES": 0}), ("leases", {})]
+    none, unknown = each_of(lines, fakenvml, variables={"GPUDASH_LOCK_DIR": "/nonexistent"})
+    assert none == (6, "", "gpudash: there is no GPU\n")
+    assert unknown[:2] == (1, "")
+    assert "GPUs cannot be leased" in unknown[2]
 
 
 def test_the_command_has_its_status_environment_and_lease(environ: dict[str, str]) -> None:
@@ -67,16 +83,22 @@ def test_the_command_has_its_status_environment_and_lease(environ: dict[str, str
     assert len(devices.split(",")) == 2
 
 
-def test_a_command_dies_by_its_own_signal(environ: dict[str, str]) -> None:
-    status, _, _ = finish(start(environ, "run", "--for", "0", "--", "sh", "-c", "kill -TERM $$"))
-    assert status == -signal.SIGTERM
+ENDS = {
+    ("sh", "-c", "kill -TERM $$"): (-signal.SIGTERM, 0),
+    ("no-such-program",): (127, 1),
+    ("/etc/passwd",): (126, 1),
+}
+"""What a command comes to: its status, and lines of errors."""
 
 
-@pytest.mark.parametrize(("command", "status"), [("no-such-program", 127), ("/etc/passwd", 126)])
-def test_a_command_that_cannot_be_run(environ: dict[str, str], command: str, status: int) -> None:
-    found = finish(start(environ, "run", "--for", "0", "--", command))
-    assert found[0] == status
-    assert found[2].count("\n") == 1
+def test_a_command_dies_by_its_own_signal_or_cannot_be_run(environ: dict[str, str]) -> None:
+    for command, end in ENDS.items():
+        status, _, err = finish(start(environ, "run", "--for", "0", "--", *command))
+        assert (status, err.count("\n")) == end, command
+    os.chmod(environ["GPUDASH_LOCK_DIR"], 0o777)
+    status, _, err = finish(start(environ, "run", "--for", "0", "--", "true"))
+    assert status == 1
+    assert "others than root can replace it" in err
 
 
 def test_several_at_once_get_distinct_ones(environ: dict[str, str]) -> None:
@@ -98,26 +120,19 @@ def test_leases_are_reported_and_respected(environ: dict[str, str]) -> None:
         assert [lease["uuid"] for lease in leases] == taken
         assert {lease["pid"] for lease in leases} == {holder.pid}
         assert {lease["is_used"] for lease in leases} == {False}
+        for fault in (
+            {"FAKENVML_FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"},
+            {"FAKENVML_LOST": "0:20"},
+        ):
+            _, out, err = finish(start({**environ, **fault}, "leases", "--json"))
+            uses = [lease["is_used"] for lease in json.loads(out)]
+            # Where nobody can be seen nobody is said not to use it.
+            assert uses == [None, *[False] * 6], err
         status, out, err = finish(start(environ, "pick", "--for", "0", "-n", "2"))
         assert (status, out) == (75, "")
         assert f"(PID {holder.pid}" in err
         status, out, _ = finish(start(environ, "run", "--for", "0", "-n", "2", "--", "true"))
         assert status == 75
-    finally:
-        _end(holder)
-
-
-def test_a_lease_is_not_unused_where_nobody_can_be_seen(environ: dict[str, str]) -> None:
-    holder = start(environ, "run", "-n", "8", *HOLD)
-    _line(holder)
-    try:
-        for fault in (
-            {"FAKENVML_FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"},
-            {"FAKENVML_LOST": "0:20"},
-        ):
-            status, out, err = finish(start({**environ, **fault}, "leases", "--json"))
-            assert status == 0, err
-            assert [lease["is_used"] for lease in json.loads(out)] == [None, *[False] * 7]
     finally:
         _end(holder)
 
@@ -130,10 +145,15 @@ def test_pick_inside_a_lease_names_what_is_leased(environ: dict[str, str]) -> No
     assert out.startswith("GPU-")
 
 
-def test_waiting_has_an_end(environ: dict[str, str]) -> None:
+def test_waiting_has_an_end_and_a_variable_alone_makes_no_lease_ours(
+    environ: dict[str, str],
+) -> None:
     holder = start(environ, "run", "-n", "8", *HOLD)
-    _line(holder)
+    claimed = {**environ, "GPUDASH_LEASE": _line(holder)}
     try:
+        status, out, err = finish(start(claimed, "run", "--for", "0", "--", "true"))
+        assert (status, out) == (75, "")
+        assert "leased by" in err
         for verb in ("wait", "run"):
             words = [verb, "--for", "0", "--timeout", "1s"]
             command = ["--wait", "--", "true"] if verb == "run" else []
@@ -144,12 +164,6 @@ def test_waiting_has_an_end(environ: dict[str, str]) -> None:
         _end(holder)
 
 
-def test_what_can_never_be_is_not_waited_for(environ: dict[str, str]) -> None:
-    status, _, err = finish(start(environ, "wait", "--for", "0", "--model", "H900"))
-    assert status == 75
-    assert "this host has none that match" in err
-
-
 def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -> None:
     script = f"echo begin $$ $CUDA_VISIBLE_DEVICES >> {tmp_path}/log; sleep 0.1; "
     script += f"echo end $$ $CUDA_VISIBLE_DEVICES >> {tmp_path}/log"
@@ -157,7 +171,7 @@ def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -
         start(
             environ, "run", "--wait", "--for", "0", "-n", str(3 + n % 4), "--", "sh", "-c", script
         )
-        for n in range(5)
+        for n in range(4)
     ]
     assert [finish(job)[0] for job in jobs] == [0] * len(jobs)
     held: dict[str, str] = {}
@@ -169,13 +183,6 @@ def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -
             else:
                 del held[device]
     assert held == {}
-
-
-def test_places_that_anybody_could_replace_are_refused(environ: dict[str, str]) -> None:
-    os.chmod(environ["GPUDASH_LOCK_DIR"], 0o777)
-    status, _, err = finish(start(environ, "run", "--for", "0", "--", "true"))
-    assert status == 1
-    assert "others than root can replace it" in err
 
 
 def test_what_is_no_regular_file_is_no_lock(environ: dict[str, str]) -> None:
@@ -236,13 +243,13 @@ def test_first_come_first_served(environ: dict[str, str], tmp_path: Path) -> Non
     _line(holder)
     timing, words = TIMING._replace(head_start=600), ("--wait", "-n", "8", "--for", "0")
     jobs: list[Popen[str]] = []
-    for name in "abc":
+    for name in "ab":
         script = ("--", "sh", "-c", f"echo {name} >> {tmp_path}/log")
         jobs.append(start_with(timing, environ, *words, *script))
         assert "waiting" in _error(jobs[-1])
     _end(holder)
-    assert [finish(job)[0] for job in jobs] == [0, 0, 0]
-    assert (tmp_path / "log").read_text() == "a\nb\nc\n"
+    assert [finish(job)[0] for job in jobs] == [0, 0]
+    assert (tmp_path / "log").read_text() == "a\nb\n"
 
 
 def test_one_that_is_stopped_holds_up_none(environ: dict[str, str]) -> None:
@@ -331,25 +338,6 @@ def test_nobody_waits_for_the_output_of_a_guard(environ: dict[str, str]) -> None
         _end(holder)
 
 
-def test_a_driver_that_starts_slowly_is_waited_for(environ: dict[str, str]) -> None:
-    slow = {**environ, "FAKENVML_INIT_MS": "3000"}
-    status, out, err = finish(start(slow, "pick", "--for", "0"))
-    assert (status, err) == (0, "")
-    assert out.startswith("GPU-")
-
-
-def test_no_gpu_at_all_has_its_own_status(environ: dict[str, str]) -> None:
-    for words in (("pick", "--for", "0"), ("wait", "--for", "0"), ("leases",)):
-        status, out, err = finish(start({**environ, "FAKENVML_DEVICES": "0"}, *words))
-        assert (status, out, err) == (6, "", "gpudash: there is no GPU\n")
-
-
-def test_leases_that_cannot_be_read_are_not_none(environ: dict[str, str]) -> None:
-    status, out, err = finish(start({**environ, "GPUDASH_LOCK_DIR": "/nonexistent"}, "leases"))
-    assert (status, out) == (1, "")
-    assert "GPUs cannot be leased" in err
-
-
 def test_a_whole_gpu_where_instances_have_no_place(environ: dict[str, str]) -> None:
     mig = {**environ, "FAKENVML_MIG": "1"}
     status, out, _ = finish(
@@ -394,18 +382,6 @@ def test_a_run_inside_a_lease_uses_its_gpus(environ: dict[str, str]) -> None:
             status, out, err = finish(outer)
             assert (status, err) == (7, "")
             assert len(set(out.strip().split(",")) - set(taken)) == 2
-    finally:
-        _end(other)
-
-
-def test_a_variable_alone_makes_no_lease_ours(environ: dict[str, str]) -> None:
-    other = start(environ, "run", "-n", "8", *HOLD)
-    try:
-        claimed = {**environ, "GPUDASH_LEASE": _line(other)}
-        for verb in (("run", "--for", "0", "--", "true"), ("pick", "--for", "0")):
-            status, out, err = finish(start(claimed, *verb))
-            assert (status, out) == (75, "")
-            assert "leased by" in err
     finally:
         _end(other)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.model.wire import decode
-from tests.e2e.run import GPUDASH, complete, each_of, gpudash
+from tests.e2e.run import GPUDASH, Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 from tests.waiting import LIMIT_SECONDS
@@ -34,21 +34,6 @@ def test_eight_gpus_and_thirty_processes_are_one_document(fakenvml: Path, holder
     assert not snapshot.host.simulated
 
 
-def test_compute_and_graphics_of_one_process_are_joined(fakenvml: Path, holders: Holders) -> None:
-    (holder,) = holders(1)
-    run = gpudash(
-        *("--once", "--json"),
-        library=fakenvml,
-        DEVICES=1,
-        PROCS_PER_DEVICE=1,
-        GRAPHICS_PER_DEVICE=1,
-        PIDS=holder.pid,
-    )
-    (process,) = run.snapshot.processes
-    (share,) = process.devices
-    assert share.type == "C+G"
-
-
 def test_mig_instances_follow_their_parent(fakenvml: Path) -> None:
     snapshot = gpudash("--once", "--json", library=fakenvml, DEVICES=2, MIG=1).snapshot
     parent, *instances, other = snapshot.devices
@@ -70,49 +55,40 @@ def test_what_a_model_lacks_is_null_and_no_fault(fakenvml: Path) -> None:
         assert (device.ecc_mode is None) == (model == "geforce")
 
 
-def test_no_devices_is_an_answer(fakenvml: Path) -> None:
-    run = gpudash("--once", "--json", library=fakenvml, DEVICES=0)
-    assert run.status == 6
-    assert run.snapshot.devices == ()
+def test_what_is_asked_for_is_what_is_printed(fakenvml: Path, holders: Holders) -> None:
+    held = holders(3)
+    wanted, others = held[1].pid, {held[0].pid, held[2].pid}
+    chosen = f"--pid {wanted} --filter sleep --sort user,pid"
+    one: dict[str, object] = {"DEVICES": 1, "PROCS_PER_DEVICE": 3}
+    lines: list[Line] = [
+        (f"--once --json {chosen}", one),
+        (f"--once --format table {chosen}", one),
+        ("--once", one),
+        ("--once --json --gpu 0,2", {"DEVICES": 4}),
+        ("--once --json --gpu GPU-10000003", {"DEVICES": 4}),
+        ("--once --json", {"DEVICES": 0}),
+    ]
+    found = each_of(lines, fakenvml, PIDS=pid_list(held))
+    assert [status for status, _, _ in found] == [0, 0, 0, 0, 0, 6]
+    process, narrow, table, some, single, nothing = (text for _, text, _ in found)
+    (shown,) = decode(process.encode()).processes
+    assert shown.pid == wanted
+    pids = {word for line in narrow.splitlines() for word in line.split()[:1]}
+    assert pids & {*map(str, (wanted, *others))} == {str(wanted)}
+    assert max(map(len, table.splitlines())) <= 80
+    assert "\x1b" not in table
+    assert all(str(holder.pid) in table for holder in held)
+    assert "sleep 600" in table
+    assert [each.index for each in decode(some.encode()).devices] == [0, 2]
+    assert [each.index for each in decode(single.encode()).devices] == [3]
+    assert decode(nothing.encode()).devices == ()
 
 
-def test_table_is_for_people(fakenvml: Path, holders: Holders) -> None:
-    held = holders(2)
-    run = gpudash("--once", library=fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=pid_list(held))
-    assert run.status == 0
-    assert max(map(len, run.text.splitlines())) <= 80
-    assert "\x1b" not in run.text
-    assert all(str(holder.pid) in run.text for holder in held)
-    assert "sleep 600" in run.text
-
-
-def test_table_says_when_nothing_runs(fakenvml: Path) -> None:
-    run = gpudash("--once", library=fakenvml, DEVICES=1)
-    assert "No running processes found" in run.text
-
-
-@pytest.mark.parametrize(("selection", "expected"), [("0,2", [0, 2]), ("GPU-10000003", [3])])
-def test_gpus_are_selected(fakenvml: Path, selection: str, expected: list[int]) -> None:
-    run = gpudash("--once", "--json", "--gpu", selection, library=fakenvml, DEVICES=4)
-    assert [device.index for device in run.snapshot.devices] == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("--once", "--gpu", "9"), "0"),
-        (("--once", "--gpu", "GPU-ffff"), "0, 1"),
-        (("--once", "--demo=nowhere"), "dgx-h100"),
-    ],
-)
-def test_bad_arguments_are_one_line_that_names_the_valid(
-    fakenvml: Path, arguments: tuple[str, ...], named: str
-) -> None:
-    run = gpudash(*arguments, library=fakenvml, DEVICES=2)
-    assert run.status == 2
-    assert run.stdout == b""
-    assert run.stderr.count("\n") == 1
-    assert named in run.stderr
+def test_compute_and_graphics_of_one_process_are_joined(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "GRAPHICS_PER_DEVICE": 1, "PIDS": holder.pid}
+    (process,) = gpudash("--once", "--json", library=fakenvml, **told).snapshot.processes
+    assert [share.type for share in process.devices] == ["C+G"]
 
 
 NOT_OF_A_LOOK = {
@@ -139,28 +115,6 @@ def test_json_loads_only_what_it_needs(fakenvml: Path) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in lines}
     assert "pynvml" in loaded
     assert NOT_OF_A_LOOK & loaded == set()
-
-
-@pytest.mark.parametrize("words", [("--json",), ("--format", "table")])
-def test_only_the_processes_asked_for_are_printed(
-    fakenvml: Path, holders: Holders, words: tuple[str, ...]
-) -> None:
-    held = holders(3)
-    wanted, other = held[1].pid, held[0].pid
-    run = gpudash(
-        *("--once", *words, "--pid", str(wanted), "--filter", "sleep", "--sort", "user,pid"),
-        library=fakenvml,
-        DEVICES=1,
-        PROCS_PER_DEVICE=3,
-        PIDS=pid_list(held),
-    )
-    assert (run.status, run.stderr) == (0, "")
-    if "--json" in words:
-        assert [process["pid"] for process in run.document["processes"]] == [wanted]
-    else:
-        pids = {word for line in run.text.splitlines() for word in line.split()[:1]}
-        assert str(wanted) in pids
-        assert str(other) not in pids
 
 
 def test_a_table_is_repeated_until_its_reader_leaves(fakenvml: Path) -> None:

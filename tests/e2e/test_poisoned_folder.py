@@ -66,7 +66,7 @@ def test_the_screen_and_its_collector_import_none(
 
 @pytest.mark.parametrize(
     "words",
-    [("--once",), ("--once", "--json"), ("topo",), ("doctor",), ("pick",)],
+    [("--once", "--json"), ("doctor",), ("pick",)],
     ids=" ".join,
 )
 def test_commands_import_none(

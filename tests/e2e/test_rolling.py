@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import each_of, gpudash
+from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
@@ -55,21 +55,19 @@ def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Pat
     assert len(file.read_text().splitlines()) == 2 + 3 * 2
 
 
-def test_what_holds_the_clocks_back_is_known_in_the_first_line(fakenvml: Path) -> None:
-    run = gpudash("dmon", "-s", "v", "-c", "1", library=fakenvml, DEVICES=1)
-    assert run.text.splitlines()[-1].split() == ["0", "0", "0"]
-
-
-def test_gpus_that_are_not_there_have_the_status_of_none(fakenvml: Path) -> None:
-    lines = [(f"{verb} -c 1 -i 7", {"DEVICES": 2}) for verb in ("dmon", "pmon")]
-    for status, text, errors in each_of(lines, fakenvml):
-        assert (status, text, errors.count("\n")) == (6, "", 1)
-
-
-def test_headings_are_repeated(fakenvml: Path) -> None:
-    run = gpudash("dmon", "-d", "0.1", "-c", "1", library=fakenvml, DEVICES=45)
-    numbers = [number for number, line in enumerate(run.text.splitlines()) if line[0] == "#"]
+def test_headings_rows_and_statuses(fakenvml: Path) -> None:
+    lines: list[Line] = [
+        ("dmon -d 0.1 -c 1", {"DEVICES": 45}),
+        ("dmon -s v -c 1", {"DEVICES": 1}),
+        *((f"{verb} -c 1 -i 7", {"DEVICES": 2}) for verb in ("dmon", "pmon")),
+    ]
+    many, clocks, *none = each_of(lines, fakenvml)
+    numbers = [number for number, line in enumerate(many[1].splitlines()) if line[0] == "#"]
     assert numbers == [0, 1, 46, 47]
+    # What holds the clocks back is known in the first line.
+    assert clocks[1].splitlines()[-1].split() == ["0", "0", "0"]
+    for status, text, errors in none:
+        assert (status, text, errors.count("\n")) == (6, "", 1)
 
 
 def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(fakenvml: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.run import GPUDASH, each_of
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -31,31 +31,19 @@ def told(holders: Holders) -> dict[str, object]:
     return {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": job.pid}
 
 
-OUTPUTS = [
-    ("--once", "--json"),
-    ("--once",),
-    ("kill", "{pid}", "--yes", "--signal=CONT"),
-]
-
-
-@pytest.mark.parametrize("arguments", OUTPUTS, ids=" ".join)
 def test_outputs_mask_secrets_unless_they_are_asked_for(
-    fakenvml: Path, told: dict[str, object], arguments: tuple[str, ...]
+    fakenvml: Path, told: dict[str, object]
 ) -> None:
-    words = [word.format(pid=told["PIDS"]) for word in arguments]
-    masked, shown = printed(fakenvml, told, words), printed(fakenvml, told, [*words, SHOW])
-    assert SECRET not in masked
-    assert "--api-key=***" in masked
-    assert "--max-tokens" in masked
-    assert f"--api-key={SECRET}" in shown
-
-
-def printed(library: Path, told: dict[str, object], words: list[str]) -> str:
-    """What a command prints to a wide terminal."""
-    env = environment(library, **told)
-    with Terminal([*GPUDASH, *words], env=env, columns=300) as terminal:
-        assert terminal.wait_exit() == 0
-        return terminal.raw.decode()
+    outputs = "--once --json", "--once", f"kill {told['PIDS']} --yes --signal=CONT"
+    lines = [(f"{words} {more}", told) for words in outputs for more in ("", SHOW)]
+    found = each_of(lines, fakenvml, variables={"COLUMNS": "300"})
+    assert {status for status, _, _ in found} == {0}
+    texts = [text for _, text, _ in found]
+    for masked, shown in zip(texts[::2], texts[1::2], strict=True):
+        assert SECRET not in masked
+        assert "--api-key=***" in masked
+        assert "--max-tokens" in masked
+        assert f"--api-key={SECRET}" in shown
 
 
 def test_the_stream_masks_secrets(fakenvml: Path, told: dict[str, object]) -> None:

@@ -2,68 +2,66 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
 
-def rows(text: str) -> list[list[str]]:
-    """The cells of the first matrix."""
-    return [line.split() for line in text.split("\n\n")[0].splitlines()]
-
-
-def test_islands_are_linked_inside_and_sys_across(fakenvml: Path) -> None:
-    heading, *body = rows(gpudash("topo", library=fakenvml).text)
+def test_the_matrix_and_its_legend(fakenvml: Path) -> None:
+    lines: list[Line] = [
+        ("topo", {}),
+        ("topo", {"DEVICES": 2, "TOPO": "pcie"}),
+        ("topo --p2p", {"DEVICES": 2, "MODEL": "geforce"}),
+        ("topo -p2p x", {}),
+        *((f"topo {word}", {"DEVICES": 2, "MODEL": "geforce"}) for word in ("-p2p n", "-p2p nrw")),
+    ]
+    (_, whole, _), (_, pcie, _), (_, peers, _), wrong, one, several = each_of(lines, fakenvml)
+    heading, *body = (line.split() for line in whole.split("\n\n")[0].splitlines())
     assert heading[:8] == [f"GPU{index}" for index in range(8)]
     assert body[0][1:9] == ["X", "NV4", "NV4", "NV4", "SYS", "SYS", "SYS", "SYS"]
     assert body[5][1:9] == ["SYS", "SYS", "SYS", "SYS", "NV4", "X", "NV4", "NV4"]
     assert [row[-2:] for row in (body[0], body[7])] == [["0-31", "0"], ["32-63", "1"]]
+    legend = pcie.split("\n\n")[1]
+    assert ("PIX" in legend, "NV#" in legend) == (True, False)
+    assert all(word in peers for word in ("read", "write", "atomics", "GNS"))
+    assert "0:   Y N\n1:   N Y\n" in peers
+    assert (wrong[0], wrong[2].count("\n")) == (2, 1)
+    # Of several letters the first counts.
+    assert one == several
+    assert "NS" in one[1]
 
 
-@pytest.mark.parametrize(
-    ("topology", "expected"),
-    [
-        ("nvswitch", ["X", "NV12", "NV12", "NV12"]),
-        ("pcie", ["X", "PIX", "PXB", "PXB"]),
-    ],
-)
-def test_link_kinds(fakenvml: Path, topology: str, expected: list[str]) -> None:
-    run = gpudash("topo", "--json", library=fakenvml, DEVICES=4, TOPO=topology)
-    assert run.status == 0
-    assert run.document["links"][0] == expected
+LINKS: list[tuple[str, dict[str, object], list[str]]] = [
+    ("", {"TOPO": "nvswitch"}, ["X", "NV12", "NV12", "NV12"]),
+    ("", {"TOPO": "pcie"}, ["X", "PIX", "PXB", "PXB"]),
+    ("", {"LOST": 3}, ["X", "NV4", "NV4"]),
+    ("--gpu 0,5", {"DEVICES": 8}, ["X", "SYS"]),
+]
 
 
-def test_legend_explains_what_is_there(fakenvml: Path) -> None:
-    legend = gpudash("topo", library=fakenvml, DEVICES=2, TOPO="pcie").text.split("\n\n")[1]
-    assert "PIX" in legend
-    assert "NV#" not in legend
+def test_link_kinds_of_the_gpus_that_are_there_and_asked_for(fakenvml: Path) -> None:
+    lines: list[Line] = [(f"topo --json {words}", told) for words, told, _ in LINKS]
+    found = [json.loads(text) for _, text, _ in each_of(lines, fakenvml, DEVICES=4)]
+    rows = [
+        document["links"][0][: len(row)] for document, (*_, row) in zip(found, LINKS, strict=True)
+    ]
+    assert rows == [row for *_, row in LINKS]
+    assert found[-1]["indices"] == [0, 5]
 
 
-def test_peer_access_is_read_write_atomics_and_yes_no(fakenvml: Path) -> None:
-    run = gpudash("topo", "--p2p", library=fakenvml, DEVICES=2, MODEL="geforce")
-    for title in ("read", "write", "atomics"):
-        assert title in run.text
-    assert "GNS" in run.text
-    assert "0:   Y N\n1:   N Y\n" in run.text
-
-
-def test_lost_gpu_does_not_take_the_matrix_along(fakenvml: Path) -> None:
-    run = gpudash("topo", "--json", library=fakenvml, DEVICES=4, LOST=3)
-    assert run.document["links"][0][:3] == ["X", "NV4", "NV4"]
-
-
-def test_selection_is_a_part_of_the_matrix(fakenvml: Path) -> None:
-    run = gpudash("topo", "--json", "--gpu", "0,5", library=fakenvml)
-    assert run.document["indices"] == [0, 5]
-    assert run.document["links"] == [["X", "SYS"], ["SYS", "X"]]
+def test_nvlink_and_pcie_are_asked_on_request_alone(fakenvml: Path) -> None:
+    lines: list[Line] = [(f"topo {words}", {}) for words in ("", "-m", "-p2p n")]
+    found = each_of(lines, fakenvml, DEVICES=2, TRACE=1)
+    assert [trace.count("nvmlDeviceGetP2PStatus") for *_, trace in found] == [6, 6, 10]
 
 
 def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
@@ -75,21 +73,3 @@ def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
         assert terminal.wait_exit() == 0
         first, second = terminal.text.rstrip().splitlines()[-2:]
     assert f"{first} {second.strip()}" == finding
-
-
-def test_nvlink_and_pcie_are_asked_on_request_alone(fakenvml: Path) -> None:
-    def asked(*words: str) -> int:
-        run = gpudash("topo", *words, library=fakenvml, DEVICES=2, TRACE=1)
-        return run.stderr.count("nvmlDeviceGetP2PStatus")
-
-    assert (asked(), asked("-m"), asked("-p2p", "n")) == (6, 6, 10)
-
-
-def test_of_several_letters_the_first_counts(fakenvml: Path) -> None:
-    settings = {"DEVICES": 2, "MODEL": "geforce"}
-    spelled = [("-p2p", "n"), ("-p2p", "nrw"), ("--p2pstatus", "nr")]
-    found = {gpudash("topo", *words, library=fakenvml, **settings).text for words in spelled}
-    assert len(found) == 1
-    assert "NS" in found.pop()
-    wrong = gpudash("topo", "-p2p", "x", library=fakenvml)
-    assert (wrong.status, wrong.stderr.count("\n")) == (2, 1)
