@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import chain
@@ -13,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.run import GPUDASH, each_of
 from tests.e2e.terminal import Terminal
 from tests.factories import make_device, make_host, make_process
 from tests.feed.recording.lines import START, line, write
 from tests.holders import Holder
-from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -149,58 +147,40 @@ def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     assert "let go of the GPUs" not in terminal.text
 
 
-def test_without_a_terminal_it_names_what_works_there(tmp_path: Path) -> None:
+def test_without_a_terminal_it_names_what_works_there(fakenvml: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "host.jsonl", [recorded(0)])
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [*GPUDASH, *words]
-        return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS
-        )
-
-    refused = run("replay", str(path))
-    problem, _, advice = refused.stderr.rstrip("\n").partition("use gpudash ")
-    assert (refused.returncode, problem) == (2, "gpudash: not a terminal: ")
+    ((status, _, errors),) = each_of([(f"replay {path}", {})], fakenvml)
+    problem, _, advice = errors.rstrip("\n").partition("use gpudash ")
+    assert (status, problem) == (2, "gpudash: not a terminal: ")
     assert advice == f"--once --replay {path}"
-    assert run(*advice.split()).returncode == 0
+    assert each_of([(advice, {})], fakenvml)[0][0] == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "was", "value", "path"),
-    [
-        (
-            ["--once"],
-            b'"taken_at":"2026-01-02T03:04:05Z"',
-            b'"taken_at":"0001-01-01T00:00:00+14:00"',
-            "$.taken_at",
-        ),
-        (["topo"], b'"devices":[{"index":0', b'"devices":[{"index":-5', "$.devices[0].index"),
-    ],
-)
-def test_an_impossible_value_is_one_line_with_its_path(
-    tmp_path: Path, words: list[str], was: bytes, value: bytes, path: str
-) -> None:
+IMPOSSIBLE = {
+    "$.taken_at": (b'"taken_at":"2026-01-02T03:04:05Z"', b'"taken_at":"0001-01-01T00:00:00+14:00"'),
+    "$.devices[0].index": (b'"devices":[{"index":0', b'"devices":[{"index":-5'),
+}
+
+
+def test_an_impossible_value_is_one_line_with_its_path(fakenvml: Path, tmp_path: Path) -> None:
     file = tmp_path / "host.jsonl"
-    assert was in line(0)
-    file.write_bytes(line(0).replace(was, value) + b"\n")
-    argv = [*GPUDASH, *words, "--replay", str(file)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-    assert ended.returncode == 65
-    assert path in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    for path, (was, value) in IMPOSSIBLE.items():
+        assert was in line(0)
+        file.write_bytes(line(0).replace(was, value) + b"\n")
+        for words in ("--once", "topo"):
+            ((status, _, errors),) = each_of([(f"{words} --replay {file}", {})], fakenvml)
+            assert (status, errors.count("\n")) == (65, 1)
+            assert path in errors
 
 
 def test_a_recording_knows_who_has_been_idle_and_the_first_sample_of_a_host_does_not(
-    tmp_path: Path,
+    fakenvml: Path, tmp_path: Path
 ) -> None:
     spans = {10: None, 20: 30.0, 30: 900.0}
     processes = [make_process(pid=pid, idle_seconds=span) for pid, span in spans.items()]
     path = write(tmp_path / "host.jsonl", [line(0, processes=tuple(processes), findings=())])
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [*GPUDASH, "--once", "--json", *words, "--filter", "idle>20s", "--sort", "idle"]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-
-    found = json.loads(run("--replay", str(path)).stdout)["processes"]
-    assert [process["pid"] for process in found] == [30, 20]
-    assert run("--demo").returncode == 2
+    words = "--once --json --filter idle>20s --sort idle"
+    lines = [(f"{words} {more}", {}) for more in (f"--replay {path}", "--demo")]
+    (_, text, _), (status, *_) = each_of(lines, fakenvml)
+    assert [process["pid"] for process in json.loads(text)["processes"]] == [30, 20]
+    assert status == 2

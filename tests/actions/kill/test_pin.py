@@ -259,12 +259,6 @@ def until(target: Target, state: StateName) -> ProcessState:
     return found
 
 
-def test_a_process_that_runs_is_alive(holders: Holders) -> None:
-    (holder,) = holders(1)
-    with pinned(holder.pid) as target:
-        assert target.state().name == "alive"
-
-
 def test_a_zombie_names_the_parent_that_must_reap_it() -> None:
     with subprocess.Popen(("sleep", "600")) as child, pinned(child.pid) as target:
         target.send(signal.SIGKILL)

@@ -283,18 +283,6 @@ def test_one_that_is_chosen_and_below_another_is_recorded_once() -> None:
     ]
 
 
-def test_a_tree_that_is_killed_is_recorded_whole() -> None:
-    recorded: list[Sending] = []
-    with Family(("sh", "-c", LAUNCHER)) as family:
-        alive = family.until(lambda alive: len(alive) == 2)
-        with pinned(family.pid) as root:
-            tree = Tree(root)
-            report, _ = carried_out([KillRequest(root, tree, True)], record=recorded.extend)
-            assert report.done
-            tree.close()
-        assert {sending.target.process.pid for sending in recorded} == alive
-
-
 def test_spared_children_that_keep_memory_are_named_and_can_be_ended(
     gpu_holder: Callable[..., Holder],
 ) -> None:
