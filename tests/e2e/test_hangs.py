@@ -24,19 +24,6 @@ LATEST = 2 + 60.0
 """Seconds after which a look with that timeout must have answered."""
 
 
-@pytest.mark.parametrize("command", [("--once",), ("topo",)])
-def test_driver_that_does_not_even_open_is_one_line(
-    fakenvml: Path, command: tuple[str, ...]
-) -> None:
-    call = "nvmlInitWithFlags"
-    run = gpudash(*command, "--timeout", "4", library=fakenvml, HANG=f"{call}:*:inf")
-    assert run.status == 10
-    assert run.seconds < LATEST
-    assert run.stdout == b""
-    assert run.stderr.count("\n") == 1
-    assert call in run.stderr
-
-
 def test_topology_of_the_others_is_printed(fakenvml: Path) -> None:
     run = gpudash(
         *("topo", "--json", "--timeout", TIMEOUT),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,53 +51,25 @@ STATES: dict[str, dict[str, Any]] = {
     "no known state": {"GARBAGE": f"{NVML}PerformanceState:0", "LOAD": "busy"},
     "fully used": {"ANSWER": f"{NVML}UtilizationRates:0:100/3"},
 }
-TEMPERATURE, MEMORY = ("Temperature", "TemperatureV"), ("MemoryInfo", "MemoryInfo_v2")
 FAILING = {
-    (
-        ("PerformanceState",),
-        999,
-    ): "| N/A   74C ERR!              387W / 400W |  30080MiB / 81920MiB |",
-    (
-        ("PerformanceState",),
-        6,
-    ): "| N/A   74C  N/A              387W / 400W |  30080MiB / 81920MiB |",
-    (TEMPERATURE, 4): "| N/A  ERR!    P0             387W / 400W |  30080MiB / 81920MiB |",
-    (TEMPERATURE, 3): "| N/A   N/A    P0             387W / 400W |  30080MiB / 81920MiB |",
-    (("PowerUsage",), 10): "| N/A   74C    P0             ERR! / 400W |  30080MiB / 81920MiB |",
-    (
-        ("EnforcedPowerLimit",),
-        999,
-    ): "| N/A   74C    P0             387W / ERR! |  30080MiB / 81920MiB |",
-    (
-        MEMORY,
-        999,
-    ): "| N/A   74C    P0             387W / 400W | Unknown Error        |    100%      Default |",
-    (
-        MEMORY,
-        6,
-    ): "| N/A   74C    P0             387W / 400W | Not Found            |    100%      Default |",
-    (
-        MEMORY,
-        4,
-    ): "| N/A   74C    P0             387W / 400W |                  N/A |    100%      Default |",
-    (
-        MEMORY,
-        3,
-    ): "| N/A   74C    P0             387W / 400W | Not Supported        |    100%      Default |",
-    (("UtilizationRates",), 999): "|  30080MiB / 81920MiB |    ERR!      Default |",
-    (("ComputeMode",), 999): "|  30080MiB / 81920MiB |    100%         ERR! |",
-    (
-        ("PersistenceMode",),
-        999,
-    ): "|   0  NVIDIA A100-SXM4-80GB         ERR! | 00000000:07:00.0 Off |",
-    (("PersistenceMode",), 3): "|   0  NVIDIA A100-SXM4-80GB         N/A  | 00000000:07:00.0 Off |",
-    (("DisplayActive",), 999): "On  | 00000000:07:00.0ERR! |                    0 |",
-    (("EccMode",), 999): "On  | 00000000:07:00.0 Off |                 ERR! |",
-    (("TotalEccErrors",), 10): "On  | 00000000:07:00.0 Off |                 ERR! |",
-    (
-        ("MigMode",),
-        999,
-    ): "|                                         |                      |                 ERR! |",
+    "PerformanceState 999": "| N/A   74C ERR!              387W / 400W |  30080MiB / 81920MiB |",
+    "PerformanceState 6": "| N/A   74C  N/A              387W / 400W |  30080MiB / 81920MiB |",
+    "Temperature 4": "| N/A  ERR!    P0             387W / 400W |  30080MiB / 81920MiB |",
+    "Temperature 3": "| N/A   N/A    P0             387W / 400W |  30080MiB / 81920MiB |",
+    "PowerUsage 10": "| N/A   74C    P0             ERR! / 400W |  30080MiB / 81920MiB |",
+    "EnforcedPowerLimit 999": "| N/A   74C    P0             387W / ERR! |  30080MiB / 81920MiB |",
+    "MemoryInfo 999": "| Unknown Error        |    100%      Default |",
+    "MemoryInfo 6": "| Not Found            |    100%      Default |",
+    "MemoryInfo 4": "|                  N/A |    100%      Default |",
+    "MemoryInfo 3": "| Not Supported        |    100%      Default |",
+    "UtilizationRates 999": "|  30080MiB / 81920MiB |    ERR!      Default |",
+    "ComputeMode 999": "|  30080MiB / 81920MiB |    100%         ERR! |",
+    "PersistenceMode 999": "|   0  NVIDIA A100-SXM4-80GB         ERR! | 00000000:07:00.0 Off |",
+    "PersistenceMode 3": "|   0  NVIDIA A100-SXM4-80GB         N/A  | 00000000:07:00.0 Off |",
+    "DisplayActive 999": "On  | 00000000:07:00.0ERR! |                    0 |",
+    "EccMode 999": "On  | 00000000:07:00.0 Off |                 ERR! |",
+    "TotalEccErrors 10": "On  | 00000000:07:00.0 Off |                 ERR! |",
+    "MigMode 999": "|                      |                 ERR! |",
 }
 """What stands in its lines where such calls give an error."""
 
@@ -111,7 +82,7 @@ def test_each_line_as_it_was_captured(fakenvml: Path) -> None:
 
 
 def test_a_call_that_fails(fakenvml: Path) -> None:
-    found = each_of([("smi", failing(*each)) for each in FAILING], fakenvml, **FROZEN)
+    found = each_of([("smi", failing(each)) for each in FAILING], fakenvml, **FROZEN)
     for expected, (status, text, _) in zip(FAILING.values(), found, strict=True):
         assert status == 0
         assert expected in text
@@ -119,13 +90,15 @@ def test_a_call_that_fails(fakenvml: Path) -> None:
 
 def test_a_call_that_fails_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
     for each, expected in FAILING.items():
-        env = environment(fakenvml, **FROZEN, **failing(*each))
+        env = environment(fakenvml, **FROZEN, **failing(each))
         theirs = subprocess.run([nvidia_smi], env=env, capture_output=True, text=True)
         assert expected in theirs.stdout
 
 
-def failing(calls: Sequence[str], code: int) -> dict[str, str]:
-    return {"LOAD": "busy", "FAIL": ",".join(f"{NVML}{call}:0:{code}" for call in calls)}
+def failing(case: str) -> dict[str, str]:
+    call, code = case.split()
+    every = (f"{NVML}{call}{version}:0:{code}" for version in ("", "V", "_v2"))
+    return {"LOAD": "busy", "FAIL": ",".join(every)}
 
 
 def test_a_performance_state_that_the_driver_does_not_know(fakenvml: Path) -> None:
