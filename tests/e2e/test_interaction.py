@@ -78,7 +78,7 @@ def test_what_is_saved_comes_back_and_nothing_else_changes_the_file(config: Path
         terminal.send("r", "+")
         terminal.wait_for("every 5s")
         terminal.hang_up()
-        terminal.wait_exit()
+        terminal.wait_until(lambda: not terminal.processes())
     text = config.read_text()
     assert 'hidden_panels = ["host"]' in text
     assert "interval = 2.0" in text

