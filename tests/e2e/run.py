@@ -53,10 +53,13 @@ class Result:
 
 LOADED = """
 import json, os, sys
+import gpudash.actions.lease.acquire, gpudash.actions.lease.queue
 import gpudash.analysis.health.engine, gpudash.cli.oneshot, gpudash.cli.query, gpudash.cli.smi
+import gpudash.cli.arguments, gpudash.cli.modes, gpudash.cli.parser, gpudash.cli.smi_verbs
 import gpudash.collect.holders, gpudash.collect.host, gpudash.collect.local
 import gpudash.doctor.bundle, gpudash.feed.recording, gpudash.feed.supervisor
-import gpudash.output.smi_details, gpudash.output.table, pynvml
+import gpudash.output.matrix, gpudash.output.smi_details, gpudash.output.smi_xml
+import gpudash.output.table, gpudash.system.fork, pynvml
 from gpudash import cli
 """
 """What a process loads once that forks for command lines."""
