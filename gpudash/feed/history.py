@@ -42,7 +42,7 @@ class Numbers(Protocol):
         ...
 
 
-class History:
+class KeptHistory:
     """Writes samples to a folder, in which no other process does.
 
     What cannot be written is lost, and is reported once until it can be again.

@@ -212,7 +212,7 @@ _MAX_LISTED = Meta(max_length=1 << 14)
 """More than a host has: a few bytes of a compressed recording could name millions."""
 
 
-class Use(NamedTuple):
+class ProcessUse(NamedTuple):
     """One process on one device."""
 
     process: Process
@@ -260,10 +260,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         described = {holder.pid: holder for holder in self.holders}
         return tuple(described.get(pid) or Holder(pid=pid) for pid in device.holder_pids)
 
-    def uses_of(self, gpu: Device) -> list[Use]:
+    def uses_of(self, gpu: Device) -> list[ProcessUse]:
         """Return the processes on a GPU and its MIG instances, in the order of the driver."""
         uses = [
-            Use(process, share)
+            ProcessUse(process, share)
             for process in self.processes
             for share in process.devices
             if share.index == gpu.index

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpudash.model.device import Device
 from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot, Use, whole_gpus
+from gpudash.model.snapshot import ProcessUse, Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
 
 _MIB = 1 << 20
@@ -304,13 +304,13 @@ def _no_processes(snapshot: Snapshot) -> str:
     return no_processes_text(snapshot)
 
 
-def by_instance_and_pid(use: Use) -> tuple[int, int, int]:
+def by_instance_and_pid(use: ProcessUse) -> tuple[int, int, int]:
     """Return the place of a process among those of its GPU."""
     share = use.share
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
 
 
-def _process(gpu: Device, use: Use) -> str:
+def _process(gpu: Device, use: ProcessUse) -> str:
     share = use.share
     instances = share.gpu_instance_id, share.compute_instance_id
     gi, ci = ("N/A" if each is None else f"{each:>2} " for each in instances)

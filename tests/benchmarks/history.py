@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
-from gpudash.feed.history import History
+from gpudash.feed.history import KeptHistory
 from gpudash.feed.recording.reader import Recording
 from gpudash.feed.recording.samples import with_past
 from gpudash.model import wire
@@ -80,7 +80,9 @@ def measure(name: str, first: Snapshot, hours: float) -> None:
     with TemporaryDirectory() as folder:
         clock = [0.0]
         where = os.path.join(folder, "history")
-        history = History(where, 30 * 86400, 500 * 10**6, sys.stderr.write, clock=lambda: clock[0])
+        history = KeptHistory(
+            where, 30 * 86400, 500 * 10**6, sys.stderr.write, clock=lambda: clock[0]
+        )
         spent = []
         for snapshot in day(first, hours):
             clock[0] = (snapshot.taken_at - _START).total_seconds()

@@ -20,7 +20,7 @@ from typing import get_args
 
 from gpudash.analysis.minutes import Minutes
 from gpudash.analysis.report import ReportSums
-from gpudash.feed.history import History
+from gpudash.feed.history import KeptHistory
 from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.report import recorded_minutes, recorded_span
 from gpudash.model import wire
@@ -45,7 +45,7 @@ def measure(name: str, host: UsedHost, interval: float) -> None:
     """Print how far reports are from the truth, and how long they take."""
     with TemporaryDirectory() as folder:
         where, now = Path(folder) / "history", [0.0]
-        history = History(
+        history = KeptHistory(
             str(where),
             30 * 24 * _HOUR,
             1 << 40,

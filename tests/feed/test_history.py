@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from gpudash.analysis.history.numbers import extents
 from gpudash.analysis.history.tracks import Extent
 from gpudash.analysis.minutes import Minutes
-from gpudash.feed.history import History
+from gpudash.feed.history import KeptHistory
 from gpudash.feed.recording.reader import Recording
 from gpudash.feed.recording.samples import charted_lines
 from gpudash.feed.recording.segments import CHARTED_SECONDS, MINUTE_SECONDS
@@ -52,11 +52,11 @@ class Host:
         self.written: list[datetime] = []
         self.history = self.opened()
 
-    def opened(self, **told: Any) -> History:
+    def opened(self, **told: Any) -> KeptHistory:
         """A server that starts."""
         report = self.messages.append
         told = {"numbers": Minutes(10), **told}
-        return History(str(self.folder), self.keep, self.size, report, clock=self.clock, **told)
+        return KeptHistory(str(self.folder), self.keep, self.size, report, clock=self.clock, **told)
 
     def restart(self) -> None:
         self.history.close()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gpudash.analysis.minutes import Minutes
 from gpudash.analysis.report import ReportSums
 from gpudash.cli.arguments import parse
-from gpudash.feed.history import History
+from gpudash.feed.history import KeptHistory
 from gpudash.feed.recording.segments import Folder
 from gpudash.fleet.demo import PRICES
 from gpudash.fleet.report import steady_minute
@@ -165,7 +165,7 @@ def kept(folder: Path) -> Path:
     """A history of three times ten minutes, of the first without numbers."""
     clock = Clock()
     for hour, numbers in ((0, None), (1, Minutes(10)), (2, Minutes(10))):
-        history = History(
+        history = KeptHistory(
             str(folder), 1e6, 10**8, lambda _message: None, numbers=numbers, clock=clock
         )
         for seconds in range(0, 600, 10):
@@ -328,7 +328,7 @@ def test_without_a_source_it_is_the_history_of_the_service(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, path, now = tmp_path / "history", tmp_path / "socket", datetime.now(timezone.utc)
-    history = History(str(folder), 1e6, 10**8, lambda _message: None, numbers=Minutes(60))
+    history = KeptHistory(str(folder), 1e6, 10**8, lambda _message: None, numbers=Minutes(60))
     for minutes in range(60, -1, -1):
         taken = replace(sample(-60.0 * minutes, "ann"), taken_at=now - timedelta(minutes=minutes))
         history.take(taken, wire.encode(taken))

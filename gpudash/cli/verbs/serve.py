@@ -29,7 +29,7 @@ from gpudash.cli.signals import NotedSignals
 from gpudash.cli.values import seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.collector import OF_SERVICE, RELEASED, SOCKET
-from gpudash.feed.history import History
+from gpudash.feed.history import KeptHistory
 from gpudash.feed.service import LineServer
 from gpudash.feed.supervisor import Supervisor
 from gpudash.fleet.sources import dest
@@ -180,7 +180,7 @@ def _serve(
     collector: Supervisor[Snapshot],
     exporter: Exporter,
     viewers: LineServer,
-    history: History | None,
+    history: KeptHistory | None,
     noted: NotedSignals,
 ) -> int:
     """Collect for scrapes, viewers and the history until a signal; return its status."""
@@ -227,7 +227,7 @@ def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]]:
+def _history(options: argparse.Namespace) -> Iterator[tuple[KeptHistory | None, str]]:
     """Open the history, None for none; with the message that there can be none, if not asked for.
 
     Raises UsageError where one was asked for. Some GPUs, or simulated ones, are kept on request.
@@ -244,7 +244,9 @@ def _history(options: argparse.Namespace) -> Iterator[tuple[History | None, str]
     limit = _HISTORY_BYTES if options.max_size is None else options.max_size
     numbers = Minutes(options.interval or _DEFAULT_INTERVAL)
     try:
-        history = History(folder, keep, limit, report, numbers=numbers, has_commands=has_commands)
+        history = KeptHistory(
+            folder, keep, limit, report, numbers=numbers, has_commands=has_commands
+        )
     except UsageError as error:
         if options.history is not None:
             raise

@@ -16,8 +16,9 @@ from gpudash.model.units import Unit, counted, mean_known
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
+from gpudash.tui.fleet.chart_choice import SPANS
 from gpudash.tui.fleet.head import local_time
-from gpudash.tui.fleet.model import SPANS, FleetModel
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
 _SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpudash.analysis.filter import Filter
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -51,6 +51,7 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import HELD
+from gpudash.tui.fleet.chart_choice import ChartChoice
 from gpudash.tui.fleet.happened import Happened
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
@@ -63,15 +64,6 @@ from gpudash.tui.theme import PLAIN, Theme
 if TYPE_CHECKING:
     from gpudash.tui.reporting import ReportCommand
 
-METRICS = (
-    "gpu_utilization_percent",
-    "memory_used_bytes",
-    "power_usage_mw",
-    "temperature_celsius",
-)
-"""What is charted, in the order in which a key goes through it."""
-SPANS = (3600.0, 86400.0, 7 * 86400.0)
-"""How far a chart may reach back."""
 _POINTS, _POINTS_OF_HOST = 60, 120
 """Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
@@ -101,23 +93,6 @@ def _open_none(host: FleetHost, _interval: float) -> SnapshotFeed:
     raise UsageError(f"no ssh leads to {host.name}")
 
 
-class Charted(NamedTuple):
-    """What the chart of a host's GPUs shows."""
-
-    metric: str = METRICS[0]
-    span_seconds: float = SPANS[0]
-
-    def next_metric(self, step: int) -> Charted:
-        """Return the same of a neighbouring metric."""
-        index = METRICS.index(self.metric) + step
-        return self._replace(metric=METRICS[index % len(METRICS)])
-
-    def zoomed(self, step: int) -> Charted:
-        """Return the same over a longer or shorter time."""
-        index = max(0, min(SPANS.index(self.span_seconds) + step, len(SPANS) - 1))
-        return self._replace(span_seconds=SPANS[index])
-
-
 class FleetModel:
     """What is shown of many hosts."""
 
@@ -126,7 +101,7 @@ class FleetModel:
     """Counts what was shown."""
     retries = 0
     """How often hosts that do not answer were to be connected at once."""
-    chart = Charted()
+    chart = ChartChoice()
     charts: tuple[ChartRequest, ...] = ()
     """Those that the page in front shows."""
     painting: Painting = PAINTINGS[0]
