@@ -101,7 +101,7 @@ class EventsPage(TablePage[Event]):
         if not are_same(self._summed, key):
             self._summed, self._sums = key, self._summed_up()
         is_recorded = self.feed.collector is None
-        when = "then" if is_recorded or model.time.is_past else "now"
+        when = "then" if is_recorded or model.shows_past else "now"
         span = "in all" if is_recorded else f"in {model.happened.span}"
         names = f"broken {when}", "also began", span
         ends = "", f"{shown_key(model.keys, 'fleet.findings')} shows which", ""

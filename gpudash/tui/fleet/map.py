@@ -13,17 +13,19 @@ from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.findings import calm, worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.fleet.page import FleetPage
+from gpudash.tui.fleet.page import FleetPage, page_class
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.keymap import FLEET_KEYS, MAP_KEYS, SCREEN_KEYS
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN, Theme
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
 _MIN_CHART = 8
@@ -109,7 +111,7 @@ class MapPage(FleetPage):
         self._map_top = len(top) + plan.above + 1
         title, unexplained = self._title(theme, cells)
         newest = calm(model.findings)
-        end: Line = [Segment(f" {newest} ", theme.dim)] if newest else []
+        end: Line = [Segment(f"  {newest} ", theme.dim)] if newest else []
         if cells - cells_of(end) < _MIN_HOST:
             end = []
         host = host_line(selected, self._others(index), theme, cells - cells_of(end))
@@ -157,6 +159,14 @@ class MapPage(FleetPage):
         """The host under the cursor."""
         row = self.model.selected_host
         return () if row is None else ((row.title, None),)
+
+    def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
+        """Show the GPUs of a job whose number was typed."""
+        jobs = self.model.ranked_jobs().rows
+        name = jobs[0].id if len(jobs) == 1 else ""
+        if name and self.model.filter.text.strip() in (name, name.rpartition(":")[2]):
+            self.model.before_narrow = Filter("")
+            put_above(self.app, page_class("tables.JobPage")(self.model, name))
 
     def action_enter(self) -> None:
         """Go into the host under the cursor."""

@@ -418,12 +418,12 @@ class FleetModel:
     @property
     def lists_jobs(self) -> bool:
         """Whether jobs are among the events; unasked those of a day would hide what broke."""
-        is_asked = self._shows_past if self._wants_jobs is None else self._wants_jobs
+        is_asked = self.shows_past if self._wants_jobs is None else self._wants_jobs
         return is_asked or self.is_filtered
 
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""
-        is_asked = self._shows_past if self._wants_jobs is None else self._wants_jobs
+        is_asked = self.shows_past if self._wants_jobs is None else self._wants_jobs
         self._wants_jobs = not is_asked
 
     def zoom_events(self, step: int) -> None:
@@ -437,7 +437,7 @@ class FleetModel:
         return self.time.asked or self.snapshot.taken_at
 
     @property
-    def _shows_past(self) -> bool:
+    def shows_past(self) -> bool:
         """Whether an instant in the past is shown, and not only waited for."""
         return self.time.is_past and self.snapshot is not self.history.latest
 
@@ -447,7 +447,7 @@ class FleetModel:
 
         None in the present, and while that is not known.
         """
-        if self.time.is_recorded or not self._shows_past:
+        if self.time.is_recorded or not self.shows_past:
             return None
         key = self.snapshot, self.happened.events, self.filter, self.happened.is_whole
         if not are_same(self._around[0], key):

@@ -542,6 +542,20 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
         assert 0 < on.model.totals.gpus < 320
 
 
+async def test_the_number_of_a_job_leads_from_the_map_to_its_gpus_and_back() -> None:
+    hosts = (
+        host(1, devices=tuple([device(n, job="slurm:489781") for n in range(8)])),
+        host(2, devices=tuple([device(n, job="slurm:4897") for n in range(8)])),
+    )
+    reduced = Reducer().reduce(fleet(hosts, users=(), jobs=(), findings=()))
+    async with on_screen(reduced, "slash", *"48978", "enter") as on:
+        assert (page_of(on), on.model.totals.gpus) == ("MapPage", 8)
+        await on.press("slash", "1", "enter")
+        assert (page_of(on), on.model.filter.text) == ("JobPage", "489781")
+        await on.press("escape")
+        assert (page_of(on), on.model.filter.text) == ("MapPage", "")
+
+
 async def test_a_job_shows_its_gpus_beside_their_medians_the_slowest_first() -> None:
     own = {"sm_clock_mhz": 1980, "users": ("alice",)}
     gpus = [device(n, **own) for n in range(6)]
