@@ -100,8 +100,8 @@ def _spans(
     """Return when hosts and GPUs were lost, and how many XID errors there were, of what passes."""
     found: dict[_Place, list[_Span]] = {}
     began: dict[_Place, tuple[datetime | None, bool]] = {}
-    told = [each for each in events if each.kind in (*_LOST, *_BACK, "xid")]
-    for each in sorted(told, key=lambda event: event.at):
+    known = [each for each in events if each.kind in (*_LOST, *_BACK, "xid")]
+    for each in sorted(known, key=lambda event: event.at):
         place: _Place = (each.cluster, each.host or ""), each.gpu
         passes = passing is None or each in passing
         if each.kind in _LOST:
@@ -114,7 +114,8 @@ def _spans(
     for place, (start, counts) in began.items():
         if start is not None and counts:
             found.setdefault(place, []).append((start, max(start, until)))
-    return found, sum(each.kind == "xid" and (passing is None or each in passing) for each in told)
+    xids = sum(each.kind == "xid" and (passing is None or each in passing) for each in known)
+    return found, xids
 
 
 def _add_lasting(
@@ -196,7 +197,7 @@ def begun(
     Hosts that send nothing new, GPUs that are hot, slow or held idle: those of which it is known
     since when.
     """
-    told = {(event.cluster, event.host, event.gpu) for event in events if event.kind == "throttled"}
+    heated = {(each.cluster, each.host, each.gpu) for each in events if each.kind == "throttled"}
     seconds = (at - since).total_seconds()
     stale = 0
     found: dict[State, set[object]] = {state: set() for state in _BEGINS}
@@ -206,7 +207,7 @@ def begun(
             stale += (host.age_seconds or seconds) < seconds
         for each in row.judged if row.is_known and _BEGIN.intersection(row.counts) else ():
             state = state_of(each.status)
-            if state not in found or (*host.key, label_of(host, each)) in told:
+            if state not in found or (*host.key, label_of(host, each)) in heated:
                 continue
             slow = host.slow_seconds.get(each.uuid or "")
             lasted = each.idle_seconds if state is HELD else slow

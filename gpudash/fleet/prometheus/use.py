@@ -269,10 +269,7 @@ class PastUse(Past):
         now = f"last_over_time(gpudash_finding[{self._fresh}s])"
         for row in self._instant(f"count_over_time(({now}){span})", end):
             labels, host = row.labels, self._inventory.host_of(row.labels)
-            rule, level = (
-                clean(labels.get("rule", ""), NAME_BYTES),
-                _LEVELS.get(labels.get("level", "")),
-            )
+            level = _LEVELS.get(labels.get("level", ""))
             if host is not None and row.number is not None and level is not None:
                 rule = clean(labels.get("rule", ""), NAME_BYTES)
                 what = rule, level, number_of(labels.get("gpu", ""))

@@ -13,14 +13,13 @@ from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import cut, width
 from gpudash.tui.bindings import bindings, shown_key
-from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.findings import calm, worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.fleet.page import FleetPage, page_class
+from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.keymap import FLEET_KEYS, MAP_KEYS, SCREEN_KEYS
 from gpudash.tui.preferences import Preferences
@@ -165,8 +164,7 @@ class MapPage(FleetPage):
         jobs = self.model.ranked_jobs().rows
         name = jobs[0].id if len(jobs) == 1 else ""
         if name and self.model.filter.text.strip() in (name, name.rpartition(":")[2]):
-            self.model.before_narrow = Filter("")
-            put_above(self.app, page_class("tables.JobPage")(self.model, name))
+            self.open_found(name)
 
     def action_enter(self) -> None:
         """Go into the host under the cursor."""

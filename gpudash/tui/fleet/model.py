@@ -114,6 +114,12 @@ class FleetModel:
     """The host under the cursor on the map."""
     _wants_jobs: bool | None = None
     """Whether jobs are listed among the events without a filter; None: around the past alone."""
+    _listed: tuple[object, ...] = ()
+    """What the events in their order are derived from."""
+    _around: tuple[tuple[object, ...], Sequence[Event] | None] = (), None
+    """What happened around the instant that is shown, with what that is derived from."""
+    _compared: tuple[tuple[FleetSnapshot, ...], Sequence[Event]] = (), ()
+    """What differs now from the instant that is shown, with both snapshots."""
     wants_events = False
     """Whether the page in front lists what happened."""
     finding = 0
@@ -161,11 +167,6 @@ class FleetModel:
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._played, self.signals = Log(), SentSignals()
-        self._listed: tuple[object, ...] = ()
-        """What the events in their order are derived from."""
-        self._around: tuple[tuple[object, ...], Sequence[Event] | None] = (), None
-        """What happened around the instant that is shown, with what that is derived from."""
-        self._compared: tuple[tuple[FleetSnapshot, ...], list[Event]] = (), []
         self._filled: dict[str, HostKey | None] = {}
         """The rankings that are up to date, with the host that they are of, None for all."""
 
@@ -418,13 +419,15 @@ class FleetModel:
     @property
     def lists_jobs(self) -> bool:
         """Whether jobs are among the events; unasked those of a day would hide what broke."""
-        is_asked = self.shows_past if self._wants_jobs is None else self._wants_jobs
-        return is_asked or self.is_filtered
+        return self._asks_jobs or self.is_filtered
 
     def toggle_jobs(self) -> None:
         """List jobs among the events, or only with a filter."""
-        is_asked = self.shows_past if self._wants_jobs is None else self._wants_jobs
-        self._wants_jobs = not is_asked
+        self._wants_jobs = not self._asks_jobs
+
+    @property
+    def _asks_jobs(self) -> bool:
+        return self.shows_past if self._wants_jobs is None else self._wants_jobs
 
     def zoom_events(self, step: int) -> None:
         """List what happened in a longer (1) or a shorter (-1) time."""
@@ -463,7 +466,7 @@ class FleetModel:
             self._compared = compared, [*events(compared)]
         return self._passing(self._compared[1])
 
-    def _passing(self, events: list[Event]) -> Sequence[Event]:
+    def _passing(self, events: Sequence[Event]) -> Sequence[Event]:
         return passing(events, self.snapshot.hosts, self.filter)
 
     def _is_due(self, what: str, host: HostKey | None = None) -> bool:

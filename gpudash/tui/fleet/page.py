@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.events import Click
 from textual.screen import Screen
 
+from gpudash.analysis.filter import Filter
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.feed.protocol import FeedState
@@ -357,6 +358,11 @@ class FleetPage(Wheel, Page):
         self.model.before_narrow = self.model.before_narrow or self.model.filter
         apply(self.model, f"{term}={quoted(value)}")
         self.action_open_page(page)
+
+    def open_found(self, job: str) -> None:
+        """Show the GPUs of a job that the filter has found; back from there is without it."""
+        self.model.before_narrow = Filter("")
+        put_above(self.app, page_class("tables.JobPage")(self.model, job))
 
     # The filter
 

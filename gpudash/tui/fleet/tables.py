@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 
-from gpudash.analysis.filter import Filter
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import (
@@ -344,8 +343,7 @@ class JobsPage(TablePage[FleetJob]):
     def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
         """Show the GPUs of the only job that passes the filter: its number was typed."""
         if self.model.is_filtered and len(self.ranking.rows) == 1:
-            self.model.before_narrow = Filter("")
-            self.action_enter()
+            self.open_found(self.ranking.rows[0].id)
 
     @property
     def ranking(self) -> Ranking[FleetJob]:
