@@ -60,8 +60,8 @@ def is_gap(moment: datetime, near: Sequence[datetime]) -> bool:
 def parse_instant(text: str, span: Span) -> datetime:
     """Return the instant that a text names in a span, in local time.
 
-    Of times without a day or a year it is the last. Raises UsageError for a text that is no time,
-    or one outside the span.
+    Of times without a day, a year or a zone it is the last. Raises UsageError for a text that is
+    no time, or one outside the span.
     """
     text = text.strip()
     moment = _parsed(text, span)
@@ -81,7 +81,7 @@ def parse_window(since: str, until: str | None, known: Span) -> tuple[datetime, 
     back = units.parse_span(since)
     try:
         start = (
-            parse_instant(since, known._replace(first=None))
+            parse_instant(since, Span(None, end))
             if back is None
             else end - timedelta(seconds=back.value)
         )
@@ -103,7 +103,7 @@ def _parsed(text: str, span: Span) -> datetime | None:
                 return None
             distance = timedelta(seconds=away.value)
             return (start + distance if text[0] == "+" else start - distance).astimezone()
-        found = [moment for each in _meanings(text, span.last) if (moment := _dated(each))]
+        found = [moment for each in _meanings(text, span.last) for moment in _dated(each)]
         return next((each for each in found if each <= span.last), found[-1] if found else None)
     return None
 
@@ -125,8 +125,12 @@ def _meanings(text: str, last: datetime) -> Iterator[str]:
         yield text[:-1] + "+00:00" if text.endswith("Z") else text
 
 
-def _dated(text: str) -> datetime | None:
-    """Return a date with or without time and zone, None for anything else."""
+def _dated(text: str) -> list[datetime]:
+    """Return what a date with or without time and zone is, the latest first; none of other text.
+
+    Of an hour that clocks show twice it is two instants.
+    """
     with suppress(ValueError, OverflowError, OSError):
-        return datetime.fromisoformat(text).astimezone()
-    return None
+        date = datetime.fromisoformat(text)
+        return sorted((date.replace(fold=fold).astimezone() for fold in (0, 1)), reverse=True)
+    return []

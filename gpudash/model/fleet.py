@@ -296,8 +296,9 @@ class Event(Struct, frozen=True, kw_only=True):
             return f"{last:%m-%d %H:%M:%S}"
         if seconds >= _DAY_SECONDS:
             return f"by {last:%m-%d %H:%M}"
-        first = f"{last - timedelta(seconds=seconds):%m-%d %H:%M}"
-        return first if first == f"{last:%m-%d %H:%M}" else f"{first}-{last:%H:%M}"
+        first = (self.at - timedelta(seconds=seconds)).astimezone()
+        end = "" if seconds < 60 and first.minute == last.minute else f"-{last:%H:%M}"
+        return f"{first:%m-%d %H:%M}{end}"
 
     @property
     def is_of_job(self) -> bool:

@@ -1,12 +1,11 @@
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.feed.instants import Span, parse_instant
+from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.model.errors import UsageError
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
@@ -93,19 +92,6 @@ def test_where_the_start_is_not_known_nothing_is_counted_from_it() -> None:
         parse_instant("+5m", ENDLESS)
 
 
-@pytest.fixture
-def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Sets the local time zone for a test."""
-
-    def set_zone(name: str) -> None:
-        monkeypatch.setenv("TZ", name)
-        time.tzset()
-
-    yield set_zone
-    monkeypatch.undo()
-    time.tzset()
-
-
 @pytest.mark.parametrize(
     ("zone", "now", "text", "expected"),
     [
@@ -114,6 +100,7 @@ def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         ("UTC", "2027-06-01 12:00", "02-29 10:00", "2024-02-29 10:00"),
         # An hour is left out in that night.
         ("Europe/Berlin", "2026-03-29 12:00", "23:00", "2026-03-28 23:00"),
+        ("Europe/Berlin", "2026-03-29 12:00", "02:30", "2026-03-29 03:30"),
     ],
 )
 def test_a_time_is_that_of_the_local_calendar(
@@ -122,6 +109,33 @@ def test_a_time_is_that_of_the_local_calendar(
     in_zone(zone)
     found = parse_instant(text, Span(None, datetime.fromisoformat(now).astimezone()))
     assert f"{found.astimezone():%Y-%m-%d %H:%M}" == expected
+
+
+def test_of_an_hour_that_comes_twice_it_is_the_last(in_zone: Callable[[str], None]) -> None:
+    in_zone("Europe/Berlin")
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
+    for now, expected in ((20, first), (70, first + timedelta(hours=1))):
+        until = Span(None, first + timedelta(minutes=now))
+        for text in ("02:30", "10-25 02:30", "2026-10-25T02:30"):
+            assert parse_instant(text, until) == expected
+        assert parse_instant("2026-10-25T02:30+02:00", until) == first
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        ("10:00", "11-20 12:00", "2026-11-20 10:00"),
+        ("23:00", "11-20 12:00", "2026-11-19 23:00"),
+        ("11-19", "11-20 12:00", "2026-11-19 00:00"),
+        ("2h", "11-20 12:00", "2026-11-20 10:00"),
+    ],
+)
+def test_a_window_begins_at_the_last_such_time_before_its_end(
+    since: str, until: str, expected: str
+) -> None:
+    start, end = parse_window(since, until, ENDLESS)
+    assert f"{start:%Y-%m-%d %H:%M}" == expected
+    assert end == NOON - timedelta(days=3)
 
 
 @given(st.text(max_size=12), st.sampled_from([RECORDED, ENDLESS]))

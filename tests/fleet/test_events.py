@@ -6,8 +6,9 @@ import json
 import os
 import pty
 import re
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,17 @@ def test_an_event_is_known_no_finer_than_its_snapshots_and_their_values(
     (column,) = (each for each in EVENT_COLUMNS if each.key == "time")
     there = replace(event, at=event.at.replace(tzinfo=None).astimezone())
     assert column.text(there) == text
+
+
+def test_an_event_in_the_night_of_a_longer_hour_is_told_by_the_clocks_of_then(
+    in_zone: Callable[[str], None],
+) -> None:
+    in_zone("Europe/Berlin")
+    end = datetime(2026, 10, 25, 1, 14, tzinfo=timezone.utc)
+    spans = {30.0: "02:13-02:14", 3600.0: "02:14-02:14", 10800.0: "00:14-02:14"}
+    for seconds, text in spans.items():
+        event = Event(at=end, within_seconds=seconds, kind="xid", what=SafeText("x"))
+        assert event.when == f"10-25 {text}"
 
 
 def test_a_recording_of_many_hosts_is_read_to_its_end(

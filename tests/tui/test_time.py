@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -126,3 +126,13 @@ def test_no_second_is_listed_twice(first: float, last: float, texts: list[str]) 
     found = times(start, end)
     assert [each.text[-2:] for each in found] == texts
     assert datetime.fromisoformat(found[-1].value) == end
+
+
+@pytest.mark.parametrize("days", [10, 300])
+def test_times_are_round_by_the_clocks_of_then(in_zone: Callable[[str], None], days: int) -> None:
+    in_zone("Europe/Berlin")
+    start = datetime(2026, 10, 24, 10, 17, tzinfo=timezone.utc)
+    _first, *found, _last = times(start, start + timedelta(days=days))
+    assert {each.text[2:] for each in found} == {":00:00"}
+    assert {int(each.text[:2]) % (1 if days == 10 else 24) for each in found} == {0}
+    assert len({each.value for each in found}) == len(found)

@@ -203,9 +203,8 @@ def since(finding: Finding, now: datetime) -> str:
     """
     if finding.held_seconds is None:
         return ""
-    today = now.astimezone()
-    began = today - timedelta(seconds=finding.held_seconds)
-    day = "" if began.date() == today.date() else "%m-%d "
+    began = (now - timedelta(seconds=finding.held_seconds)).astimezone()
+    day = "" if began.date() == now.astimezone().date() else "%m-%d "
     newest = finding.newest_seconds
     newer = "" if newest is None else f", newest {rough_duration(newest)} ago"
     return began.strftime(f"since {day}%H:%M") + newer

@@ -50,9 +50,12 @@ def times(first: datetime, last: datetime) -> list[Choice]:
     start, end = first.astimezone(), last.replace(microsecond=0)
     day = start.replace(hour=0, minute=0, second=0, microsecond=0)
     number = int((start - day).total_seconds() // step) + 1
+    if step > 3600:
+        # By the clock, for there are days of 23 and of 25 hours.
+        day = day.replace(tzinfo=None)
     found = [start] if start < end else []
-    while (moment := day + timedelta(seconds=number * step)) < end:
-        found.append(moment.astimezone())
+    while (moment := (day + timedelta(seconds=number * step)).astimezone()) < end:
+        found.append(moment)
         number += 1
     return [_choice(each) for each in [*found, last.astimezone()]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from inspect import isgeneratorfunction
@@ -246,6 +247,12 @@ def test_what_was_lost_last_stands_first() -> None:
     assert since(found, START).endswith(", newest 40 s ago")
     (alone,) = rules_of(fleet(host("a", old))).values()
     assert alone.newest_seconds is None
+
+
+def test_since_when_is_as_clocks_showed_then(in_zone: Callable[[str], None]) -> None:
+    in_zone("Europe/Berlin")
+    found = rules_of(fleet(host("a", gpu(0, state="lost", age_seconds=36000.0))))["gpus-lost"]
+    assert since(found, datetime(2026, 10, 25, 7, tzinfo=timezone.utc)) == "since 10-24 23:00"
 
 
 def test_an_error_of_an_unknown_time_is_said_to_be_that() -> None:
