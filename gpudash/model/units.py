@@ -42,6 +42,16 @@ class Unit(Enum):
         return self.value
 
 
+HIGHEST: Mapping[Unit, int] = {
+    Unit.BYTE: 1 << 50,
+    Unit.PERCENT: 100,
+    Unit.CELSIUS: 200,
+    Unit.MILLIWATT: 5_000_000,
+    Unit.MEGAHERTZ: 100_000,
+}
+"""What no GPU exceeds: a number above it is none. Bytes that fell below zero have wrapped."""
+
+
 def readable(value: object, unit: Unit = Unit.NONE) -> str:
     """Return a value of any field for people: number and unit, yes/no, or a joined list."""
     if value is None:

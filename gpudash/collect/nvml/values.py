@@ -11,18 +11,14 @@ from typing import Any
 
 from gpudash.model.device import EVENT_REASONS
 from gpudash.model.text import NAME_BYTES, bound, clean, clean_bytes
+from gpudash.model.units import HIGHEST, Unit
 
 Convert = Callable[[Any], Any]
 
 _UNKNOWN_8 = 0xFF
 _UNKNOWN_32 = 0xFFFFFFFF
 _UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
-_MAX_POWER_MW = 5_000_000
-_MAX_CLOCK_MHZ = 100_000
 _MAX_FAN_PERCENT = 255
-_MAX_SIZE = 1 << 50
-"""More than any GPU has, and less than what fell below zero, which has wrapped."""
-
 _MAX_SECONDS = 1e11
 
 ARCHITECTURES = {
@@ -85,17 +81,17 @@ def within(low: int, high: int) -> Convert:
     return lambda value: int(value) if value is not None and low <= value <= high else None
 
 
-percent = within(0, 100)
+percent = within(0, HIGHEST[Unit.PERCENT])
 fan_percent = within(0, _MAX_FAN_PERCENT)
-celsius = within(-60, 200)
-milliwatts = within(0, _MAX_POWER_MW)
-megahertz = within(0, _MAX_CLOCK_MHZ)
+celsius = within(-60, HIGHEST[Unit.CELSIUS])
+milliwatts = within(0, HIGHEST[Unit.MILLIWATT])
+megahertz = within(0, HIGHEST[Unit.MEGAHERTZ])
 performance_state = within(0, 15)
 count = within(0, _UNKNOWN_64 >> 1)
 byte = within(0, _UNKNOWN_8 - 1)
 small_count = within(0, _UNKNOWN_32 - 1)
-size = within(0, _MAX_SIZE)
-positive = within(1, _MAX_SIZE)
+size = within(0, HIGHEST[Unit.BYTE])
+positive = within(1, HIGHEST[Unit.BYTE])
 
 
 def seconds(value: float) -> float | None:

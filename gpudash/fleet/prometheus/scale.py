@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
+from math import inf
 
 from gpudash.fleet.prometheus.dialects import FRACTIONS, Series
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import KnownDevice, Row
+from gpudash.model.device import device_fields
+from gpudash.model.units import HIGHEST, Unit
 
-_MAX_PERCENT = _MAX_CELSIUS = 1000.0
 _RATIO_LIMIT = 1.001
 """A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
+_MAX_PERCENT = 101.0
+"""Up to here a percentage that was measured over a short time is all of it."""
 
 
 def scaled(
@@ -58,8 +63,16 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     if value is None:
         return None
     value *= factor
-    if value > _MAX_PERCENT and series.field.endswith("percent"):
-        return None
-    if value > _MAX_CELSIUS and series.field.endswith("celsius"):
+    highest = _highest(series.field)
+    if 100 < value <= _MAX_PERCENT and highest == HIGHEST[Unit.PERCENT]:
+        value = 100.0
+    if value > highest:
         return None
     return value if series.field in FRACTIONS else round(value)
+
+
+@cache
+def _highest(field: str) -> float:
+    """Return what no GPU exceeds of a field, infinity of what is no field."""
+    known = device_fields().get(field)
+    return inf if known is None else HIGHEST.get(known.unit, inf)

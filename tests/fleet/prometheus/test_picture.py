@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, json
 
-from gpudash.fleet.prometheus.dialects import FIELDS
+from gpudash.fleet.prometheus.dialects import FIELDS, dialects
 from gpudash.fleet.prometheus.known import KnownDevice, Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.questions import questions
@@ -503,6 +503,34 @@ def test_a_ratio_above_one_is_a_percentage(
     seen.take_main(rows(name, values), T, is_partial=False)
     found = [d.gpu_utilization_percent for h in seen.hosts(T) for d in h.devices]
     assert found == pytest.approx(percents)
+
+
+@pytest.mark.parametrize(
+    ("field", "possible", "impossible"),
+    [
+        ("gpu_utilization_percent", (0, 100, 100.4), (250, 9223372036854775794)),
+        ("temperature_celsius", (0, 95), (2147483632,)),
+        # In bytes where MiB were expected, in mW where watts were.
+        ("memory_used_bytes", (0, 81559), (81559 << 20, 2147483632)),
+        ("power_usage_mw", (0, 1200), (500000,)),
+        ("sm_clock_mhz", (0, 1980), (1980e6,)),
+    ],
+)
+def test_what_no_gpu_can_have_is_not_known(
+    field: str, possible: tuple[float, ...], impossible: tuple[float, ...]
+) -> None:
+    dcgm = next(each for each in dialects() if each.name == "dcgm-exporter")
+    name = dcgm.of(field)[0].name
+    for values, is_known in ((possible, True), (impossible, False)):
+        seen = Picture()
+        seen.inventory.set_names([name])
+        some = rows(name, {"a": [*values]})
+        seen.inventory.learn(some)
+        seen.take_main(some, T, is_partial=False)
+        seen.take_field(field, some, T)
+        found = [getattr(each, field) for each in host(seen).devices]
+        assert [each is not None for each in found] == [is_known] * len(values)
+        assert field != "gpu_utilization_percent" or max(each or 0 for each in found) <= 100
 
 
 def test_a_gpu_that_was_repartitioned_is_not_lost() -> None:
