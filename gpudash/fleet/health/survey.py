@@ -26,7 +26,7 @@ _FLAPPING = 3
 """Losses of a GPU in a day."""
 _NEWER_SECONDS = 60.0
 """How much newer the newest is for it to be shown: `since` shows minutes."""
-_SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
+_SLURM_JOB = re.compile(r"[0-9]{1,18}([_+][0-9]{1,18})?")
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
 
 

@@ -44,7 +44,7 @@ _SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST, WORN)))
 
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
 _EXPORTER = re.compile(r"(nvidia[-_])?(dcgm|gpu|nvitop|smi)[-_](gpu[-_])?exporter|gpudash")
-_PORT = re.compile(r":\d+$")
+_PORT = re.compile(r"(^[^:]*|\]):\d+$")
 _ADDRESS = re.compile(r"\d+(\.\d+){3}|[\da-fA-F]*:[\da-fA-F:.]*")
 
 HOST_LABELS = (
@@ -268,7 +268,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
 
 def host_name(instance: str) -> str:
     """Return the host of `host:port`."""
-    return _PORT.sub("", instance).removeprefix("[").removesuffix("]") or instance
+    return _PORT.sub(r"\1", instance).removeprefix("[").removesuffix("]") or instance
 
 
 def named_by(label: str, labels: Labels) -> str | None:

@@ -434,6 +434,22 @@ def test_a_mig_instance_is_named_after_its_gpu() -> None:
     assert "gpu01 GPU 1:7" in found["allocated-unused"].sentence
 
 
+@pytest.mark.parametrize(
+    ("job", "command"),
+    [
+        ("4242", "scancel 4242"),
+        ("4242_17", "scancel 4242_17"),
+        ("4242+1", "scancel 4242+1"),
+        ("team/pod-0", "kubectl -n team delete pod pod-0"),
+        ("4242;id", None),
+    ],
+)
+def test_a_job_of_any_kind_has_a_command_that_ends_it(job: str, command: str | None) -> None:
+    unused = gpu(0, job=SafeText(job), idle_seconds=7200.0)
+    advice = rules_of(fleet(host("a", unused)))["allocated-unused"].advice or ""
+    assert advice.partition("; to end it: ")[2] == (command or "")
+
+
 def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
     job, parent = SafeText("9"), SafeText("GPU-0")
     gpus = [

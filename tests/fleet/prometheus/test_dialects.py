@@ -59,6 +59,7 @@ def test_no_name_is_in_two_dialects() -> None:
         ([row(Hostname="a"), row(hostname="b")], ["a", "b"]),
         ([row(instance="a:9400"), row(instance="b:9400")], ["a", "b"]),
         ([row(instance="[::1]:9400"), row(instance="[::2]:9400")], ["::1", "::2"]),
+        ([row(instance="fd00::77"), row(instance="fd00::9400")], ["fd00::77", "fd00::9400"]),
         (
             [
                 row(Hostname="nvidia-dcgm-exporter-x2x", kubernetes_node="a"),
