@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Acknowledge, take back or list; raises UsageError, ActionError."""
-    there = _simulated(options.demo) if options.demo is not None and options.places else {}
+    there = {} if options.demo is None else _simulated(options.demo)
     this_host = next(iter(there)) if len(there) == 1 else socket.gethostname()
     places = [place_of(text, this_host) for text in options.places]
     try:
@@ -81,7 +81,11 @@ def _simulated(demo: str) -> dict[str, int]:
     if demo.partition("-")[0] != "fleet":
         from gpudash.collect.simulated.scenes import load
 
-        scene = load(demo)
+        try:
+            scene = load(demo)
+        except UsageError as error:
+            # A place may stand where the name of simulated hosts belongs.
+            raise UsageError(f"{error}; places follow --demo=NAME: --demo=fleet {demo}") from None
         return {scene.hostname: len(scene.cards)}
     from gpudash.fleet.demo import opened
 

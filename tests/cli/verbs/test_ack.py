@@ -70,6 +70,14 @@ def test_a_simulated_host_that_is_not_there_is_refused(
     assert run(capfd, "ack", "--demo")[1] == "nothing is acknowledged\n"
 
 
+@pytest.mark.parametrize("words", [["gpu20"], ["gpu20", "gpu21"]])
+def test_a_place_that_demo_took_for_its_name_is_said(
+    capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(UsageError, match=r"places follow --demo=NAME: --demo=fleet gpu20$"):
+        run(capfd, "ack", "--demo", *words)
+
+
 def test_fail_on_obeys_it_on_one_host_and_on_many(capfd: pytest.CaptureFixture[str]) -> None:
     many = ["--demo=fleet-4x4", "--once", "--fail-on", "warn"]
     assert run(capfd, *many)[0] == 1
