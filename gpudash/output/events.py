@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from gpudash.analysis.table import fit
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
 from gpudash.model.units import counted
 from gpudash.output.table import Line, body, heading, painted
+
+_ENDLESS = 1 << 20
+"""Cells of a line that nothing cuts."""
 
 
 def render(
@@ -19,18 +24,22 @@ def render(
     *,
     lost: Sequence[str] = (),
     none: str = "nothing happened",
-    width: int = 80,
+    width: int | None = 80,
     color: bool = False,
     ascii: bool = False,
 ) -> str:
     """Return a line per event, the oldest first, below how many there are from when to when.
 
-    `lost` are the words for what was lost, `none` says that there are none.
+    `lost` are the words for what was lost, `none` says that there are none. Without a `width`
+    nothing is cut.
     """
     span = f"{start.astimezone():%F %T} to {end.astimezone():%F %T}"
     count = counted(len(events), "event") if events else none
     head: list[Line] = [[(f"{count}, {span}", "bold")]]
     head += [[(", ".join(lost), "plain")]] if lost else []
-    columns = fit(EVENT_COLUMNS, events, width, bar=0)
-    rows = [heading(columns), *body(columns, events, ascii=ascii)] if events else []
-    return painted((head, rows), width, color=color)
+    room, columns = width or _ENDLESS, EVENT_COLUMNS
+    if width is None:
+        columns = tuple(replace(each, width=_ENDLESS, grows=False) for each in columns)
+    fitted = fit(columns, events, room)
+    rows = [heading(fitted), *body(fitted, events, ascii=ascii)] if events else []
+    return painted((head, rows), room, color=color)

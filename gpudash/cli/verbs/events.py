@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             end,
             lost=losses(known, hosts.values(), start, end, some).texts,
             none="no event passes the filter" if is_filtered else "nothing happened",
-            width=terminal.width(),
+            width=terminal.width(0) or None,
             color=has_color(),
             ascii=is_ascii(options),
         )
