@@ -71,7 +71,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     "at": {
         "metavar": "TIME",
         "help": "in a recording, the past of a Prometheus, or else what gpudash serve remembers of "
-        "this host: 10:53, 2026-11-21T10:53:41, +5m from its start, -30s from its end",
+        "this host: 10:53, yesterday 18:00, 2026-11-21T10:53:41, +5m from its start, -30s from its "
+        "end",
     },
     "on-finding": {
         "metavar": "CMD",

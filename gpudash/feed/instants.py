@@ -12,7 +12,11 @@ from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
 
-FORMS = "write 10:53, 11-21 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
+FORMS = (
+    "write 10:53, yesterday, monday 18:00, 11-21 10:53, 2026-11-21T10:53:41, +5m from the start or "
+    "-30s from the end"
+)
+_WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 _YEARS = 9
 """From this one back: there may be eight from one 29 February to the next."""
 _GAP, _GAP_INTERVALS, GAP_COUNTED = timedelta(minutes=1), 3, 3
@@ -114,10 +118,19 @@ def _meanings(text: str, last: datetime) -> Iterator[str]:
     if len(text) == 4 and text.isdecimal() and not 0 <= today.year - int(text) < _YEARS:
         # Of a year that a date may begin with it is not known whether it is that.
         text = f"{text[:2]}:{text[2:]}"
+    named: dict[str, tuple[int, ...]] = {"today": (0,), "yesterday": (1,)}
+    for number, day in enumerate(_WEEKDAYS):
+        days = (today.weekday() - number) % 7
+        named[day] = named[day[:3]] = days, days + 7
+    name, _, clock = text.casefold().partition(" ")
+    ago = named.get(name, ())
     if ":" in text[:3]:
-        clock = text.zfill(5 if text.count(":") == 1 else 8)
+        clock, ago = text, (0, 1)
+    if ago:
+        clock = clock.strip() or "0:00"
+        clock = clock.zfill(5 if clock.count(":") == 1 else 8)
         if clock.replace(":", "").isdecimal():
-            yield from (f"{today - timedelta(days=days)} {clock}" for days in (0, 1))
+            yield from (f"{today - timedelta(days=days)} {clock}" for days in ago)
     elif text[:2].isdecimal() and text[2:3] == "-":
         yield from (f"{today.year - years}-{text}" for years in range(_YEARS))
     else:

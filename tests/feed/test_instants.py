@@ -51,6 +51,8 @@ def test_dates_are_those_of_here_unless_they_name_a_zone() -> None:
         "-",
         "+5x",
         "2026-13-01",
+        "monday evening",
+        "tomorrow",
     ],
 )
 def test_what_is_no_time_says_which_are(text: str) -> None:
@@ -75,6 +77,14 @@ def test_a_time_outside_says_what_there_is(text: str) -> None:
         ("12:30:15", NOON - timedelta(days=1) + timedelta(minutes=30, seconds=15)),
         ("11-22 08:00", NOON - timedelta(days=1, hours=4)),
         ("2026-11-20 12:00", NOON - timedelta(days=3)),
+        ("today", NOON - timedelta(hours=12)),
+        ("yesterday", NOON - timedelta(hours=36)),
+        ("Yesterday 9:30", NOON - timedelta(hours=26, minutes=30)),
+        # NOON is on a Monday.
+        ("monday", NOON - timedelta(hours=12)),
+        ("monday 18:00:00", NOON - timedelta(days=6, hours=18)),
+        ("sun", NOON - timedelta(hours=36)),
+        ("tuesday", NOON - timedelta(days=6, hours=12)),
     ],
 )
 def test_a_time_is_the_last_that_it_names(text: str, expected: datetime) -> None:

@@ -39,8 +39,8 @@ _LATE_SECONDS = 600.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash events` takes."""
     add = parser.add_argument
-    text = f"how far back, or from when: 12h, 3d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE})"
-    add("--since", metavar="TIME", help=text)
+    text = "how far back, or from when: 12h, 3d, 02:14, yesterday, monday 18:00, 2026-11-26T02:14"
+    add("--since", metavar="TIME", help=f"{text} ({_DEFAULT_SINCE})")
     text = "only events that fit: 'host:gpu20', 'gpu:5 kind:xid', 'job:4242'; gpudash help filter"
     add("--filter", metavar="WORDS", default="", help=text)
     text = "until when, instead of now or the end of the recording"

@@ -37,8 +37,9 @@ _FORMATS = ("table", "json", "csv")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash report` takes."""
     add = parser.add_argument
-    text = f"how far back, or from when: 12h, 7d, 02:14, 2026-11-26T02:14 ({_DEFAULT_SINCE}; of a "
-    add("--since", metavar="TIME", help=f"{text}recording all)")
+    text = "how far back, or from when: 12h, 7d, 02:14, yesterday, monday 18:00, 2026-11-26T02:14"
+    text += f" ({_DEFAULT_SINCE}; of a recording all)"
+    add("--since", metavar="TIME", help=text)
     text = "what the rows are: user (the default), gpu, job or host"
     add("--by", choices=get_args(Grouping), default="user", metavar="WHAT", help=text)
     text = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
