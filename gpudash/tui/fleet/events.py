@@ -122,12 +122,12 @@ class EventsPage(TablePage[Event]):
         rows, at, latest = model.rows, model.snapshot.taken_at, model.history.latest.taken_at
         hosts, since = [row.host for row in rows], happened.since
         until = at if model.time.is_recorded else min(latest, happened.until or latest)
-        new = {} if since is None else begun(rows, happened.events, since, at)
+        new = {} if since is None else begun(rows, happened.listed, since, at)
         counts = [f"{count:,} {word}" for word, count in new.items()]
         lost: Sequence[str] = ()
         if happened.is_whole or model.time.is_recorded:
             passing = self.ranking.rows if model.is_filtered else None
-            known = [each for each in happened.events if each.at <= until]
+            known = [each for each in happened.listed if each.at <= until]
             lost = losses(known, hosts, since, until, passing).texts
         return broken(rows), counts, lost
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from gpudash.fleet.event_log import MAX_KEPT
@@ -22,8 +22,10 @@ class Happened:
         """As far as they are known, the oldest first."""
         self.has_some = False
         """Whether some have arrived."""
-        self.since: datetime | None = None
+        self.asked_since: datetime | None = None
         """From when on they are asked for, None before they are."""
+        self.since: datetime | None = None
+        """From when on they are listed: up to now, what was asked for becomes too long."""
         self.until: datetime | None = None
         """To when, None for now."""
         self.is_whole = False
@@ -36,6 +38,16 @@ class Happened:
         return _SPANS[self._index][0]
 
     @property
+    def _span(self) -> timedelta:
+        return timedelta(seconds=_SPANS[self._index][1])
+
+    @property
+    def listed(self) -> Sequence[Event]:
+        """The events of that span, as far as they are known, the oldest first."""
+        since = self.since
+        return self.events if since is None else [each for each in self.events if each.at >= since]
+
+    @property
     def jobs_since(self) -> datetime | None:
         """Since when those of jobs are known, where older ones were too many; None for all."""
         if len(self.events) < MAX_KEPT:
@@ -45,14 +57,15 @@ class Happened:
     def cover(self, then: datetime | None, now: datetime) -> None:
         """Ask for another span if an instant is not well within this one; None is the present."""
         if then is None:
-            if self.since is None:
+            if self.asked_since is None:
                 # There is nothing to drop.
-                self.since = now - timedelta(seconds=_SPANS[self._index][1])
+                self.asked_since = now - self._span
             elif self.until is not None:
                 self._ask(max(1, self._index), None, now)
         elif not self._covers(then):
             # The first is asked for soonest, and is known most exactly.
             self._ask(0 if self.until is None else self._index, then, now)
+        self.pass_time(now)
 
     def zoom(self, step: int, then: datetime | None, now: datetime) -> None:
         """Ask for a longer (1) or a shorter (-1) span."""
@@ -63,14 +76,19 @@ class Happened:
 
     def _covers(self, then: datetime) -> bool:
         first, last = span_around(then)
-        is_after = self.since is not None and self.since <= first
+        is_after = self.asked_since is not None and self.asked_since <= first
         return is_after and (self.until is None or last <= self.until)
 
     def _ask(self, index: int, then: datetime | None, now: datetime) -> None:
-        self._index, span = index, timedelta(seconds=_SPANS[index][1])
-        self.since = now - span if then is None else then - span / 2
-        self.until = None if then is None else then + span / 2
+        self._index = index
+        self.asked_since = now - self._span if then is None else then - self._span / 2
+        self.since, self.until = self.asked_since, None if then is None else then + self._span / 2
         self.events, self.has_some, self.is_whole = (), False, False
+
+    def pass_time(self, now: datetime) -> None:
+        """List no more what is too long ago by now."""
+        if self.until is None and self.asked_since is not None:
+            self.since = max(self.asked_since, now - self._span)
 
     def take(self, snapshot: FleetSnapshot) -> None:
         """Take what a snapshot has of it; what was asked for before, and comes late, is not that.
@@ -78,7 +96,7 @@ class Happened:
         A sample of before has those that were known then.
         """
         found, since = snapshot.events, snapshot.events_since
-        is_whole = since is not None and since == self.since
+        is_whole = since is not None and since == self.asked_since
         is_part = since is None and self.until is None and not self.is_whole
         if found is not None and (is_whole or is_part):
             if (is_whole and not self.is_whole) or _last(found) >= _last(self.events):

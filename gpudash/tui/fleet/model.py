@@ -184,7 +184,7 @@ class FleetModel:
             at=self.time.asked,
             charts=self.charts,
             retries=self.retries,
-            events_since=happened.since if has_events else None,
+            events_since=happened.asked_since if has_events else None,
             events_until=happened.until if has_events else None,
             events_known=mark_of(happened.events) if has_events else None,
         )
@@ -254,6 +254,7 @@ class FleetModel:
             self.happened.events = self._played.watched
         else:
             self.happened.take(snapshot)
+            self.happened.pass_time(self.history.latest.taken_at)
         self._rows = ordered(host_rows(snapshot))
         self.everything = totals(self._rows)
         self._narrow()
@@ -405,7 +406,7 @@ class FleetModel:
         until = self.happened.until
         signals = self.signals.of({each.name for each in self.snapshot.hosts}, since)
         sent = (each for each in signals if until is None or each.at <= until)
-        return *self.happened.events, *sent
+        return *self.happened.listed, *sent
 
     def read_signals(self, changed: Callable[[], object]) -> None:
         """Have those that were sent read; `changed` is called where there are others."""

@@ -154,6 +154,20 @@ async def test_events_that_a_page_has_are_not_asked_for_again_around_an_instant(
         assert "gpu0001:5 lost" in around(on)
 
 
+async def test_a_day_is_the_last_one_also_on_a_screen_that_is_left_open() -> None:
+    old, new = (event(-n * 3600, "gpu-lost", INSTANT, host="gpu0001", gpu=f"{n}") for n in (20, 2))
+    async with on_screen(NOW, "e") as on:
+        await on.give(answer(on, (old, new), INSTANT))
+        assert [each.gpu for each in on.model.ranked_events().rows] == ["2", "20"]
+        asked = on.feed.asked[-1]
+        await on.give(answer(on, (old, new), INSTANT + timedelta(hours=5)))
+        await on.press("down")
+        assert [each.gpu for each in on.model.ranked_events().rows] == ["2"]
+        assert "in 1 day      2 GPUs" not in on.text
+        # What is known is not asked for again.
+        assert on.feed.asked[-1].events_since == asked.events_since
+
+
 class PlayedFeed(HandFleetFeed):
     """Snapshots of a recording, of which no collector can be asked."""
 
