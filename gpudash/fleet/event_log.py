@@ -56,9 +56,9 @@ class Log:
         first = min((each.at for each in self._watched), default=self._at)
         for each in found:
             if (first - each.at).total_seconds() < _SAME_SECONDS:
-                moments.setdefault(_identity(each), []).append(each.at)
+                moments.setdefault(identity(each), []).append(each.at)
         for each in self._watched:
-            others = moments.get(_identity(each), ())
+            others = moments.get(identity(each), ())
             if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
                 found.append(each)
         until = self.until
@@ -68,6 +68,7 @@ class Log:
         return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
 
 
-def _identity(event: Event) -> object:
+def identity(event: Event) -> object:
+    """Return what is equal for one event that was seen twice, a little apart."""
     job = event.job if event.is_of_job else None
     return event.kind, event.cluster, event.host, event.gpu, job, event.xid

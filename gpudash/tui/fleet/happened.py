@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from gpudash.fleet.event_log import MAX_KEPT
+from gpudash.fleet.event_log import MAX_KEPT, identity
 from gpudash.model.fleet import Event, FleetSnapshot
 
 _SPANS = (("1 hour", 3600.0), ("1 day", 86400.0), ("7 days", 7 * 86400.0))
@@ -119,6 +119,12 @@ class Happened:
 def span_around(then: datetime) -> tuple[datetime, datetime]:
     """Return from when to when it is about an instant."""
     return then - _AROUND, then + _AROUND
+
+
+def besides(changed: Iterable[Event], around: Iterable[Event], then: datetime) -> Sequence[Event]:
+    """Return what has changed since an instant but for what is listed around it already."""
+    known = {identity(each) for each in around if each.at > then}
+    return [each for each in changed if identity(each) not in known]
 
 
 def _last(events: tuple[Event, ...]) -> list[datetime]:

@@ -52,7 +52,7 @@ from gpudash.model.fleet import (
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import HELD
 from gpudash.tui.fleet.chart_choice import ChartChoice
-from gpudash.tui.fleet.happened import Happened
+from gpudash.tui.fleet.happened import Happened, besides
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
@@ -461,11 +461,12 @@ class FleetModel:
 
     @property
     def changed_since(self) -> Sequence[Event]:
-        """What differs now from the instant in the past that is shown, where the filter lets it."""
+        """What differs now from an instant in the past besides what happened around it."""
         compared = self.snapshot, self.history.latest
         if not are_same(self._compared[0], compared):
             self._compared = compared, [*events(compared)]
-        return self._passing(self._compared[1])
+        changed = self._passing(self._compared[1])
+        return besides(changed, self.happened_around or (), self.snapshot.taken_at)
 
     def _passing(self, events: Sequence[Event]) -> Sequence[Event]:
         return passing(events, self.snapshot.hosts, self.filter)

@@ -154,6 +154,21 @@ async def test_events_that_a_page_has_are_not_asked_for_again_around_an_instant(
         assert "gpu0001:5 lost" in around(on)
 
 
+async def test_what_happened_right_after_an_instant_is_not_said_twice() -> None:
+    hosts = some_hosts(3)
+    broken = [replace(host, state="down") for host in hosts]
+    async with on_screen(fleet((hosts[0], *broken[1:])), size=(100, 24)) as on:
+        await on.press("at", *"-3h", "enter")
+        before = fleet(hosts)
+        was = (event(-60, "host-down", host="gpu0001"), event(-30, "host-up", host="gpu0001"))
+        found = (*was, event(90, "host-down", host="gpu0002"))
+        await on.give(replace(answer(on, found), hosts=before.hosts))
+        assert "gpu0001, gpu0002 down  gpu0001 up" in around(on)
+        assert [line.split() for line in on.lines if line.startswith(" since then")] == [
+            ["since", "then", "gpu0001", "down"]
+        ]
+
+
 async def test_a_day_is_the_last_one_also_on_a_screen_that_is_left_open() -> None:
     old, new = (event(-n * 3600, "gpu-lost", INSTANT, host="gpu0001", gpu=f"{n}") for n in (20, 2))
     async with on_screen(NOW, "e") as on:
