@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.labels import whose
-from gpudash.model.device import AnyDevice
+from gpudash.model.device import AnyDevice, Device
 from gpudash.model.fields import declared_fields, label
 from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
@@ -139,6 +139,20 @@ def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
     """Return the values of fields, those that are absent left out."""
     values = ((name, getattr(sample, name)) for name in names)
     return tuple(number(name, value, of) for name, value in values if value is not None)
+
+
+def about(
+    context: RuleContext,
+    device: Device,
+    which: Rule,
+    level: FindingLevel,
+    fact: str,
+    advice: str,
+    *proofs: str,
+) -> Symptom:
+    """Return a symptom of one device, proved by fields of it."""
+    evidence = proof(context.name(device), device, *proofs)
+    return Symptom(which, device.key, level, advice, fact, devices=(device,), evidence=evidence)
 
 
 def bounded(proofs: Iterable[Sequence[Evidence]], total: int, limit: int) -> tuple[Evidence, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.rule import Rule, Symptom, check, proof, rule
+from gpudash.analysis.health.rule import Rule, Symptom, about, check, rule
 from gpudash.model import state as states
 from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.snapshot import FindingLevel
@@ -143,7 +143,6 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
         reasons = _reasons(gpu)
         if not reasons:
             continue
-        of = context.name(gpu)
         hardware = [reason for reason in _HARDWARE if reason in reasons]
         if len(hardware) > 1 and _UNNAMED in hardware:
             hardware.remove(_UNNAMED)
@@ -151,12 +150,12 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
             slowdown = _HARDWARE[reason]
             if slowdown.rule is POWER_BRAKE and re.search(_LAPTOP, gpu.name or ""):
                 slowdown = _LAPTOP_BRAKE
-            yield _slowed(slowdown, gpu, of)
+            yield _slowed(context, slowdown, gpu)
         if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
-            yield _slowed(_WARM, gpu, of)
+            yield _slowed(context, _WARM, gpu)
         is_idle = gpu.gpu_utilization_percent == 0 or context.is_only_started(gpu)
         if "sw-power-cap" in reasons and not is_idle:
-            yield _capped(gpu, of)
+            yield _capped(context, gpu)
 
 
 def _reasons(gpu: Device) -> frozenset[str]:
@@ -184,10 +183,8 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
                 "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc unlocks them. Otherwise check "
                 "its power connector and the host's power plan."
             )
-            evidence = proof(
-                context.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
-            )
-            yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+            proofs = "gpu_utilization_percent", *_CLOCKS, "performance_state"
+            yield about(context, gpu, CLOCKS_LOW, "warn", fact, advice, *proofs)
 
 
 @check
@@ -204,8 +201,8 @@ def few_sms(context: RuleContext) -> Iterator[Symptom]:
                 "Its kernels are too small to fill it: use larger batches, or let several "
                 "processes share it."
             )
-            evidence = proof(context.name(gpu), gpu, "gpu_utilization_percent", "sm_active_percent")
-            yield Symptom(FEW_SMS, gpu.key, "info", advice, fact, "", (gpu,), evidence)
+            proofs = "gpu_utilization_percent", "sm_active_percent"
+            yield about(context, gpu, FEW_SMS, "info", fact, advice, *proofs)
 
 
 def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
@@ -214,10 +211,14 @@ def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
     return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
 
 
-def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
-    evidence = proof(
-        of,
+def _slowed(context: RuleContext, slowdown: _Slowdown, gpu: Device) -> Symptom:
+    return about(
+        context,
         gpu,
+        slowdown.rule,
+        slowdown.level,
+        slowdown.fact,
+        slowdown.advice,
         "clocks_event_reasons",
         "temperature_celsius",
         "max_operating_temperature_celsius",
@@ -226,22 +227,11 @@ def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
         "memory_temperature_celsius",
         "power_usage_mw",
         *_CLOCKS,
-        "throttled_sw_thermal_percent",
-        "throttled_hw_thermal_percent",
-        "throttled_hw_power_brake_percent",
-    )
-    return Symptom(
-        slowdown.rule,
-        gpu.key,
-        slowdown.level,
-        slowdown.advice,
-        slowdown.fact,
-        devices=(gpu,),
-        evidence=evidence,
+        *(name for name, _ in _COUNTED),
     )
 
 
-def _capped(gpu: Device, of: str) -> Symptom:
+def _capped(context: RuleContext, gpu: Device) -> Symptom:
     """A limit is normal unless it was lowered and costs speed, or costs nearly all of it."""
     limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
     wanted = limit if gpu.power_limit_mw is None else gpu.power_limit_mw
@@ -261,18 +251,11 @@ def _capped(gpu: Device, of: str) -> Symptom:
     elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
         set_to = watts_in_words(wanted)
         advice = f"It is set to {set_to}: the board, the server or a battery allows less."
-    evidence = proof(
-        of,
-        gpu,
-        "power_usage_mw",
-        "enforced_power_limit_mw",
-        "default_power_limit_mw",
-        *_CLOCKS,
-        "throttled_sw_power_cap_percent",
-    )
+    power = "power_usage_mw", "enforced_power_limit_mw", "default_power_limit_mw"
+    proofs = *power, *_CLOCKS, "throttled_sw_power_cap_percent"
     fact = f"[is|are] at [its|their] {size}power [limit|limits]{behind}"
     level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
-    return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
+    return about(context, gpu, POWER_CAPPED, level, fact, advice, *proofs)
 
 
 def _is_loaded(gpu: Device) -> bool:

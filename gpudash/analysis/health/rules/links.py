@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
+from gpudash.analysis.health.rule import Symptom, about, check, number, rule
 from gpudash.analysis.nvlinks import nvlinks_down
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Topology
@@ -62,11 +62,8 @@ def nvlinks(context: RuleContext) -> Iterator[Symptom]:
     down = nvlinks_down(context.gpus, context.snapshot.topology, context.activity.max_nvlinks)
     for gpu, expected in down:
         counts = f"{gpu.nvlink_count} of {expected} NVLinks up"
-        evidence = proof(
-            context.name(gpu), gpu, "nvlink_count", "nvlink_total_count", "nvlink_inactive_links"
-        )
-        fact = f"[has|have] {counts}"
-        yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
+        fields = "nvlink_count", "nvlink_total_count", "nvlink_inactive_links"
+        yield about(context, gpu, NVLINK_DOWN, "warn", f"[has|have] {counts}", _LANES, *fields)
     for gpu in context.gpus:
         if gpu.nvlink_erring_links:
             yield _erring(context, gpu)
@@ -76,17 +73,12 @@ def _erring(context: RuleContext, gpu: Device) -> Symptom:
     """Links correct an occasional damaged packet; many, or a link that restarts, are a problem."""
     rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
     is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
-    few = "[has|have] occasional NVLink errors"
-    many = "[has|have] NVLink errors"
-    return Symptom(
-        NVLINK_ERRORS,
-        gpu.key,
-        "info" if is_few else "warn",
-        "The links correct them; only many are a problem." if is_few else _LANES,
-        few if is_few else many,
-        devices=(gpu,),
-        evidence=proof(context.name(gpu), gpu, "nvlink_erring_links", *_RATES),
-    )
+    fields = "nvlink_erring_links", *_RATES
+    if is_few:
+        fact = "[has|have] occasional NVLink errors"
+        advice = "The links correct them; only many are a problem."
+        return about(context, gpu, NVLINK_ERRORS, "info", fact, advice, *fields)
+    return about(context, gpu, NVLINK_ERRORS, "warn", "[has|have] NVLink errors", _LANES, *fields)
 
 
 @check
@@ -101,8 +93,8 @@ def pcie(context: RuleContext) -> Iterator[Symptom]:
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
             fact = "[retransmits|retransmit] many PCIe packets"
             advice = "Reseat it or its riser; a bad link costs speed before it fails."
-            evidence = proof(context.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
-            yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+            counts = "pcie_replays_per_second", "pcie_replay_count"
+            yield about(context, gpu, PCIE_REPLAYS, "warn", fact, advice, *counts)
 
 
 def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
@@ -120,22 +112,18 @@ def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
     advice = "Reseat it or its riser, and check the BIOS settings of its slot"
     if is_design:
         advice = "All of its kind here have as few: the slots may provide no more"
-    yield Symptom(
+    yield about(
+        context,
+        gpu,
         PCIE_REDUCED,
-        gpu.key,
         "info" if is_design else "warn",
-        f"{advice}; copies from and to the host are that much slower.",
         f"[works|work] {words}",
-        devices=(gpu,),
-        evidence=proof(
-            context.name(gpu),
-            gpu,
-            "gpu_utilization_percent",
-            "pcie_link_generation",
-            "max_pcie_link_generation",
-            "pcie_link_width",
-            "max_pcie_link_width",
-        ),
+        f"{advice}; copies from and to the host are that much slower.",
+        "gpu_utilization_percent",
+        "pcie_link_generation",
+        "max_pcie_link_generation",
+        "pcie_link_width",
+        "max_pcie_link_width",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudash.analysis.activity import has_host_pages, notable
 from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.levels import memory_level
-from gpudash.analysis.health.rule import Symptom, check, number, proof, rule, who_holds
+from gpudash.analysis.health.rule import Symptom, about, check, number, proof, rule, who_holds
 from gpudash.model.device import Device
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.state import Level
@@ -51,15 +51,8 @@ def full(context: RuleContext) -> Iterator[Symptom]:
             "The next allocation may fail. Some frameworks take all memory at once on purpose; "
             "otherwise use a smaller batch or another GPU."
         )
-        evidence = proof(
-            context.name(device),
-            device,
-            "memory_free_bytes",
-            "memory_used_bytes",
-            "memory_reserved_bytes",
-            "memory_total_bytes",
-        )
-        yield Symptom(FULL, device.key, level, advice, fact, "", (device,), evidence)
+        parts = (f"memory_{part}_bytes" for part in ("free", "used", "reserved", "total"))
+        yield about(context, device, FULL, level, fact, advice, *parts)
 
 
 @check

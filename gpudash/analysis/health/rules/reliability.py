@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.rule import RESET, Symptom, check, number, proof, rule
+from gpudash.analysis.health.rule import RESET, Symptom, about, check, number, proof, rule
 from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
@@ -181,6 +182,8 @@ _UNKNOWN = Meaning(
     "warn",
     "sudo dmesg | grep -i xid shows what the kernel logged.",
 )
+_REMAPPED = "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
+_RETIRED = "retired_pages_single_bit_count", "retired_pages_double_bit_count"
 DAY_SECONDS, _USER_SECONDS = 24 * 3600.0, 3600.0
 _WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
 
@@ -210,17 +213,12 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
         if not gpu.ecc_uncorrected_volatile_count:
             continue
         fact = "had uncorrectable memory errors"
-        evidence = proof(
-            context.name(gpu),
-            gpu,
-            "ecc_uncorrected_volatile_count",
-            "ecc_uncorrected_aggregate_count",
-        )
         advice = (
             "They were detected: the driver ended the programs that met them, which can be started "
             f"again after a reset. If they recur, have the board checked. {_RESET}"
         )
-        yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
+        counts = "ecc_uncorrected_volatile_count", "ecc_uncorrected_aggregate_count"
+        yield about(context, gpu, ECC, "critical", fact, advice, *counts)
 
 
 @check
@@ -232,38 +230,26 @@ def sram(context: RuleContext) -> Iterator[Symptom]:
             continue
         fact = "had more errors in [its|their] SRAM than NVIDIA tolerates"
         advice = "Run NVIDIA's field diagnostic, and have the board replaced (RMA)."
-        evidence = proof(
-            context.name(gpu),
-            errors,
-            "threshold_exceeded",
-            "parity_aggregate_count",
-            "secded_aggregate_count",
-        )
-        yield Symptom(SRAM_THRESHOLD, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
+        counts = "threshold_exceeded", "parity_aggregate_count", "secded_aggregate_count"
+        found = about(context, gpu, SRAM_THRESHOLD, "critical", fact, advice)
+        yield replace(found, evidence=proof(context.name(gpu), errors, *counts))
 
 
 @check
 def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
     """GPUs whose memory waits to be repaired, or no longer can be."""
     for gpu in context.gpus:
-        if not (gpu.remapped_rows_failed or gpu.remapped_rows_pending or gpu.retired_pages_pending):
-            continue
-        of = context.name(gpu)
-        remapped = proof(
-            of, gpu, "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
-        )
-        retired = proof(of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count")
         if gpu.remapped_rows_failed:
             fact = "[has|have] no spare memory rows left"
             advice = "The board is worn out: have it replaced (RMA)."
-            yield Symptom(REMAP_FAILED, gpu.key, "critical", advice, fact, "", (gpu,), remapped)
+            yield about(context, gpu, REMAP_FAILED, "critical", fact, advice, *_REMAPPED)
         elif gpu.remapped_rows_pending:
             fact = "[needs|need] a reset to replace bad memory rows"
-            yield Symptom(REMAP_PENDING, gpu.key, "warn", _RESET, fact, "", (gpu,), remapped)
+            yield about(context, gpu, REMAP_PENDING, "warn", fact, _RESET, *_REMAPPED)
         if gpu.retired_pages_pending:
             fact = "[needs|need] a reset to retire bad memory pages"
             advice = f"{_RESET}. A reload of the driver, or a reboot, does it too."
-            yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), retired)
+            yield about(context, gpu, RETIREMENT_PENDING, "warn", fact, advice, *_RETIRED)
 
 
 @check

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gpudash.analysis.health.context import RuleContext
-from gpudash.analysis.health.rule import RESET, Rule, Symptom, check, proof, rule
+from gpudash.analysis.health.rule import RESET, Rule, Symptom, about, check, proof, rule
 from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
@@ -192,14 +194,8 @@ def recovery(context: RuleContext) -> Iterator[Symptom]:
         action = _recovery_action(gpu)
         if action in _RECOVERIES:
             level, fact, advice = _RECOVERIES[action]
-            evidence = proof(
-                context.name(gpu),
-                gpu,
-                "recovery_action",
-                "reset_required",
-                "drain_and_reset_recommended",
-            )
-            yield Symptom(RECOVERY, gpu.key, level, advice, fact, "", (gpu,), evidence)
+            asked = "recovery_action", "reset_required", "drain_and_reset_recommended"
+            yield about(context, gpu, RECOVERY, level, fact, advice, *asked)
 
 
 def _recovery_action(gpu: Device) -> str:
@@ -217,9 +213,7 @@ def fabric(context: RuleContext) -> Iterator[Symptom]:
     for gpu in context.gpus:
         found = _in_fabric(gpu)
         if found is not None:
-            rule, level, fact, advice = found
-            evidence = proof(context.name(gpu), gpu, *_FABRIC_PROOFS)
-            yield Symptom(rule, gpu.key, level, advice, fact, "", (gpu,), evidence)
+            yield about(context, gpu, *found, *_FABRIC_PROOFS)
 
 
 def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, str, str] | None:
@@ -255,8 +249,8 @@ def mode_changes(context: RuleContext) -> Iterator[Symptom]:
             words = f"{mode[:3].upper()} {'on' if pending else 'off'} after the next reset"
             fact = f"[has|have] {words}"
             advice = f"It was set, and is not in force yet. When its jobs have ended, {RESET}"
-            evidence = proof(context.name(gpu), gpu, mode, f"pending_{mode}")
-            yield Symptom(MODE_CHANGE, (gpu.key, mode), "info", advice, fact, "", (gpu,), evidence)
+            found = about(context, gpu, MODE_CHANGE, "info", fact, advice, mode, f"pending_{mode}")
+            yield replace(found, subject=(gpu.key, mode))
 
 
 @check
@@ -269,5 +263,5 @@ def unified(context: RuleContext) -> Iterator[Symptom]:
                 "Its memory is the host's: what other programs use counts as used here, too, and "
                 "is not left for the GPU."
             )
-            evidence = proof(context.name(gpu), gpu, "memory_total_bytes", "memory_used_bytes")
-            yield Symptom(UNIFIED, gpu.key, "info", advice, fact, "", (gpu,), evidence)
+            memory = "memory_total_bytes", "memory_used_bytes"
+            yield about(context, gpu, UNIFIED, "info", fact, advice, *memory)
