@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpudash.analysis.table import ProcessRow
@@ -36,6 +37,16 @@ Format = Callable[["Snapshot", Destination], bytes]
 FleetFormat = Callable[["FleetSnapshot", Destination], bytes]
 
 
+def _written(module: str, function: str) -> Callable[[Any, Destination], bytes]:
+    """Return a format that a function of a module here writes, whatever it is written to."""
+
+    def write(snapshot: Snapshot | FleetSnapshot, _target: Destination) -> bytes:
+        text: str = getattr(import_module(f"gpudash.output.{module}"), function)(snapshot)
+        return text.encode()
+
+    return write
+
+
 def _table(snapshot: Snapshot, target: Destination) -> bytes:
     from gpudash.output import table
 
@@ -56,30 +67,12 @@ def _json(snapshot: Snapshot, target: Destination) -> bytes:
     return (wire.pretty(line) if target.is_terminal else line) + b"\n"
 
 
-def _csv(snapshot: Snapshot, target: Destination) -> bytes:
-    from gpudash.output import csv
-
-    return csv.render(snapshot).encode()
-
-
-def _prometheus(snapshot: Snapshot, target: Destination) -> bytes:
-    from gpudash.output import prometheus
-
-    return prometheus.render(snapshot).encode()
-
-
-def _gpustat(snapshot: Snapshot, target: Destination) -> bytes:
-    from gpudash.output import gpustat
-
-    return gpustat.render(snapshot)
-
-
 FORMATS: Mapping[str, Format] = {
     "table": _table,
     "json": _json,
-    "csv": _csv,
-    "prometheus": _prometheus,
-    "gpustat": _gpustat,
+    "csv": _written("csv", "render"),
+    "prometheus": _written("prometheus", "render"),
+    "gpustat": _written("gpustat", "render"),
 }
 """The formats of `--once` by name; each imports what it needs when it is used."""
 
@@ -98,29 +91,11 @@ def _fleet_json(snapshot: FleetSnapshot, target: Destination) -> bytes:
     return (wire.pretty(line) if target.is_terminal else line) + b"\n"
 
 
-def _fleet_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
-    from gpudash.output import fleet
-
-    return fleet.devices_csv(snapshot).encode()
-
-
-def _fleet_hosts_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
-    from gpudash.output import fleet
-
-    return fleet.hosts_csv(snapshot).encode()
-
-
-def _fleet_users_csv(snapshot: FleetSnapshot, target: Destination) -> bytes:
-    from gpudash.output import fleet
-
-    return fleet.users_csv(snapshot).encode()
-
-
 FLEET_FORMATS: Mapping[str, FleetFormat] = {
     "table": _fleet_table,
     "json": _fleet_json,
-    "csv": _fleet_csv,
-    "csv-hosts": _fleet_hosts_csv,
-    "csv-users": _fleet_users_csv,
+    "csv": _written("fleet", "devices_csv"),
+    "csv-hosts": _written("fleet", "hosts_csv"),
+    "csv-users": _written("fleet", "users_csv"),
 }
 """The formats of many hosts by name; csv has a row for each GPU."""

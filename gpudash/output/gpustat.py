@@ -17,7 +17,7 @@ _NAMES = {"lost": "((GPU is lost))"}
 _FAILED = "((Unknown Error))"
 
 
-def render(snapshot: Snapshot) -> bytes:
+def render(snapshot: Snapshot) -> str:
     """Return one indented document; a value that is not known is null, as there."""
     document = {
         "hostname": snapshot.host.hostname,
@@ -25,7 +25,7 @@ def render(snapshot: Snapshot) -> bytes:
         "query_time": snapshot.taken_at.astimezone().replace(tzinfo=None).isoformat(),
         "gpus": [_gpu(device, snapshot) for device in whole_gpus(snapshot)],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=4) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(document), indent=4).decode() + "\n"
 
 
 def _gpu(device: Device, snapshot: Snapshot) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec import Struct
 from gpudash.model import fields
 from gpudash.model.details import detailed_fields
 from gpudash.model.device import EVENT_REASONS, Device
+from gpudash.model.records import EccLocation, SramErrors
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
 from gpudash.output.smi_table import frame_buffer_mebibytes, has_no_known_state, mebibytes
@@ -90,12 +92,15 @@ def unit_of(name: str) -> str:
     return _UNITS.get(detailed_fields()[name].unit, "")
 
 
-def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
-    write = written(name)
+def _text(
+    name: str, write: Callable[[Any], str | None] | None = None
+) -> Callable[[Snapshot, Device], str | None]:
+    """Return how a metric is written: as nvidia-smi writes it, or in another form."""
+    form = write or written(name)
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device, name)
-        return None if value is None else write(value)
+        return None if value is None else form(value)
 
     return text
 
@@ -203,30 +208,32 @@ def moment(value: datetime) -> str:
     return f"{local:%Y/%m/%d %H:%M:%S}.{local.microsecond // 1000:03}"
 
 
+def _field(
+    name: str,
+    metric: str,
+    write: Callable[[Any], str | None] | None = None,
+    absent: str = "[N/A]",
+    *aliases: str,
+) -> SmiField[Device]:
+    """Return a field that another form of a metric is."""
+    return SmiField(name, _text(metric, write), "", aliases, absent, (metric,))
+
+
 def _pci(part: slice) -> Callable[[Snapshot, Device], str | None]:
     """Return a part of the PCI address: `00000000:1A:00.0`."""
 
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        if device.pci_bus_id is None:
-            return None
-        domain, _, rest = device.pci_bus_id.partition(":")
+    def write(address: str) -> str:
+        domain, _, rest = address.partition(":")
         parts = (domain[-4:], *rest.replace(".", ":").split(":"))
         return f"0x{''.join(parts[part])}"
 
-    return text
+    return _text("pci_bus_id", write)
 
 
-def _mask(field: str) -> Callable[[Snapshot, Device], str | None]:
+def _mask(reasons: Iterable[str]) -> str | None:
     """Return reasons as the driver's bits; None if one is a word without a known bit."""
-
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        reasons = getattr(device, field)
-        if reasons is None:
-            return None
-        bits = [EVENT_REASONS.get(reason) or _bits(reason) for reason in reasons]
-        return None if None in bits else f"0x{sum(filter(None, bits)):016X}"
-
-    return text
+    bits = [EVENT_REASONS.get(reason) or _bits(reason) for reason in reasons]
+    return None if None in bits else f"0x{sum(filter(None, bits)):016X}"
 
 
 def _bits(reason: str) -> int | None:
@@ -237,27 +244,20 @@ def _bits(reason: str) -> int | None:
 
 def reason_text(name: str) -> Callable[[Snapshot, Device], str | None]:
     """Return how it is written whether a reason limits the clocks."""
-
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        reasons = device.clocks_event_reasons
-        return None if reasons is None else "Active" if name in reasons else "Not Active"
-
-    return text
-
-
-def _reason(name: str) -> SmiField[Device]:
-    suffix = name.replace("-", "_")
-    return SmiField(
-        f"clocks_event_reasons.{suffix}",
-        reason_text(name),
-        aliases=(f"clocks_throttle_reasons.{suffix}",),
-        reads=("clocks_event_reasons",),
+    return _text(
+        "clocks_event_reasons", lambda reasons: "Active" if name in reasons else "Not Active"
     )
 
 
+def _reason(name: str) -> SmiField[Device]:
+    suffix, field = name.replace("-", "_"), "clocks_event_reasons"
+    aliases = (f"clocks_throttle_reasons.{suffix}",)
+    return SmiField(f"{field}.{suffix}", reason_text(name), aliases=aliases, reads=(field,))
+
+
 def _reason_mask(name: str, field: str) -> SmiField[Device]:
-    aliases = (f"clocks_throttle_reasons.{name}",)
-    return SmiField(f"clocks_event_reasons.{name}", _mask(field), aliases=aliases, reads=(field,))
+    old = f"clocks_throttle_reasons.{name}"
+    return _field(f"clocks_event_reasons.{name}", field, _mask, "[N/A]", old)
 
 
 _LOCATIONS = {
@@ -277,20 +277,14 @@ def _ecc_errors() -> Iterator[SmiField[Device]]:
     for kind in ("corrected", "uncorrected"):
         for span in ("volatile", "aggregate"):
             for name, location in _LOCATIONS.items():
-                yield SmiField(
-                    f"ecc.errors.{kind}.{span}.{name}",
-                    _ecc_count(location, f"{kind}_{span}_count"),
-                    reads=("ecc_locations",),
-                )
+                write = partial(_ecc_count, location, f"{kind}_{span}_count")
+                yield _field(f"ecc.errors.{kind}.{span}.{name}", "ecc_locations", write)
 
 
-def _ecc_count(location: str, field: str) -> Callable[[Snapshot, Device], str | None]:
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        found = [each for each in device.ecc_locations or () if each.name == location]
-        count = getattr(found[0], field) if found else None
-        return None if count is None else str(count)
-
-    return text
+def _ecc_count(location: str, field: str, locations: Iterable[EccLocation]) -> str | None:
+    found = [each for each in locations if each.name == location]
+    count = getattr(found[0], field) if found else None
+    return None if count is None else str(count)
 
 
 _SRAM_ERRORS = {
@@ -308,25 +302,18 @@ _SRAM_ERRORS = {
 
 
 def _sram(name: str, counter: str) -> SmiField[Device]:
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        value = getattr(device.sram_errors, counter, None)
+    def write(errors: SramErrors) -> str | None:
+        value = getattr(errors, counter)
         if isinstance(value, bool):
             return _yes_or_no(value)
         return None if value is None else str(value)
 
-    return SmiField(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
+    return _field(f"ecc.errors.uncorrected.{name}", "sram_errors", write)
 
 
 def _banks(name: str, position: int) -> SmiField[Device]:
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        banks = device.remapped_rows_banks
-        return None if banks is None else str(banks[position])
-
-    return SmiField(f"remapped_rows.histogram.{name}", text, reads=("remapped_rows_banks",))
-
-
-def _attached(_snapshot: Snapshot, device: Device) -> str | None:
-    return None if device.display_attached is None else _yes_or_no(device.display_attached)
+    histogram = f"remapped_rows.histogram.{name}"
+    return _field(histogram, "remapped_rows_banks", lambda banks: str(banks[position]))
 
 
 def _display_mode(snapshot: Snapshot, device: Device) -> str | None:
@@ -361,30 +348,10 @@ def _performance_state(_snapshot: Snapshot, device: Device) -> str | None:
     return f"P{state}"
 
 
-def _checksum(_snapshot: Snapshot, device: Device) -> str | None:
-    valid = device.inforom_valid
-    return None if valid is None else "valid" if valid else "invalid"
-
-
-def _bandwidth(_snapshot: Snapshot, device: Device) -> str | None:
-    degraded = device.fabric_bandwidth_degraded
-    return None if degraded is None else "Degraded" if degraded else "Full"
-
-
 def _host_generation(_snapshot: Snapshot, device: Device) -> str | None:
     """Return the slot's PCIe generation, known only where it is what limits the GPU."""
     both, gpu = device.max_pcie_link_generation, device.max_gpu_pcie_link_generation
     return str(both) if both is not None and gpu is not None and both < gpu else None
-
-
-def _fabric_status(_snapshot: Snapshot, device: Device) -> str | None:
-    code = device.fabric_status_code
-    return None if code is None else "Success" if code == 0 else f"Error {code}"
-
-
-def _fabric_state(_snapshot: Snapshot, device: Device) -> str | None:
-    state = device.fabric_state
-    return None if state is None else _capitalized(" ")(state)
 
 
 _GPU: tuple[SmiField[Device], ...] = (
@@ -402,7 +369,11 @@ _GPU: tuple[SmiField[Device], ...] = (
         _fabric_guid,
         reads=("chassis_serial", "chassis_host_id"),
     ),
-    SmiField("inforom.checksum_validation", _checksum, reads=("inforom_valid",)),
+    _field(
+        "inforom.checksum_validation",
+        "inforom_valid",
+        lambda is_valid: "valid" if is_valid else "invalid",
+    ),
     SmiField("pci.domain", _pci(slice(0, 1))),
     SmiField("pci.bus", _pci(slice(1, 2))),
     SmiField("pci.device", _pci(slice(2, 3))),
@@ -410,11 +381,7 @@ _GPU: tuple[SmiField[Device], ...] = (
     _reason_mask("supported", "supported_clocks_event_reasons"),
     # The last, display-clock-setting, has no name there.
     *(_reason(name) for name in list(EVENT_REASONS)[:-1]),
-    SmiField(
-        "pcie.link.gen.gpucurrent",
-        _text("pcie_link_generation"),
-        reads=("pcie_link_generation",),
-    ),
+    _field("pcie.link.gen.gpucurrent", "pcie_link_generation"),
     SmiField(
         "pcie.link.gen.hostmax",
         _host_generation,
@@ -426,16 +393,20 @@ _GPU: tuple[SmiField[Device], ...] = (
         _banks(name, number)
         for number, name in enumerate(("max", "high", "partial", "low", "none"))
     ),
-    SmiField("display_attached", _attached, reads=("display_attached",)),
+    _field("display_attached", "display_attached", _yes_or_no),
     SmiField("display_mode", _display_mode, reads=("display_attached",)),
-    SmiField(
+    _field(
         "fabric.health.bandwidth",
-        _bandwidth,
-        absent="N/A",
-        reads=("fabric_bandwidth_degraded",),
+        "fabric_bandwidth_degraded",
+        lambda is_degraded: "Degraded" if is_degraded else "Full",
+        "N/A",
     ),
-    SmiField("fabric.state", _fabric_state, reads=("fabric_state",)),
-    SmiField("fabric.status", _fabric_status, reads=("fabric_status_code",)),
+    _field("fabric.state", "fabric_state", _capitalized(" ")),
+    _field(
+        "fabric.status",
+        "fabric_status_code",
+        lambda code: f"Error {code}" if code else "Success",
+    ),
     *(SmiField(name, lambda _snapshot, _device: None) for name in NOT_READ),
 )
 
