@@ -65,9 +65,14 @@ class Page(Closing[str], inherit_bindings=False):
     """
     BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
     KEYS: ClassVar[tuple[Key, ...]] = ()
-    """Those that it has besides what others have; with them help begins."""
+    """Those that it has besides what others have, all of which are bound; help begins with them."""
     is_root = False
     """Whether it is the first page over its feed."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "KEYS" in cls.__dict__ and "BINDINGS" not in cls.__dict__:
+            cls.BINDINGS = bindings(cls.KEYS)
+        super().__init_subclass__(**options)
 
     def __init__(self, shown: Shown) -> None:
         super().__init__()

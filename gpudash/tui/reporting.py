@@ -23,6 +23,7 @@ from gpudash.model.text import width
 from gpudash.model.units import counted
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, cells_of, joined
+from gpudash.tui.page import Page
 from gpudash.tui.theme import Theme
 
 if TYPE_CHECKING:
@@ -204,6 +205,34 @@ class ReportPane:
         measured = [*rows[:_MEASURED], *seen]
         drawn = grid.rows(measured, rows, cells, seen, lambda row: joined(grid.draw(row, theme)))
         return [*heads, grid.heading(theme), *drawn]
+
+
+class Reporting(Page):
+    """What the pages have in common that show one, on top of the kind of page that each is."""
+
+    _report: ReportPane
+
+    def on_mount(self) -> None:
+        """Have the report made."""
+        self._report.ask()
+
+    def on_unmount(self) -> None:
+        """Wait for none any more."""
+        self._report.close()
+
+    def draw(self) -> None:
+        """Draw the present state, the report up to the instant that is shown."""
+        if self.is_current:
+            self._report.follow_time()
+        super().draw()
+
+    def action_zoom(self, step: int) -> None:
+        """Report a longer (1) or a shorter (-1) time."""
+        self._report.zoom(step)
+
+    def action_group_by(self) -> None:
+        """Report by the next kind of rows."""
+        self._report.turn()
 
 
 def _of_watched(history: History, end: datetime | None, by: Grouping, price: Price) -> Report:

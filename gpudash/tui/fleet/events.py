@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 
@@ -13,7 +13,7 @@ from gpudash.fleet.event_log import MAX_KEPT
 from gpudash.fleet.losses import begun, broken, losses
 from gpudash.fleet.summary import part_of
 from gpudash.model.fleet import Event
-from gpudash.tui.bindings import bindings, shown_key
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.fleet.head import listed_line, local_time
@@ -32,7 +32,6 @@ class EventsPage(TablePage[Event]):
     """What happened in the last day or week, the newest first."""
 
     KEYS = (*TABLE_KEYS, *EVENTS_KEYS)
-    BINDINGS: ClassVar[list[Any]] = bindings(EVENTS_KEYS)
     COLUMNS = EVENT_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"

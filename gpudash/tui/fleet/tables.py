@@ -24,7 +24,6 @@ from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, Ho
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, megahertz, percent, watts
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
@@ -51,7 +50,6 @@ class TablePage(FleetPage, Generic[Row]):
     """Rows around a cursor that keys and clicks move."""
 
     KEYS = TABLE_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(TABLE_KEYS)
     COLUMNS: ClassVar[Sequence[Column[Any]]]
     ROLES: ClassVar[Mapping[str, str]]
     EMPTY: ClassVar[str]
@@ -235,7 +233,6 @@ class HostGpusPage(GpusPage):
     """What is known of one host without ssh: its GPUs, and what is wrong with it."""
 
     KEYS = (*TABLE_KEYS, *CHART_KEYS)
-    BINDINGS: ClassVar[list[Any]] = bindings(CHART_KEYS)
     COLUMNS = GPU_COLUMNS[1:]
     TITLE = ""
     EMPTY = "nothing is known of its GPUs"
@@ -284,7 +281,6 @@ class GroupsPage(TablePage[GroupRow]):
     """Hosts added up by rack, model or cluster."""
 
     KEYS = (*TABLE_KEYS, *GROUP_KEYS)
-    BINDINGS: ClassVar[list[Any]] = bindings(GROUP_KEYS)
     COLUMNS = GROUP_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"group": "strong"}
     EMPTY = "no host is known yet"
@@ -359,7 +355,6 @@ class JobsPage(TablePage[FleetJob]):
 class JobPage(TablePage[JobGpu]):
     """The GPUs of one job beside each other, the slowest first."""
 
-    KEYS = TABLE_KEYS
     COLUMNS = JOB_GPU_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
     EMPTY = "nothing is known of its GPUs"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
-from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.host import HostPage
@@ -23,11 +21,6 @@ class View(Wheel, HostPage):
     """
 
     KEYS = VIEW_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(VIEW_KEYS)
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        cls.BINDINGS = bindings(cls.KEYS)
-        super().__init_subclass__(**options)
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
