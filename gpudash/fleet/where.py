@@ -16,7 +16,6 @@ from gpudash.analysis.filter import Filter, Grammar
 from gpudash.analysis.filter.predicates import (
     LOOSE,
     OTHER,
-    WORD_OPERATORS,
     Builder,
     Test,
     of_set,
@@ -243,21 +242,19 @@ _STATE_WORDS = (
 
 TERMS: tuple[Term[GpuOfHost], ...] = (
     Term(
-        names=("host",),
-        example="host:gpu[01-08]",
-        help="name of the host or a part of it, or several; brackets are whole names",
-        values="a name, several such as n1,n2, or gpu[01-08]",
-        operators=WORD_OPERATORS,
-        test=_hosts,
+        ("host",),
+        "host:gpu[01-08]",
+        "name of the host or a part of it, or several; brackets are whole names",
+        "a name, several such as n1,n2, or gpu[01-08]",
+        _hosts,
     ),
     named(("rack", "group"), "rack:r07", "rack, partition or group of the host", _group),
     Term(
-        names=("state", "status"),
-        example="state:held",
-        help="what it does: busy, held, free, LOST, DOWN",
-        values=", ".join(dict.fromkeys((*(state.id for state in STATES), *HOST_STATES))),
-        operators=WORD_OPERATORS,
-        test=_one_of(_state, _STATE_WORDS),
+        ("state", "status"),
+        "state:held",
+        "what it does: busy, held, free, LOST, DOWN",
+        ", ".join(dict.fromkeys((*(state.id for state in STATES), *HOST_STATES))),
+        _one_of(_state, _STATE_WORDS),
     ),
     named(("user", "owner"), "user:alice", "whose processes or job it has, or several", _user),
     _number(
@@ -303,12 +300,11 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
     ),
     number(("age",), "age>1m", "age of what is known of it", SPAN, _age),
     Term(
-        names=("gpu", "gpus"),
-        example="gpu:0-3",
-        help="its index on the host, or a MIG instance such as 0:1",
-        values="indices such as 2, 0-3,6 or the MIG instance 0:1",
-        operators=WORD_OPERATORS,
-        test=of_set(_label, on_gpus),
+        ("gpu", "gpus"),
+        "gpu:0-3",
+        "its index on the host, or a MIG instance such as 0:1",
+        "indices such as 2, 0-3,6 or the MIG instance 0:1",
+        of_set(_label, on_gpus),
     ),
     named(("driver",), "driver:550", "version of the driver", _driver),
     named(("cluster",), "cluster:a", "cluster of the host", _cluster),
@@ -316,12 +312,11 @@ TERMS: tuple[Term[GpuOfHost], ...] = (
 """Every term, in the order in which help and messages name them."""
 
 KIND = Term[GpuOfHost](
-    names=("kind",),
-    example="kind:lost",
-    help="kind of what happened, or several; GPUs have none, and all pass",
-    values=", ".join(get_args(EventKind)),
-    operators=WORD_OPERATORS,
-    test=_one_of(_kind, get_args(EventKind)),
+    ("kind",),
+    "kind:lost",
+    "kind of what happened, or several; GPUs have none, and all pass",
+    ", ".join(get_args(EventKind)),
+    _one_of(_kind, get_args(EventKind)),
 )
 """The term of events alone."""
 

@@ -25,7 +25,7 @@ from gpudash.model import units
 from gpudash.model.units import ABSENT, Quantity
 
 
-class Term(Struct, Generic[Row], frozen=True, kw_only=True):
+class Term(Struct, Generic[Row], frozen=True):
     """One term; the first of its names is shown."""
 
     names: tuple[str, ...]
@@ -33,8 +33,8 @@ class Term(Struct, Generic[Row], frozen=True, kw_only=True):
     help: str
     values: str
     """What may follow the operator, for the message about a wrong value."""
-    operators: tuple[str, ...]
     test: Builder[Row]
+    operators: tuple[str, ...] = WORD_OPERATORS
 
 
 class Quantities(NamedTuple):
@@ -53,14 +53,8 @@ def named(
     names: tuple[str, ...], example: str, help: str, read: Callable[[Row], Iterable[str]]
 ) -> Term[Row]:
     """Return a term over names, of which several may be given."""
-    return Term(
-        names=names,
-        example=example,
-        help=help,
-        values="a name, or several such as alice,bob",
-        operators=WORD_OPERATORS,
-        test=of_text(read, several=True),
-    )
+    values = "a name, or several such as alice,bob"
+    return Term(names, example, help, values, of_text(read, several=True))
 
 
 def number(
@@ -71,14 +65,8 @@ def number(
     read: Callable[[Row], float | None],
 ) -> Term[Row]:
     """Return a term over a number."""
-    return Term(
-        names=names,
-        example=example,
-        help=help,
-        values=written.values,
-        operators=NUMBER_OPERATORS,
-        test=of_number(read, written.parse),
-    )
+    test = of_number(read, written.parse)
+    return Term(names, example, help, written.values, test, NUMBER_OPERATORS)
 
 
 def _gpus(row: ProcessRow) -> frozenset[str]:
@@ -119,12 +107,11 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         _user,
     ),
     Term(
-        names=("gpu", "gpus"),
-        example="gpu:0-3,6",
-        help="uses one of these GPUs; gpu=0 uses no other",
-        values="GPUs such as 2, 0-3,6 or the MIG instance 0:1",
-        operators=WORD_OPERATORS,
-        test=of_set(_gpus, on_gpus),
+        ("gpu", "gpus"),
+        "gpu:0-3,6",
+        "uses one of these GPUs; gpu=0 uses no other",
+        "GPUs such as 2, 0-3,6 or the MIG instance 0:1",
+        of_set(_gpus, on_gpus),
     ),
     number(
         ("mem", "memory", "gpu_mem", "gpu_memory"),
@@ -141,20 +128,18 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         lambda row: row.process.sm_utilization_percent,
     ),
     Term(
-        names=("type",),
-        example="type:C",
-        help="C compute, G graphics, M client of an MPS server, or several",
-        values="C, G or M, or several such as C,M",
-        operators=WORD_OPERATORS,
-        test=of_set(lambda row: frozenset(filter(None, row.process.type.split("+"))), is_type),
+        ("type",),
+        "type:C",
+        "C compute, G graphics, M client of an MPS server, or several",
+        "C, G or M, or several such as C,M",
+        of_set(lambda row: frozenset(filter(None, row.process.type.split("+"))), is_type),
     ),
     Term(
-        names=("pid",),
-        example="pid:4242",
-        help="process id, a range or several",
-        values="PIDs such as 4242 or 4000-4999,77",
-        operators=WORD_OPERATORS,
-        test=of_set(lambda row: frozenset((str(row.process.pid),)), in_range),
+        ("pid",),
+        "pid:4242",
+        "process id, a range or several",
+        "PIDs such as 4242 or 4000-4999,77",
+        of_set(lambda row: frozenset((str(row.process.pid),)), in_range),
     ),
     named(
         ("job",),
@@ -163,12 +148,11 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         _job,
     ),
     Term(
-        names=("cmd", "command"),
-        example='cmd:"train.py --lr"',
-        help="a part of the command line",
-        values="a text",
-        operators=WORD_OPERATORS,
-        test=of_text(_command),
+        ("cmd", "command"),
+        'cmd:"train.py --lr"',
+        "a part of the command line",
+        "a text",
+        of_text(_command),
     ),
     number(
         ("cpu",),
