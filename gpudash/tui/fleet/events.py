@@ -21,7 +21,6 @@ from gpudash.tui.fleet.model import FleetModel, are_same
 from gpudash.tui.fleet.page import LONGER
 from gpudash.tui.fleet.tables import TablePage
 from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
-from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 
 _MIN_TABLE = 5
@@ -33,6 +32,7 @@ class EventsPage(TablePage[Event]):
 
     KEYS = (*TABLE_KEYS, *EVENTS_KEYS)
     COLUMNS = EVENT_COLUMNS
+    RANKED = FleetModel.ranked_events
     ROLES: ClassVar[Mapping[str, str]] = {"time": "dim", "host": "base", "user": "owner"}
     EMPTY = "no event is known"
     LABELS = LONGER
@@ -44,16 +44,10 @@ class EventsPage(TablePage[Event]):
         """What the sums are derived from."""
         self._sums: tuple[Sequence[str], Sequence[str], Sequence[str]] = (), (), ()
         """What is broken, what has begun besides, what was lost."""
-        self._above_table = 0
         self._then: datetime | None = None
         """The instant in the past that was shown last, None for the present."""
         self._put: Event | None = None
         """Where the cursor was put for it."""
-
-    @property
-    def ranking(self) -> Ranking[Event]:
-        """The events in their order."""
-        return self.model.ranked_events()
 
     def on_screen_resume(self) -> None:
         """Have the collector asked for them."""
@@ -129,10 +123,6 @@ class EventsPage(TablePage[Event]):
             known = [each for each in happened.listed if each.at <= until]
             lost = losses(known, hosts, since, until, passing).texts
         return broken(rows), counts, lost
-
-    def clicked(self, x: int, y: int) -> bool:
-        """Do the same lower, below the sums."""
-        return super().clicked(x, y - self._above_table)
 
     def _follow_time(self, height: int) -> None:
         """Put the cursor on the last event before an instant in the past, amid others, or back.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -52,12 +52,16 @@ class TablePage(FleetPage, Generic[Row]):
     KEYS = TABLE_KEYS
     COLUMNS: ClassVar[Sequence[Column[Any]]]
     ROLES: ClassVar[Mapping[str, str]]
+    RANKED: ClassVar[Callable[[FleetModel], Ranking[Any]]]
+    """Which of the rows of the model it has."""
     EMPTY: ClassVar[str]
     """Why there are no rows, where no filter leaves them out."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
         self._grid: Grid[Row] = Grid(self.COLUMNS, self.ROLES, bar=6)
+        self._above_table = 0
+        """Lines of the page above the table."""
         self._first = self._shown = 0
         self._height = self._room = 1
         """Rows of a part of the table, of which several stand side by side, and its cells."""
@@ -67,7 +71,7 @@ class TablePage(FleetPage, Generic[Row]):
     @property
     def ranking(self) -> Ranking[Row]:
         """The rows in their order, with the cursor."""
-        raise NotImplementedError
+        return type(self).RANKED(self.model)
 
     @property
     def rule(self) -> tuple[int, str] | None:
@@ -127,6 +131,7 @@ class TablePage(FleetPage, Generic[Row]):
 
     def clicked(self, x: int, y: int) -> bool:
         """Sort by a heading, or select a row; return whether it was selected before."""
+        y -= self._above_table
         ranking = self.ranking
         if y == 0:
             key = self._grid.column_at(x % self._room)
@@ -176,14 +181,10 @@ class HostsPage(TablePage[HostRow]):
     """All hosts."""
 
     COLUMNS = HOST_COLUMNS
+    RANKED = FleetModel.ranked_hosts
     TITLE = "Hosts"
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "group": "dim"}
     EMPTY = "no host is known yet"
-
-    @property
-    def ranking(self) -> Ranking[HostRow]:
-        """The hosts in their order."""
-        return self.model.ranked_hosts()
 
     @property
     def places(self) -> Sequence[Place]:
@@ -201,14 +202,10 @@ class GpusPage(TablePage[GpuRow]):
     """The GPUs of all hosts."""
 
     COLUMNS = GPU_COLUMNS
+    RANKED = FleetModel.ranked_gpus
     TITLE = "GPUs"
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
     EMPTY = "no GPU is known yet"
-
-    @property
-    def ranking(self) -> Ranking[GpuRow]:
-        """The GPUs in their order."""
-        return self.model.ranked_gpus()
 
     @property
     def places(self) -> Sequence[Place]:
@@ -240,6 +237,7 @@ class HostGpusPage(GpusPage):
     def __init__(self, model: FleetModel, host: HostKey) -> None:
         super().__init__(model)
         self.host = host
+        self._above_table = 1
 
     @property
     def ranking(self) -> Ranking[GpuRow]:
@@ -262,10 +260,6 @@ class HostGpusPage(GpusPage):
         drawn = past(model, theme, cells, left) if left >= _MIN_CHART else []
         return [top, *table, *([[]] if drawn else []), *drawn]
 
-    def clicked(self, x: int, y: int) -> bool:
-        """Do the same a line lower, below the one on the host."""
-        return super().clicked(x, y - 1)
-
     @property
     def empty_text(self) -> str:
         """Why there are no rows."""
@@ -282,13 +276,9 @@ class GroupsPage(TablePage[GroupRow]):
 
     KEYS = (*TABLE_KEYS, *GROUP_KEYS)
     COLUMNS = GROUP_COLUMNS
+    RANKED = FleetModel.ranked_groups
     ROLES: ClassVar[Mapping[str, str]] = {"group": "strong"}
     EMPTY = "no host is known yet"
-
-    @property
-    def ranking(self) -> Ranking[GroupRow]:
-        """The groups in their order."""
-        return self.model.ranked_groups()
 
     @property
     def heading(self) -> str:
@@ -313,14 +303,10 @@ class UsersPage(TablePage[FleetUser]):
     """The users of all GPUs."""
 
     COLUMNS = USER_COLUMNS
+    RANKED = FleetModel.ranked_users
     TITLE = "Users"
     ROLES: ClassVar[Mapping[str, str]] = {"user": "owner", "memory": "memory"}
     EMPTY = "no user of a GPU is known: neither processes nor jobs are"
-
-    @property
-    def ranking(self) -> Ranking[FleetUser]:
-        """The users in their order."""
-        return self.model.ranked_users()
 
     def action_enter(self) -> None:
         """Show the GPUs of the user under the cursor alone."""
@@ -332,6 +318,7 @@ class JobsPage(TablePage[FleetJob]):
     """The jobs on all GPUs."""
 
     COLUMNS = JOB_COLUMNS
+    RANKED = FleetModel.ranked_jobs
     TITLE = "Jobs"
     ROLES: ClassVar[Mapping[str, str]] = {"job": "strong", "user": "owner", "name": "dim"}
     EMPTY = "no job is known: neither Slurm's nor Kubernetes' labels are there"
@@ -340,11 +327,6 @@ class JobsPage(TablePage[FleetJob]):
         """Show the GPUs of the only job that passes the filter: its number was typed."""
         if self.model.is_filtered and len(self.ranking.rows) == 1:
             self.open_found(self.ranking.rows[0].id)
-
-    @property
-    def ranking(self) -> Ranking[FleetJob]:
-        """The jobs in their order."""
-        return self.model.ranked_jobs()
 
     def action_enter(self) -> None:
         """Show the GPUs of the job under the cursor."""
@@ -362,7 +344,6 @@ class JobPage(TablePage[JobGpu]):
     def __init__(self, model: FleetModel, job: str) -> None:
         super().__init__(model)
         self.job = job
-        self._above_table = 1
         # The cursor was in another job.
         self.ranking.move(-len(self.ranking.rows))
 
@@ -406,10 +387,6 @@ class JobPage(TablePage[JobGpu]):
         room, mark = max(0, cells - 2), theme.glyphs.ellipsis
         about = [[Segment(f" {cut(text, room, mark=mark)}", style)] for text, style in top]
         return [*about, *super().lines(theme, cells, height - len(top))]
-
-    def clicked(self, x: int, y: int) -> bool:
-        """Do the same lower, below the lines on the job."""
-        return super().clicked(x, y - self._above_table)
 
     def action_enter(self) -> None:
         """Go into the host of the GPU under the cursor."""
