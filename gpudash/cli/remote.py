@@ -100,14 +100,9 @@ def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFe
         return gpudash_command(host, *words, config=options.ssh_config, gpudash=path)
 
     # Of all clocks this one alone goes on while a laptop sleeps, and the host does not.
-    return LiveFeed(
-        found.argv,
-        interval,
-        found.decode,
-        encode=found.encode,
-        remote=RemoteHost(host, run),
-        clock=boot_clock,
-    )
+    feed = LiveFeed(found.argv, interval, found.decode, encode=found.encode, clock=boot_clock)
+    feed.remote = RemoteHost(host, run)
+    return feed
 
 
 class RemoteSource:

@@ -88,7 +88,9 @@ def run(options: argparse.Namespace) -> int:
             from gpudash.feed.live import LiveFeed
             from gpudash.model import wire
 
-            return LiveFeed(argv, interval, wire.decode, forked=forked, adapt_past=selected)
+            feed = LiveFeed(argv, interval, wire.decode, forked=forked)
+            feed.adapt_past = selected
+            return feed
 
         return open_feed
 

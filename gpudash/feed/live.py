@@ -7,19 +7,17 @@ abandoned, its last snapshot is shown as stale, and another one is started.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost
-from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.feed.supervisor import CollectorError, Supervisor
 from gpudash.feed.timeline import Kept, Timeline
 from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
-
-    from gpudash.system.fork import ForkedProcess
 
 _DEATH_SECONDS = 0.1
 """For a killed collector to die, unless the driver holds it."""
@@ -27,41 +25,28 @@ _DEATH_SECONDS = 0.1
 _Status = tuple[FeedState, str | None, int | None, bool]
 
 
+def _ignore(_snapshots: Sequence[Received[Any]], _after_jump: bool) -> None:
+    """Stand in for a listener before one is attached."""
+
+
+def _nothing() -> None:
+    """Stand in for a listener before one is attached."""
+
+
 class LiveFeed(Supervisor[D]):
     """The documents of one collector command, delivered on an event loop."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        interval: float,
-        decode: Callable[[bytes], D | None],
-        *,
-        encode: Callable[[D], bytes] | None = None,
-        environ: Mapping[str, str] | None = None,
-        remote: RemoteHost | None = None,
-        forked: ForkedProcess | None = None,
-        limits: Limits | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        adapt_past: Callable[[D], D] | None = None,
-    ) -> None:
-        """`adapt_past` is for samples of before that the service of this host has, if it has."""
-        super().__init__(
-            argv,
-            interval,
-            decode,
-            encode=encode,
-            environ=environ,
-            forked=forked,
-            limits=limits,
-            clock=clock,
-        )
-        self.remote, self._adapt_past = remote, adapt_past
-        self._loop: AbstractEventLoop | None = None
-        self._timer: TimerHandle | None = None
-        self._watched: tuple[int | None, int] | None = None
-        self._reported: _Status = FeedState.STARTING, None, None, False
-        self._on_snapshots: OnSnapshots[D] = _ignore
-        self._on_change: Callable[[], None] = _nothing
+    remote: RemoteHost | None = None
+    """The host at the far end, None for this one."""
+    adapt_past: Callable[[D], D] | None = None
+    """For samples of before that the service of this host has; None if it has none."""
+
+    _loop: AbstractEventLoop | None = None
+    _timer: TimerHandle | None = None
+    _watched: tuple[int | None, int] | None = None
+    _reported: _Status = FeedState.STARTING, None, None, False
+    _on_snapshots: OnSnapshots[D] = staticmethod(_ignore)
+    _on_change: Callable[[], None] = staticmethod(_nothing)
 
     @property
     def error(self) -> str | None:
@@ -91,11 +76,11 @@ class LiveFeed(Supervisor[D]):
 
     def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
         """Return the time of the present and what is kept of the past."""
-        if self._adapt_past is None:
+        if self.adapt_past is None:
             return Timeline(self, kept, show)
         from gpudash.feed.visits import Visits
 
-        return Visits(self, kept, show, self._adapt_past, self._changed)
+        return Visits(self, kept, show, self.adapt_past, self._changed)
 
     def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
@@ -170,11 +155,3 @@ class LiveFeed(Supervisor[D]):
             self._timer.cancel()
         seconds = self.due_in()
         self._timer = None if seconds == inf else loop.call_later(seconds, self._advance)
-
-
-def _ignore(_snapshots: Sequence[Received[Any]], _after_jump: bool) -> None:
-    """Stand in for a listener before one is attached."""
-
-
-def _nothing() -> None:
-    """Stand in for a listener before one is attached."""

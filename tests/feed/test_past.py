@@ -276,7 +276,8 @@ def test_one_that_goes_while_it_is_read_is_not_called_damaged(tmp_path: Path) ->
 
 
 async def test_steps_of_a_screen_go_on_in_it(served: Served, host: Host) -> None:
-    feed = LiveFeed(["true"], 1.0, wire.decode, adapt_past=lambda each: each)
+    feed = LiveFeed(["true"], 1.0, wire.decode)
+    feed.adapt_past = lambda each: each
     kept, shown = History(), list[Snapshot]()
     timeline = feed.timeline(kept, shown.append)
     live = host.wall + timedelta(minutes=10)
@@ -323,7 +324,8 @@ async def test_steps_of_a_screen_go_on_in_it(served: Served, host: Host) -> None
 
 
 async def test_a_screen_of_a_service_without_one_says_so(path: Path) -> None:
-    feed = LiveFeed(["true"], 1.0, wire.decode, adapt_past=lambda each: each)
+    feed = LiveFeed(["true"], 1.0, wire.decode)
+    feed.adapt_past = lambda each: each
     shown = list[Snapshot]()
     timeline = feed.timeline(History(), shown.append)
     snapshot = make_snapshot(1, collected_by=clean("root"))
