@@ -29,10 +29,13 @@ class Background:
         self._jobs: _Jobs = queue.SimpleQueue()
         weakref.finalize(self, self._jobs.put, None)
 
-    def start(self, loop: AbstractEventLoop) -> None:
-        """Begin, unless it has begun."""
+    def start(self) -> None:
+        """Begin on the loop that runs, unless it has begun."""
+        # A recording that is only printed needs none.
+        from asyncio import get_running_loop
+
         if self._loop is None:
-            self._loop = loop
+            self._loop = get_running_loop()
             threading.Thread(target=_work, args=(self._jobs,), name="reader", daemon=True).start()
 
     def stop(self) -> None:

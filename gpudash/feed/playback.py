@@ -107,7 +107,7 @@ class Playback:
     ) -> None:
         """Deliver samples on this loop, and report a gap, the end or an error by `on_change`."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
-        self._reader.start(loop)
+        self._reader.start()
         self._deliver(self._first, after_jump=True)
         self._play_next()
 

@@ -60,12 +60,10 @@ class Visits(Timeline[D]):
     @cached_property
     def _background(self) -> Background:
         # The first picture does not wait for the imports.
-        from asyncio import get_running_loop
-
         from gpudash.feed.background import Background
 
         background = Background()
-        background.start(get_running_loop())
+        background.start()
         return background
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
@@ -89,7 +88,7 @@ class ReportPane:
         self._wanted = chosen = self._chosen
         self._background.interrupt()
         if chosen not in self._found:
-            self._background.start(asyncio.get_running_loop())
+            self._background.start()
             self._background.submit(
                 partial(self._made, chosen),
                 partial(self._take, chosen),

@@ -11,12 +11,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS, NVMLError
-from gpudash.collect.simulated.counters import COUNTER_CALLS, compute, metrics_request, wait
+from gpudash.collect.simulated.calls import (
+    GPU_CALLS,
+    INSTANCE_CALLS,
+    NVMLError,
+    compute,
+    metrics_request,
+    wait,
+)
 from gpudash.collect.simulated.gpu import Instance, SimulatedGpu
 from gpudash.collect.simulated.scene import Scene
-
-_GPU_CALLS = {**GPU_CALLS, **COUNTER_CALLS}
 
 
 class SimulatedLibrary:
@@ -86,7 +90,7 @@ class SimulatedLibrary:
                 self._touch(each.gpu)
         calls = self._host_calls
         if name not in calls:
-            calls = INSTANCE_CALLS if isinstance(arguments[0], Instance) else _GPU_CALLS
+            calls = INSTANCE_CALLS if isinstance(arguments[0], Instance) else GPU_CALLS
         call = calls.get(name)
         value = call and call(*arguments)
         if value is None:

@@ -57,9 +57,9 @@ from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
-from gpudash.tui.signals import SentSignals
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
+from gpudash.tui.watched import SentSignals
 
 if TYPE_CHECKING:
     from gpudash.tui.reporting import ReportCommand
