@@ -12,6 +12,7 @@ from rich.style import Style
 
 from gpudash.analysis.table import BarGlyphs
 from gpudash.model.state import Level
+from gpudash.model.text import cut
 from gpudash.model.units import ABSENT
 
 if TYPE_CHECKING:
@@ -318,6 +319,10 @@ class Theme(Struct, frozen=True):
     def is_ascii(self) -> bool:
         """Whether it draws with nothing but ASCII."""
         return self.glyphs is ASCII
+
+    def cut(self, text: str, cells: int) -> str:
+        """Return a text in at most so many cells, with a mark where it is shortened."""
+        return cut(text, max(0, cells), mark=self.glyphs.ellipsis)
 
     def level(self, level: Level) -> Style:
         """Return the style of a value of this level; an unknown one recedes."""

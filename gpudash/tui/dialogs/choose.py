@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from gpudash.model.errors import UsageError
-from gpudash.model.text import cut, fold, width
+from gpudash.model.text import fold, width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, spread
@@ -200,8 +200,7 @@ class ChooseScreen(Dialog["str | None"]):
     def fit(self, cells: int, lines: int) -> None:
         """Draw the entries for another width."""
         self._cells = _WIDTH if cells >= _WIDTH + _BESIDE else cells
-        mark = self.palette.glyphs.ellipsis
-        self._edit.placeholder = cut(self._hint, max(0, self._cells - 6), mark=mark)
+        self._edit.placeholder = self.palette.cut(self._hint, self._cells - 6)
         self._box.styles.width = self._cells + self.edges
         sentence = fold(self._asked, max(1, self._cells - 6))
         self._sentence.update("\n".join(sentence))
@@ -311,11 +310,11 @@ def _row(choice: Choice, theme: Theme, cells: int) -> Line:
     # In reverse video, which marks the cursor where it is used, each colour would be another bar.
     dim, key = (base, base) if theme.is_ansi else (theme.panel_dim, theme.key)
     mark = theme.glyphs.tick if choice.marked else " "
-    about, more = choice.note, theme.glyphs.ellipsis
+    about = choice.note
     if width(about) > width(choice.text):
         # What is chosen is known by its text.
-        about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)
+        about = theme.cut(about, cells - 7 - width(choice.text))
     note = [Segment(f"{about}  ", key)] if about else []
     room = cells - 4 - width(about) - (3 if about else 0)
-    text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room), mark=more), base)]
+    text = [Segment(f" {mark} ", dim), Segment(theme.cut(choice.text, room), base)]
     return spread(text, note, cells, base)

@@ -22,7 +22,7 @@ from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dialogs.dialog import Dialog, put_above
 from gpudash.tui.draw.line import Line
@@ -275,10 +275,10 @@ class KillScreen(Dialog["Answer | None"]):
             offer=self._offer,
             again=self._again,
         )
-        acts, mark = asked.action is not None, self.palette.glyphs.ellipsis
+        acts, cut = asked.action is not None, self.palette.cut
         cells = max(1, self._room[0] - (6 if self.has_class("-airy") else 2))
         self._title.update(Content(asked.title))
-        listed = (each._replace(text=cut(each.text, cells, mark=mark)) for each in asked.processes)
+        listed = (each._replace(text=cut(each.text, cells)) for each in asked.processes)
         self._text.update(content(self._line(*each) for each in (*asked.facts, *listed)))
         choices = self._choice_lines() if acts else []
         self._choices.update(content(choices))

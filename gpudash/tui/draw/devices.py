@@ -18,7 +18,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.table import COMFORT_PRIORITY, Column, DeviceRow
 from gpudash.model.snapshot import Finding, Host
 from gpudash.model.state import Level
-from gpudash.model.text import cut, pad, width
+from gpudash.model.text import pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.bars import bar
@@ -268,7 +268,7 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
         reason = f"{last.memory} {last.ago}; {reason}"
     return [
         Segment(word, theme.level(row.level)),
-        Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
+        Segment(theme.cut(reason, room - width(word)), theme.dim),
     ]
 
 

@@ -11,7 +11,7 @@ from rich.style import Style
 
 from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration, since
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
-from gpudash.model.text import cut, fold
+from gpudash.model.text import fold
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread, with_signs
 from gpudash.tui.theme import Theme
 
@@ -62,12 +62,11 @@ def calm(findings: Sequence[Finding]) -> str:
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
     known = finding.acknowledged
     text = f" {_mark(finding)} {'' if known is None else f'({known}) '}{finding.sentence}"
-    mark = theme.glyphs.ellipsis
     # Beside those that are worse a remark recedes.
     style = (
         theme.dim if known is not None or finding.level == "info" else _level_style(finding, theme)
     )
-    return [Segment(cut(text, max(0, cells - 1), mark=mark), style)]
+    return [Segment(theme.cut(text, cells - 1), style)]
 
 
 def _mark(finding: Finding) -> str:

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpudash.analysis.usage import Tally, shorter_summaries, summary
 from gpudash.model.snapshot import Host, Snapshot
-from gpudash.model.text import cut, fold, width
+from gpudash.model.text import fold, width
 from gpudash.model.units import duration, percent, ratio, short_size
 from gpudash.tui.bindings import labelled
 from gpudash.tui.draw.bars import bar
@@ -46,7 +46,7 @@ def header(
     if snapshot.host.simulated:
         signs.append(Segment("DEMO  ", theme.header_strong))
     if snapshot.collected_by:
-        user = cut(snapshot.collected_by, _USER_CELLS, mark=theme.glyphs.ellipsis)
+        user = theme.cut(snapshot.collected_by, _USER_CELLS)
         signs.append(Segment(f"by {user}  ", theme.header_dim))
     if read_only:
         signs.append(Segment("READ-ONLY  ", theme.header_strong))
@@ -98,7 +98,7 @@ def _fitting(
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
     room = max(0, cells - cells_of(rights[-1]))
-    text = cut(f" {texts[-1]}", room, mark=theme.glyphs.ellipsis)
+    text = theme.cut(f" {texts[-1]}", room)
     return [Segment(text, theme.header)], rights[-1]
 
 
@@ -141,13 +141,12 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
 
     One that is longer than the line takes more of them, up to four.
     """
-    more = theme.glyphs.ellipsis
     if width(notice) > cells - 2 > 0:
         return [
             fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
-            for text in _folded(notice, cells - 2, more)
+            for text in _folded(notice, cells - 2, theme)
         ]
-    text = cut(notice, max(0, cells - 2), mark=more)
+    text = theme.cut(notice, cells - 2)
     left: Line = [Segment(" ", theme.label)]
     fitting, gap = _fitting_keys(keys, notice, cells)
     for key in fitting:
@@ -158,10 +157,10 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
     return [spread(left, right, cells, theme.label)]
 
 
-def _folded(notice: str, cells: int, mark: str) -> list[str]:
+def _folded(notice: str, cells: int, theme: Theme) -> list[str]:
     lines = fold(notice, cells)
     if len(lines) > _MAX_LINES:
-        lines[_MAX_LINES - 1 :] = [cut(" ".join(lines[_MAX_LINES - 1 :]), cells, mark=mark)]
+        lines[_MAX_LINES - 1 :] = [theme.cut(" ".join(lines[_MAX_LINES - 1 :]), cells)]
     return lines
 
 

@@ -12,7 +12,7 @@ from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.forest import in_ascii
 from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.table import ProcessRow
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.listing import Listing
@@ -37,7 +37,7 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
     while parts and cells_of(parts) + needed > cells:
         parts.pop()
     if typed:
-        text = cut(typed, max(1, cells - cells_of(parts) - 3), mark=theme.glyphs.ellipsis)
+        text = theme.cut(typed, max(1, cells - cells_of(parts) - 3))
         parts.insert(0, Segment(f" /{text} ", theme.mark))
     return parts
 
@@ -165,7 +165,7 @@ class ProcessTable:
 
 
 def _dim(text: str, theme: Theme, cells: int) -> Line:
-    text = cut(text, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis)
+    text = theme.cut(text, cells - 2 * MARGIN)
     return [Segment(" " * MARGIN + text, theme.dim)]
 
 

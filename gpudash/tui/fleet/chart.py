@@ -11,7 +11,6 @@ from gpudash.fleet.summary import gpu_index, gpu_of
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
-from gpudash.model.text import cut
 from gpudash.model.units import Unit, counted, mean_known
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
@@ -61,10 +60,9 @@ def past(
     if found is None or not lines:
         why = f"asking{theme.glyphs.ellipsis}" if found is None else "nothing is known"
         text = str(found.message) if found is not None and found.message else why
-        mark = theme.glyphs.ellipsis
         return [
             spread(left, keys, cells, theme.base),
-            [Segment(f" {cut(text, max(0, cells - 2), mark=mark)}", theme.dim)],
+            [Segment(f" {theme.cut(text, cells - 2)}", theme.dim)],
         ]
     unit = device_fields()[found.metric].unit
     curves = tuple(

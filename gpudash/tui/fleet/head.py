@@ -11,7 +11,7 @@ from rich.style import Style
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.fleet import EMPTY, Event
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
@@ -130,7 +130,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int, leaves: Sequence[st
     while counts and cells - cells_of([sign, *counts]) < min(width(text), _MIN_FILTER):
         counts.pop()
     room = max(0, cells - cells_of([sign, *counts]))
-    named = Segment(cut(text, room, mark=theme.glyphs.ellipsis), theme.strong)
+    named = Segment(theme.cut(text, room), theme.strong)
     return [fitted([sign, named, *counts], cells, theme.base)]
 
 
@@ -300,7 +300,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     unknown = "age unknown" if host.devices else "never answered"
     age = unknown if host.age_seconds is None else f"{duration(host.age_seconds)} old"
     texts.append((f" {age}", theme.dim))
-    title = Segment(cut(f" {row.title} ", cells, mark=theme.glyphs.ellipsis), theme.strong)
+    title = Segment(theme.cut(f" {row.title} ", cells), theme.strong)
     parts = [Segment(text, style) for text, style in texts]
     more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
     return [title, *fit_parts([[each] for each in parts], cells - cells_of([title]), more)]
@@ -317,4 +317,4 @@ def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
     style = theme.critical if first.state == "failed" else theme.warn
     text = f"{first.name}{age}: {why}{more}"
-    return [[Segment(f" {cut(text, max(0, cells - 2), mark=theme.glyphs.ellipsis)}", style)]]
+    return [[Segment(f" {theme.cut(text, cells - 2)}", style)]]

@@ -11,7 +11,7 @@ from gpudash.analysis.filter import Filter
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.findings import calm, worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
@@ -253,7 +253,7 @@ class MapPage(FleetPage):
         if model.rows and not self._arrangement.lines:
             key = shown_key(model.keys, "fleet.hosts")
             text = f" no room for the map; {key} lists the hosts"
-            return [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.dim)], []
+            return [Segment(theme.cut(text, cells), theme.dim)], []
         left = [
             Segment(f" {model.painting.title}", theme.title),
             Segment(f"  a cell is {self._arrangement.unit}", theme.dim),

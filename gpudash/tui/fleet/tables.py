@@ -22,7 +22,7 @@ from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, HostKey
 from gpudash.model.host_words import HOST_STATES
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.model.units import celsius, duration, megahertz, percent, watts
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
@@ -384,8 +384,7 @@ class JobPage(TablePage[JobGpu]):
         if others:
             top.append((f"not its own: {', '.join(others)}", theme.warn))
         self._above_table = len(top)
-        room, mark = max(0, cells - 2), theme.glyphs.ellipsis
-        about = [[Segment(f" {cut(text, room, mark=mark)}", style)] for text, style in top]
+        about = [[Segment(f" {theme.cut(text, cells - 2)}", style)] for text, style in top]
         return [*about, *super().lines(theme, cells, height - len(top))]
 
     def action_enter(self) -> None:
@@ -419,5 +418,5 @@ def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line
     )
     name = f" {host.name}  "
     room = max(0, cells - width(name) - 1)
-    about = cut("   ".join(filter(None, parts)), room, mark=theme.glyphs.ellipsis)
+    about = theme.cut("   ".join(filter(None, parts)), room)
     return [Segment(name, theme.strong), Segment(about, theme.dim)]

@@ -87,7 +87,7 @@ def _plain(
     space = room - width(label) - cells_of(value)
     if space > 0:
         return [[Segment(label, styles[0]), Segment(" " * space, theme.base), *value]]
-    named = [Segment(cut(label, room, mark=theme.glyphs.ellipsis), styles[0])]
+    named = [Segment(theme.cut(label, room), styles[0])]
     return [named, *([Segment(f"  {part}", styles[1])] for part in fold(text, room - 2))]
 
 
@@ -195,7 +195,7 @@ def missing(details: DeviceDetails, key: str, cells: int, theme: Theme) -> list[
         return []
     reason = "Not on this device" if details.device.state == "ok" else "Not known now"
     text = f" {reason}: {count} metrics; {key} lists them"
-    return [[], [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.dim)]]
+    return [[], [Segment(theme.cut(text, cells), theme.dim)]]
 
 
 def _block(
@@ -252,7 +252,7 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
     lease = next((each for each in snapshot.leases if each.uuid == device.uuid), None)
     if lease is None:
         return []
-    text = cut(f" Leased by {lease_holder(lease, snapshot)}: ", cells, mark=theme.glyphs.ellipsis)
+    text = theme.cut(f" Leased by {lease_holder(lease, snapshot)}: ", cells)
     used = cut(_USED[lease.is_used], max(0, cells - len(text)), mark="")
     style = theme.level("warn") if lease.is_used is False else theme.base
     return [[Segment(text, theme.dim), Segment(used, style)]]
@@ -265,8 +265,7 @@ def last_lines(device: Device, theme: Theme, cells: int) -> list[Line]:
         return []
     texts = [f"{last.ago}: {last.memory} in use, by" if last.processes else str(last)]
     texts += [f"  {each}" for each in last.processes]
-    mark = theme.glyphs.ellipsis
-    return [[Segment(cut(f" {text}", cells, mark=mark), theme.dim)] for text in texts] + [[]]
+    return [[Segment(theme.cut(f" {text}", cells), theme.dim)] for text in texts] + [[]]
 
 
 _HOLDER_ROLES = {"user": "owner", "type": "dim", "job": "dim"}

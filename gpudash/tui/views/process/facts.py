@@ -102,7 +102,7 @@ def head(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
     for start in range(0, len(facts), across):
         lines.append(_beside(facts[start : start + across], room // across, theme))
     for label, text in _location_facts(details):
-        lines.append(_labelled(label, cut(text, room - _LABEL, mark=theme.glyphs.ellipsis), theme))
+        lines.append(_labelled(label, theme.cut(text, room - _LABEL), theme))
     for number, text in enumerate(_shown_command(details, room - _LABEL, theme)):
         lines.append(_labelled("" if number else "command", text, theme))
     return lines

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from gpudash.analysis.inspection import Inspection, Variable
 from gpudash.analysis.table import age_seconds
 from gpudash.model.process import Process
-from gpudash.model.text import cut, fold, pad, width
+from gpudash.model.text import fold, pad, width
 from gpudash.model.units import Unit, duration, percent, readable, short, short_size, sum_known
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
@@ -311,7 +311,7 @@ def _relative_line(
     right = [Segment(values, theme.base if is_me else theme.dim)]
     taken = sum(width(segment.text) for segment in [*left, *right])
     name = details.command(process, short=True)
-    text = cut(name, max(0, cells - taken - MARGIN), mark=theme.glyphs.ellipsis)
+    text = theme.cut(name, cells - taken - MARGIN)
     left.append(Segment(text, theme.base if is_me else theme.dim))
     return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
 
