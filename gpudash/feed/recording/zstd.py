@@ -16,10 +16,12 @@ from gpudash.feed.collector import FLEET_LINE_LIMIT
 from gpudash.model.errors import WireError
 from gpudash.system.zstd import zstd
 
-_OPTIONS: Mapping[int, int] = {
-    zstd.CompressionParameter.compression_level: 3,
-    zstd.CompressionParameter.checksum_flag: 1,
-}
+_LEVEL = 3
+_WINDOW_LINES, _MIN_WINDOW_LOG, _MAX_WINDOW_LOG = 6, 19, 21
+"""How many lines a window has at least, and the powers of 2 of its smallest and largest size.
+
+Each file that is written takes so much memory; more lines save nothing on the disk.
+"""
 _FRAME_BYTES = 4 << 20
 """The size of a frame before its last line, which may be as long as a line can be."""
 _MAX_BYTES = _FRAME_BYTES + FLEET_LINE_LIMIT
@@ -34,13 +36,18 @@ class Compressor:
     """Compresses lines into one frame after the other."""
 
     def __init__(self) -> None:
-        self._compressor = zstd.ZstdCompressor(options=_OPTIONS)
+        self._window_log = _MIN_WINDOW_LOG
+        self._compressor = zstd.ZstdCompressor(options=_options(self._window_log))
         self._in_frame = 0
 
     def compress(self, data: bytes) -> bytes:
         """Return all that is needed to read `data` again, behind what was returned before."""
         is_full = self._in_frame and self._in_frame + len(data) > _FRAME_BYTES
         ended = self.end() if is_full else b""
+        window_log = min((_WINDOW_LINES * len(data)).bit_length(), _MAX_WINDOW_LOG)
+        if not self._in_frame and window_log > self._window_log:
+            self._window_log = window_log
+            self._compressor = zstd.ZstdCompressor(options=_options(window_log))
         self._in_frame += len(data)
         packed: bytes = self._compressor.compress(data, zstd.ZstdCompressor.FLUSH_BLOCK)
         return ended + packed
@@ -52,6 +59,14 @@ class Compressor:
         self._in_frame = 0
         ended: bytes = self._compressor.flush(zstd.ZstdCompressor.FLUSH_FRAME)
         return ended
+
+
+def _options(window_log: int) -> Mapping[int, int]:
+    return {
+        zstd.CompressionParameter.compression_level: _LEVEL,
+        zstd.CompressionParameter.checksum_flag: 1,
+        zstd.CompressionParameter.window_log: window_log,
+    }
 
 
 class ZstdChunks:

@@ -1,4 +1,5 @@
 import os
+import random
 import resource
 import stat
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
+from gpudash.system.zstd import zstd
 from tests.feed.recording.lines import line, write
 
 
@@ -72,6 +74,41 @@ def test_many_lines_are_packed_into_frames_of_a_bounded_size(tmp_path: Path) -> 
     long = b'{"x":"%s",' % (b"y" * (1 << 20)) + line(1)[1:]
     recording = Recording(str(write(tmp_path / "host.zst", [long] * 9)))
     assert (recording.first.chunk, recording.last.chunk) == (0, 2)
+
+
+KIB = 1 << 10
+
+
+def windows(path: Path) -> list[int]:
+    """Return the bytes of the window of each frame, which stand in its header (RFC 8878)."""
+    data, found = path.read_bytes(), []
+    while data:
+        found.append(1 << (10 + (data[5] >> 3)))
+        data = data[zstd.get_frame_size(data) :]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "window"), [(4, 512), (80, 512), (160, 1024), (330, 2048), (900, 2048)]
+)
+def test_a_window_has_six_lines_or_two_mebibytes(tmp_path: Path, size: int, window: int) -> None:
+    path = write(tmp_path / "host.zst", [b"x" * size * KIB] * 2)
+    assert windows(path) == [window * KIB]
+
+
+def test_a_window_grows_with_the_lines_at_the_next_frame(tmp_path: Path) -> None:
+    lines = [b"x" * 80 * KIB, *[b"x" * 900 * KIB] * 5]
+    assert windows(write(tmp_path / "host.zst", lines)) == [512 * KIB, 2048 * KIB]
+
+
+def test_lines_that_come_again_take_little_whatever_their_length(tmp_path: Path) -> None:
+    for size in (4, 40, 80):
+        lines = [random.Random(number).randbytes(size * KIB).hex().encode() for number in range(3)]
+        once, often = (
+            write(tmp_path / f"{size}-{times}.zst", lines * times).stat().st_size
+            for times in (1, 3)
+        )
+        assert often < 1.02 * once
 
 
 def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path) -> None:
