@@ -38,7 +38,7 @@ from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
 from gpudash.output import prometheus
 from gpudash.output.prometheus import DcgmNames
-from gpudash.system import terminal
+from gpudash.system import memory, terminal
 
 if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
@@ -154,6 +154,7 @@ def run(options: argparse.Namespace) -> int:
         return ExitStatus.OK
     if options.history is None and not os.environ.get("STATE_DIRECTORY"):
         refuse(options, _HOW_KEPT, "a service that keeps nothing: give --history DIR")
+    memory.give_back_large()
     interval = options.interval or _DEFAULT_INTERVAL
     noted = NotedSignals(ends=True)
     argv = collector_command(options)
