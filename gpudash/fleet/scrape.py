@@ -218,7 +218,8 @@ def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
         for name in term.names
     )
     if not rest:
-        return first
+        others = {_device(term, each) for name in term.without for each in samples.get(name, ())}
+        return [each for each in first if _device(term, each) not in others]
     by = term.by.split(", ")
     parts = [
         {tuple((name, labels.get(name, "")) for name in by): value for labels, value in part}
@@ -226,6 +227,11 @@ def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
     ]
     devices = (each for each in parts[0] if all(each in part for part in parts))
     return [(dict(each), sum(part[each] for part in parts) * term.factor) for each in devices]
+
+
+def _device(term: Metric, sample: _Sample) -> tuple[str | None, ...]:
+    """Return what distinguishes the device of a sample."""
+    return tuple(map(sample[0].get, ("instance", *term.by.split(", "))))
 
 
 def _value(sample: _Sample) -> float:

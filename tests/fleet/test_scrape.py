@@ -15,7 +15,7 @@ from gpudash.fleet.scrape import MAX_EXPORTERS, ScrapeSource
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetDevice
-from tests.fleet.rig.exporters import FLEET, Host, page
+from tests.fleet.rig.exporters import FLEET, Gpu, Host, page
 from tests.fleet.rig.faults import Faulty, faulty
 from tests.fleet.rig.reading import read_until
 
@@ -132,3 +132,27 @@ def test_two_exporters_that_show_the_same_gpus_are_one_host() -> None:
         source.close(10)
     assert [each.name for each in reading.hosts] == [HOSTS[0].name]
     assert (reading.report.answering_hosts, reading.report.expected_hosts) == (1, 1)
+
+
+def test_a_host_without_the_utilization_that_others_have_is_there() -> None:
+    """Exporters have lists of metrics of their own, and MIG instances no utilization."""
+    divided = Host("d", gpus=(Gpu(0, mig=(7, 8)),))
+    left_out = {"a": "?", "b": "GPU_UTIL", "c": "GPU_UTIL|FI_PROF", "d": "FI_PROF"}
+    hosts = {"a": Host("a"), "b": Host("b"), "c": Host("c"), "d": divided}
+    with ExitStack() as stack:
+        servers = [stack.enter_context(faulty()) for _ in hosts]
+        for server, (name, host) in zip(servers, hosts.items(), strict=True):
+            names = left_out[name].split("|")
+            lines = page(host, time.time()).splitlines(keepends=True)
+            kept = (line for line in lines if not any(each in line for each in names))
+            text = "".join(kept).encode()
+            server.page = lambda path, text=text: text if path == "/metrics" else b""
+        source = ScrapeSource([Endpoint(url=server.url) for server in servers])
+        reading = read_until(source, lambda reading: reading.report.answering_hosts == len(hosts))
+        source.close(10)
+    shown = {
+        host.name: [each.gpu_utilization_percent is not None for each in host.devices]
+        for host in reading.hosts
+    }
+    both, neither = [True, True], [False, False]
+    assert shown == {"a": both, "b": both, "c": neither, "d": [False, *neither]}

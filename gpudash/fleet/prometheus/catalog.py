@@ -66,7 +66,7 @@ class Catalog(NamedTuple):
         """Yield a series a device that has all of its labels."""
         for dialect in dialects():
             if main := self._main(dialect):
-                yield from (*main, *self._terms(dialect, IDENTITY))
+                yield from (*main, *self._bare(dialect), *self._terms(dialect, IDENTITY))
 
     def earlier(self) -> Catalog:
         """Return it with the names that other versions of its exporters have for the same."""
@@ -82,18 +82,21 @@ class Catalog(NamedTuple):
             choice = self.choices[dialect.name]
             more = (dialect.uuid_label, dialect.model_label, dialect.index_label, choice.group)
             labels = (*filter(None, more), *PERSON_LABELS, "GPU_I_PROFILE", "instance")
-            for term in (*earlier._main(dialect), *earlier._terms(dialect, IDENTITY)):
+            bare = earlier._bare(dialect) if choice.has_bare else ()
+            for term in (*earlier._main(dialect), *bare, *earlier._terms(dialect, IDENTITY)):
                 known = dict.fromkeys((*term.by.split(", "), *labels))
                 yield term._replace(identified_by=", ".join(known))
 
     def main(self, *, of_past: bool = False) -> Iterator[Metric]:
-        """Yield the utilization of each device; where there is none, what shows that it exists."""
+        """Yield the utilization of each device; where it has none, what shows that it exists."""
         for dialect in self._chosen():
             has_instances = of_past or self.choices[dialect.name].has_instances
             # Where none matches it, the term would cost as much as half of the rest.
             for term in self._main(dialect):
                 if has_instances or term.matcher != _INSTANCES:
                     yield term
+            if self.choices[dialect.name].has_bare:
+                yield from self._bare(dialect)
 
     def field(self, field: str) -> Iterator[Metric]:
         """Yield one field of each device."""
@@ -246,6 +249,21 @@ class Catalog(NamedTuple):
         for field in (MEMORY, TEMPERATURE, POWER):
             engine = engine or self._terms(dialect, field)
         return engine
+
+    def _bare(self, dialect: Dialect) -> Iterator[Metric]:
+        """Yield what shows those devices that have nothing of what others are known by."""
+        seen: list[str] = []
+        shown = (self._present(dialect, field) for field in (MEMORY, TEMPERATURE, POWER))
+        engine = self._present(dialect, ENGINE)
+        for each in (self._present(dialect, UTILIZATION), engine, next(filter(None, shown), [])):
+            for metric in each if seen else ():
+                term = self._term(dialect, metric.name)
+                on = f"on ({term.by}) " if dialect.name in self.choices else ""
+                others = f"{{{matcher('__name__', map(self.name_of, seen))}}}"
+                bound = f"< {IDLE_PERCENT / metric.factor:g}" if each is engine else ""
+                condition = f" unless {on}{others}"
+                yield term._replace(bound=bound, condition=condition, without=tuple(seen))
+            seen += [metric.name for metric in each]
 
     def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
         return [self._term(dialect, each.name) for each in self._present(dialect, field)]

@@ -219,6 +219,8 @@ class LabelChoice(NamedTuple):
     """What the names of exporters' own pods begin with."""
     has_instances: bool = False
     """Whether there are MIG instances."""
+    has_bare: bool = False
+    """Whether there may be devices without what others are known by, such as the utilization."""
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
@@ -263,6 +265,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
             _stem(row[own]) for row in rows if row.get(own) and (row.get(theirs) or row.get(older))
         ),
         INSTANCE_LABEL in names,
+        any(map(_is_bare, rows)),
     )
 
 
@@ -303,6 +306,15 @@ def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:
 def is_address(name: str) -> bool:
     """Whether a host is named by nothing but its address."""
     return _ADDRESS.fullmatch(name) is not None
+
+
+def _is_bare(labels: Labels) -> bool:
+    """Whether the series of a device is none of those that most are known by."""
+    known = known_series().get(labels.get("__name__", ""))
+    if known is None:
+        return False
+    is_instance = INSTANCE_LABEL in labels
+    return known[1].field in (MEMORY, TEMPERATURE, POWER, *(() if is_instance else (ENGINE,)))
 
 
 def _stem(pod: str) -> str:

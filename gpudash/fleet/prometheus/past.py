@@ -214,9 +214,9 @@ class Past:
         )
         for at, is_there, labels in sorted(rows, key=lambda each: each[:2]):
             if is_there:
-                self._appear(labels, at)
+                self._appear(name, labels, at)
             else:
-                self._vanish(labels, at)
+                self._vanish(name, labels, at)
 
     def _ask_xids(self, term: Metric, spacing: _Spacing, devices: int) -> None:
         """Ask for last XID errors that are others than a step before."""
@@ -302,17 +302,17 @@ class Past:
     def _of(self, device: KnownDevice) -> _Gpu:
         return self._gpus.setdefault((device.host, device.index), _Gpu(device))
 
-    def _appear(self, labels: Labels, at: float) -> None:
+    def _appear(self, name: str, labels: Labels, at: float) -> None:
         device = self._inventory.device_of(labels)
         if device is not None:
             choices = self._inventory.catalog.choices.values()
             people = (choice.person(labels) for choice in choices)
             person = next(filter(None, people), None)
-            self._of(device).open.setdefault(_identity(labels), (at, person))
+            self._of(device).open.setdefault(_identity(name, labels), (at, person))
 
-    def _vanish(self, labels: Labels, at: float) -> None:
+    def _vanish(self, name: str, labels: Labels, at: float) -> None:
         device = self._inventory.device_of(labels)
-        found = None if device is None else self._of(device).open.pop(_identity(labels), None)
+        found = None if device is None else self._of(device).open.pop(_identity(name, labels), None)
         if device is not None and found is not None:
             self._of(device).spans.append((found[0], max(at, found[0]), found[1]))
 
@@ -416,8 +416,9 @@ def _instants(since: float, until: float) -> list[float]:
     return [since + (until - since) * number / _INSTANTS for number in range(_INSTANTS, -1, -1)]
 
 
-def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
-    return frozenset(each for each in labels.items() if each[0] != "__name__")
+def _identity(name: str, labels: Labels) -> frozenset[tuple[str, str]]:
+    # Some servers leave out the name, and with a rule it is another one.
+    return frozenset({**labels, "__name__": name}.items())
 
 
 def _joined(spans: Iterable[_Span], distance: float, gaps: Sequence[_Span] = ()) -> list[_Span]:

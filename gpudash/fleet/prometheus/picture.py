@@ -88,8 +88,11 @@ class Picture:
         self.now = at
         self.wrong_values = 0
         for device, series, value in scaled(self.inventory, rows):
+            is_use = series.field in (UTILIZATION, ENGINE)
+            if not is_use and device.seen_at == at:
+                continue
             device.seen_at, device.is_rough = at, False
-            used = value if series.field in (UTILIZATION, ENGINE) else None
+            used = value if is_use else None
             device.values[UTILIZATION] = used
             self.wrong_values += value is None
             device.idle.use(used, at)

@@ -330,6 +330,27 @@ def test_an_exporter_that_renames_metrics_and_labels_changes_nothing(
     assert at == pytest.approx(start + 4000, abs=_AWAY_SECONDS)
 
 
+def test_hosts_whose_exporters_show_no_utilization_any_more_are_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = int(time.time()) - 5 * 3600
+    lines = []
+    for at in range(0, 5 * 3600 + 60, 30):
+        for host, gpu in (("n1", 0), ("n1", 1), ("n2", 0)):
+            if (host, gpu) == ("n1", 1) and at >= 12000:
+                continue
+            names = ("DEV_FB_USED", "DEV_GPU_UTIL") if at < 9000 else ("DEV_FB_USED",)
+            lines += [f"{_gpu(host, gpu, name=name)} 1 {start + at}\n" for name in names]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (lost,) = found(url, capfd)
+        _, shown = once(url, capfd, "--once", "--json")
+    assert (lost["kind"], lost["host"], lost["gpu"]) == ("gpu-lost", "n1", "1")
+    states = {
+        each["name"]: [d["state"] for d in each["devices"]] for each in json.loads(shown)["hosts"]
+    }
+    assert states == {"n1": ["ok", "lost"], "n2": ["ok"]}
+
+
 def test_a_job_that_ended_before_the_span_does_not_begin_in_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
