@@ -19,13 +19,9 @@ from msgspec.structs import replace
 
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
-    ENGINE,
-    MEMORY,
-    UTILIZATION,
     XIDS,
     Labels,
     Person,
-    dialects,
     held_by,
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
@@ -45,7 +41,7 @@ NAMES_PATH = "/api/v1/label/__name__/values"
 Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
 """Asks the server and waits; raises PrometheusError."""
 
-_MIN_STEP = 60
+MIN_STEP = 60
 _MAX_POINTS = 2_000_000
 """Devices times steps that the server looks at for one question about all of the span."""
 _CHUNK_POINTS = 250_000
@@ -58,8 +54,6 @@ _MAX_STEPS = 10_000
 """Of one query: a Prometheus refuses more than 11,000."""
 _MAX_SILENT = 200
 """Hosts of which it is asked whether their exporters answered, when their GPUs were gone."""
-_LOOKS = 60
-"""How often a span is looked at for the first data in it."""
 _THERMAL = 0x20 | 0x40
 """Bits of DCGM's reasons for lower clocks: thermal slowdown by software and by hardware."""
 _REASONS = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS|DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
@@ -126,7 +120,6 @@ class Past:
         if not count:
             return
         spacing = self._spacing(since, until, count)
-        self._source = replace(self._source, within_seconds=spacing.within)
         catalog = self._inventory.catalog
         # Those that have no MIG instances any more may have had some.
         for term in catalog.main(of_past=True):
@@ -173,7 +166,7 @@ class Past:
 
     def _spacing(self, since: float, until: float, devices: int) -> _Spacing:
         """Return steps as short as the bound on the server's work and its scrapes allow."""
-        step = max(_MIN_STEP, (until - since) * devices / _MAX_POINTS)
+        step = max(MIN_STEP, (until - since) * devices / _MAX_POINTS)
         step = 15 * ceil(step / 15)
         slowest = 1.0
         for term in self._inventory.catalog.main():
@@ -344,6 +337,7 @@ class Past:
         is_over = gaps and gaps[-1][1] > spacing.end
         is_over = is_over and not any(each.open for each in self._gpus.values())
         last = gaps[-1][0] - spacing.window if is_over else inf
+        unseen = {end: end - start + spacing.within for start, end in gaps}
         for at in sorted(at for at in changes if first <= at < last):
             for host in changes[at]:
                 answers = at + spacing.window in self._answered.get(host, ())
@@ -352,7 +346,7 @@ class Past:
                     shown[host] = now
             yield FleetSnapshot(
                 taken_at=datetime.fromtimestamp(at, timezone.utc),
-                sources=(self._source,),
+                sources=(replace(self._source, within_seconds=unseen.get(at, spacing.within)),),
                 hosts=tuple(shown.values()),
             )
 
@@ -362,14 +356,18 @@ class _History:
 
     def __init__(self, gpu: _Gpu, spacing: _Spacing, gaps: Sequence[_Span]) -> None:
         self._device = gpu.device
-        end, window = spacing.end + 1, spacing.window
+        end, window, within = spacing.end + 1, spacing.window, spacing.within
         spans = [*gpu.spans, *((at, end, person) for at, person in gpu.open.values())]
         # A series whose labels change ends, and its GPU and its job go on.
         seen = _joined([each[:2] for each in spans], window)
-        self.there = _joined(seen, window, gaps)
+        self.there = _through(_joined(seen, window, gaps), gaps, within)
+        people: dict[Person, list[_Span]] = {}
+        for *span, person in spans:
+            if person is not None:
+                people.setdefault(person, []).append((span[0], span[1]))
         self._people = {
-            person: _joined([each[:2] for each in spans if each[2] == person], window, gaps)
-            for person in {each[2] for each in spans if each[2] is not None}
+            person: _through(_joined(some, window, gaps), gaps, within)
+            for person, some in people.items()
         }
         self._hot = _joined([(at, at + spacing.step) for at in gpu.hot], spacing.step, gaps)
         self._xids: list[tuple[float, int | None]] = []
@@ -388,20 +386,22 @@ class _History:
         instants |= {at for at, _ in self._xids}
         self.instants = {at for at in instants if spacing.start <= at <= spacing.end}
 
-    def at(self, at: float) -> FleetDevice | None:
-        """Return what it was, None before it was there."""
+    def at(self, at: float) -> tuple[FleetDevice, ...]:
+        """Return what it was and a part for each further job, nothing before it was there."""
         # Of one without a utilization or the like there is no other sign than its errors.
         if self.there and at < self.there[0][0]:
-            return None
+            return ()
         device = self._device
         label = device_label(device.index)
         fields: dict[str, Any] = {"index": device.index, "label": label, "uuid": device.uuid}
         if self.there and not _has(self.there, at):
-            return FleetDevice(**fields, state="lost")
+            return (FleetDevice(**fields, state="lost"),)
         people = [person for person, spans in self._people.items() if _has(spans, at)]
         job, users = held_by(people)
+        jobs = {*(held_by([each]) for each in people)} if len(people) > 1 else ()
+        fields_of_part = {**fields, "uuid": None, "parent_uuid": device.uuid or label}
         last, xid = max((each for each in self._xids if each[0] <= at), default=(0.0, None))
-        return FleetDevice(
+        gpu = FleetDevice(
             **fields,
             status=(HOT if _has(self._hot, at) else UNKNOWN).id,
             xid=xid,
@@ -409,6 +409,10 @@ class _History:
             job=job,
             users=users,
         )
+        parts = (
+            FleetDevice(**fields_of_part, job=own, users=its) for own, its in jobs if own != job
+        )
+        return (gpu, *parts)
 
 
 def _instants(since: float, until: float) -> list[float]:
@@ -438,6 +442,14 @@ def _joined(spans: Iterable[_Span], distance: float, gaps: Sequence[_Span] = ())
     return found
 
 
+def _through(spans: Iterable[_Span], gaps: Sequence[_Span], within: float) -> list[_Span]:
+    """Return spans, those that end as a gap begins until its end: before, nobody saw them end."""
+    return [
+        (start, next((last for first, last in gaps if first - within <= end < last), end))
+        for start, end in spans
+    ]
+
+
 def _has(spans: Iterable[_Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
@@ -455,7 +467,7 @@ def _host_at(
 
     `answers` says whether its exporter does, with or without GPUs.
     """
-    found = [now for each in gpus if (now := each.at(at)) is not None]
+    found = [now for each in gpus for now in each.at(at)]
     if not found:
         return None
     is_up = any(each.state == "ok" for each in found)
@@ -475,19 +487,3 @@ def _windows(selector: str, spacing: _Spacing) -> tuple[str, str]:
     """Return each series' last value within the window, now and a step before."""
     over = f"last_over_time({selector}[{spacing.window}s]"
     return f"{over})", f"{over} offset {spacing.step}s)"
-
-
-def oldest(ask: Ask, since: float, until: float) -> float:
-    """Return from when on there are GPUs in a span, infinity for never; raises PrometheusError."""
-    fields = (UTILIZATION, ENGINE, MEMORY)
-    names = (each.name for dialect in dialects() for field in fields for each in dialect.of(field))
-    expression = f'count({{__name__=~"{"|".join(names)}"}})'
-    while True:
-        step = max(15.0, (until - since) / _LOOKS)
-        span = [("start", f"{since:.0f}"), ("end", f"{until:.0f}"), ("step", f"{step:.0f}")]
-        rows = ask(RANGE, [("query", expression), *span], MATRIX).result
-        found = (each.values[0][0] for each in rows if each.values)
-        first = min((at for at in found if since - step <= at <= until + step), default=inf)
-        if first == inf or step <= _MIN_STEP:
-            return float(first)
-        since, until = max(since, first - step), first

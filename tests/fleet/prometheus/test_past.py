@@ -217,6 +217,11 @@ def test_a_server_that_was_away_itself_had_no_host_down(
         ("host-up", "node0"),
         ("host-up", "node1"),
     ]
+    # What went while the server was away may have done so at any time of that.
+    (gone,) = (each for each in known if each["host"] == "node2")
+    at = datetime.fromisoformat(str(gone["at"]).replace("Z", "+00:00")).timestamp() - start
+    assert gap.stop <= at <= gap.stop + _AWAY_SECONDS
+    assert gap.start - _AWAY_SECONDS <= at - float(str(gone["within_seconds"])) <= gap.start
 
 
 def test_nothing_has_happened_after_the_present_of_the_server(tmp_path: Path) -> None:
@@ -328,6 +333,22 @@ def test_an_exporter_that_renames_metrics_and_labels_changes_nothing(
     assert (xid["kind"], xid["host"], xid["xid"]) == ("xid", "n2", 63)
     at = datetime.fromisoformat(str(xid["at"]).replace("Z", "+00:00")).timestamp()
     assert at == pytest.approx(start + 4000, abs=_AWAY_SECONDS)
+
+
+@pytest.mark.parametrize("instances", [("", ""), ("7", "8")])
+def test_each_of_the_jobs_on_one_gpu_begins_and_ends_for_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], instances: tuple[str, str]
+) -> None:
+    start = int(time.time()) - 5 * 3600
+    name = "PROF_GR_ENGINE_ACTIVE" if instances[0] else "DEV_GPU_UTIL"
+    lines = []
+    for at in range(0, 5 * 3600, 30):
+        for job, instance in zip("78", instances, strict=True):
+            own = f'{{GPU_I_ID="{instance}",'
+            own += f'hpc_job="{job}",' if job == "8" or at < 9000 else ""
+            lines += [f"{_gpu('n1', 0, name=name).replace('{', own)} 1 {start + at}\n"]
+        lines += [f"{_gpu('n1', 1)} 1 {start + at}\n"]
+    assert told_of(tmp_path, capfd, lines) == [("job-ended", "n1", None, "7")]
 
 
 def test_hosts_whose_exporters_show_no_utilization_any_more_are_there(
