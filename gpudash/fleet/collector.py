@@ -30,6 +30,7 @@ from gpudash.model.fleet import (
     FleetRequest,
     FleetSnapshot,
     FleetSource,
+    HostState,
 )
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
@@ -37,6 +38,9 @@ from gpudash.model.units import counted
 _S = TypeVar("_S", bound=Struct)
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
 """What stays that of the fresher source."""
+_POWERED_DOWN: HostState = "powered-down"
+_OFF: tuple[HostState, ...] = ("down", "lost-contact", "stale")
+"""What a host is that has been powered down."""
 _LASTING = frozenset(
     {"cluster", "group", "expected_devices", "driver_version", "memory_total_bytes"}
     | {"uuid", "parent_uuid", "name"}
@@ -112,6 +116,7 @@ def is_settled(readings: Iterable[Reading]) -> bool:
 
 def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     """Return what the sources know as one snapshot; status, users and findings are to be added."""
+    readings = [_by_names(reading, readings) for reading in readings]
     merger = _Merger([reading.report for reading in readings])
     jobs: dict[tuple[str, str], FleetJob] = {}
     shown: dict[str | None, SafeText]
@@ -137,6 +142,31 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
         charts=tuple(chart for reading in readings for chart in reading.charts),
         events=_together([reading.events for reading in readings], shown),
     )
+
+
+def _by_names(reading: Reading, readings: Sequence[Reading]) -> Reading:
+    """Return that of a scheduler, with hosts by their own names only where these are shown.
+
+    Else, and of several nodes on one host, the names of its nodes are what people know.
+    """
+    if reading.report.kind not in ANNOTATING or not any(each.node_name for each in reading.hosts):
+        return reading
+    others = (each.hosts for each in readings if each.report.kind not in ANNOTATING)
+    shown = {short(host.name) for host in chain.from_iterable(others)}
+    nodes = {
+        host.name: host.node_name
+        for host in reading.hosts
+        if host.node_name is not None and short(host.name) not in shown
+    }
+    hosts = (
+        replace(host, name=nodes[host.name], node_name=None) if host.name in nodes else host
+        for host in reading.hosts
+    )
+    jobs = (
+        replace(job, hosts=tuple(nodes.get(name, name) for name in job.hosts))
+        for job in reading.jobs
+    )
+    return replace(reading, hosts=tuple(hosts), jobs=tuple(jobs))
 
 
 def _are_all_known(readings: Iterable[Reading]) -> bool:
@@ -212,6 +242,8 @@ class _Merger:
                 known = self.hosts[index]
                 devices = tuple([_given(each, host, given, found) for each in known.devices])
                 whole = replace(filled(known, host), devices=devices)
+                if host.state == _POWERED_DOWN and known.state in _OFF:
+                    whole = replace(whole, state=_POWERED_DOWN, message=None)
                 self.hosts[index] = _resized(whole, host.expected_devices)
 
     def add_unseen(self, number: int, hosts: Iterable[FleetHost]) -> None:
@@ -221,7 +253,9 @@ class _Merger:
                 count = host.expected_devices
                 gpus = "GPUs" if count is None else counted(count, "GPU")
                 why = SafeText(f"Slurm has it with {gpus}")
-                unseen = replace(host, source=number, state="no-metrics", message=why)
+                unseen = replace(host, source=number)
+                if host.state != _POWERED_DOWN:
+                    unseen = replace(unseen, state="no-metrics", message=why)
                 # How old Slurm's answer is does not say for how long.
                 self._append(replace(unseen, age_seconds=None, devices=()))
 

@@ -16,7 +16,7 @@ from gpudash.model.units import counted
 
 _LOST, _BACK = ("host-down", "gpu-lost"), ("host-up", "gpu-returned")
 _STALE: HostState = "stale"
-_NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", _STALE)
+_NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", "powered-down", _STALE)
 """States of a host that are no event."""
 _BEGINS = (HOT, SLOW, HELD)
 _BEGIN = frozenset(state.id for state in _BEGINS)

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from gpudash.feed.supervisor import Output
 from gpudash.fleet.command import CommandSource
-from gpudash.fleet.names import expand
+from gpudash.fleet.names import expand, short
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob
@@ -42,12 +43,12 @@ _MAX_INDEX = 1 << 10
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]{1,65536}")
 _ALLOCATION = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S+)")
 _INDICES = re.compile(r"gpu(?::[^:(),]+)?:[0-9]+\(IDX:([0-9,-]+)\)")
-_GRES = re.compile(r"(?:^|,)gpu(?::([^:(),]+))?:([0-9]{1,4})(?=[(,]|$)")
+_GRES = re.compile(r"(?:^|,)gpu((?::[^:(),]+)*?):([0-9]{1,4})(?=[(,]|$)")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb", re.IGNORECASE)
 _FIELD = r"(?:^| ){}=(\S+)"
 _REASON = re.compile(r" Reason=(.+?)(?: \[([^\[\]@]*)@([^\[\]]*)\].*)?$")
 _SPAN = re.compile(r"(?:([0-9]{1,5})-)?(?:([0-9]{1,4}):)?([0-9]{1,2}):([0-9]{2})")
-_CLOSED = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
+_CLOSED = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING")
 
 _KNOWN = (
     re.compile(rb" *[0-9]+ *(?:\|[^|]*){8}\|"),
@@ -143,7 +144,7 @@ def parse(
     """Return nodes, with the GPUs that jobs have, and jobs with GPUs by what `COMMANDS` print."""
     known = {number: (job, where) for number, job, where in map(_job, queue) if job is not None}
     hosts: dict[str, FleetHost]
-    hosts = {host.name: host for host in map(_node, nodes) if host is not None}
+    hosts = {host.node_name or host.name: host for host in _unique(map(_node, nodes))}
     divided = {name for name, host in hosts.items() if host.expected_devices is None}
     given: dict[str, dict[int, FleetDevice]] = {}
     found: dict[str, FleetJob] = {}
@@ -159,7 +160,7 @@ def parse(
         previous = found.get(allocation.job, job)
         found[allocation.job] = replace(
             previous,
-            hosts=tuple(dict.fromkeys([*previous.hosts, *map(SafeText, names)])),
+            hosts=tuple(dict.fromkeys([*previous.hosts, *(_host(hosts, each) for each in names)])),
             devices=previous.devices + len(indices) * len(names),
         )
         users = () if job.user is None else (job.user,)
@@ -220,14 +221,37 @@ def _node(line: bytes) -> FleetHost | None:
         return None
     states = re.split(r"[+*~#!%$@^-]", _field(text, "State") or "")
     closed = [word for word in states if word.startswith(_CLOSED)]
+    # Or on the way there or back: it is started for a job.
+    is_off = any(word.startswith("POWER") for word in states)
     is_divided = any(_MIG.search(kind) for kind, _ in counts)
     partitions = _field(text, "Partitions")
+    host = _field(text, "NodeHostName") or name[1]
+    is_same = short(host) == short(name[1])
     return FleetHost(
-        name=clean(name[1], NAME_BYTES),
+        name=clean(name[1] if is_same else host, NAME_BYTES),
+        node_name=None if is_same else clean(name[1], NAME_BYTES),
         group=None if partitions is None else clean(partitions.partition(",")[0], NAME_BYTES),
         expected_devices=None if is_divided else sum(int(count) for _, count in counts),
+        state="ok" if closed or not is_off else "powered-down",
         drain_reason=clean(_reason(text) or closed[0], NAME_BYTES) if closed else None,
     )
+
+
+def _unique(nodes: Iterable[FleetHost | None]) -> list[FleetHost]:
+    """Return nodes, those under their own names that share the name of a host."""
+    known = [node for node in nodes if node is not None]
+    counts = Counter(node.name for node in known)
+    return [
+        node
+        if node.node_name is None or counts[node.name] == 1
+        else replace(node, name=node.node_name, node_name=None)
+        for node in known
+    ]
+
+
+def _host(hosts: Mapping[str, FleetHost], node: str) -> SafeText:
+    """Return the name of the host that is a node."""
+    return hosts[node].name if node in hosts else SafeText(node)
 
 
 def _reason(node: str) -> str | None:

@@ -43,6 +43,7 @@ HostState = Literal[
     "no-gpudash",
     "no-gpus",
     "no-metrics",
+    "powered-down",
     "garbled",
 ]
 SourceState = Literal["ok", "starting", "stale", "failed"]
@@ -115,6 +116,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
     cpu_percent: CpuPercent = None
     memory_used_bytes: MemoryUsed = None
     memory_total_bytes: MemoryTotal = None
+    node_name: Annotated[SafeText | None, _host(Unit.NONE,
+        "What Slurm calls it, null for the same.")] = None
     drain_reason: Annotated[SafeText | None, _host(Unit.NONE,
         "Why the scheduler starts nothing there, null if it does or is not known.")] = None
     worst_finding: Annotated[str | None, _host(Unit.NONE,

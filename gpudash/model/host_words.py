@@ -33,6 +33,7 @@ HOST_STATES: dict[HostState, HostWords] = {
     "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn", "G"),
     "no-gpus": HostWords("NO GPUS", "answers and sees no GPU", "warn", "E"),
     "no-metrics": HostWords("NO METRICS", "is shown by no exporter", "warn", "m"),
+    "powered-down": HostWords("powered down", "is powered down by Slurm", "unknown", "z"),
     "garbled": HostWords("GARBLED", "answers with something else", "critical", "B"),
 }
 # fmt: on

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash.fleet.collector import merge
 from gpudash.fleet.command import CommandSource
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.slurm import owners, parse, read
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import Event, FleetDevice, FleetHost, FleetJob, FleetRequest, FleetSource
@@ -85,6 +87,79 @@ def test_closed_node_without_a_reason_has_its_state(state: bytes, reason: str | 
     line = b"NodeName=a Gres=gpu:2,shard:4 State=" + state + b" Partitions=x"
     ((host,), _) = parse((), (), (line,))
     assert (host.drain_reason, host.expected_devices) == (reason, 2)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [b"IDLE+CLOUD+POWERED_DOWN", b"IDLE+POWERING_DOWN", b"MIXED+POWERING_UP", b"IDLE+POWER"],
+)
+def test_a_node_that_slurm_powers_down_is_neither_drained_nor_wrong(state: bytes) -> None:
+    nodes = [
+        b"NodeName=%s Gres=gpu:2 State=%s Partitions=x" % (name, state) for name in (b"a", b"b")
+    ]
+    hosts, _ = parse((), (), nodes)
+    assert {host.drain_reason for host in hosts} == {None}
+    gpus = FleetDevice(index=0), FleetDevice(index=1)
+    for seen, shown in (("down", "powered-down"), ("stale", "powered-down"), ("ok", "ok")):
+        known = FleetHost(name=SafeText("a"), state=seen, message=SafeText("x"), devices=gpus)
+        report = FleetSource(kind="prometheus", name=SafeText("p"), expected_hosts=1)
+        slurm = Reading(report=FleetSource(kind="slurm", name=SafeText("s")), hosts=hosts)
+        found = Reducer().reduce(merge([Reading(report=report, hosts=(known,)), slurm]))
+        assert [host.state for host in found.hosts] == [shown, "powered-down"]
+        assert [each.level for each in found.findings if each.level != "info"] == []
+
+
+def test_a_node_drained_and_powered_down_is_drained() -> None:
+    line = b"NodeName=a Gres=gpu:2 State=IDLE+DRAIN+POWERED_DOWN Partitions=x Reason=RMA"
+    ((host,), _) = parse((), (), (line,))
+    assert (host.drain_reason, host.state) == ("RMA", "ok")
+
+
+def test_a_node_with_another_name_than_its_host_is_that_host() -> None:
+    """It is addressed by the name that Slurm has for it."""
+    nodes = (
+        b"NodeName=c4 Gres=gpu:2 NodeAddr=10.0.0.4 NodeHostName=gpu04.lab State=MIXED Partitions=x",
+        b"NodeName=c5 Gres=gpu:2 NodeHostName=gpu05 State=IDLE+DRAIN Partitions=x Reason=RMA",
+        # Of several on one host it is not known which GPUs are whose.
+        b"NodeName=v1 Gres=gpu:2 NodeHostName=many State=IDLE Partitions=x",
+        b"NodeName=v2 Gres=gpu:2 NodeHostName=many State=IDLE Partitions=x",
+    )
+    queue = b"1|1|ada|(null)|x|RUNNING|1:02|2:00|c4|train"
+    job = b"JobId=1 JobName=train   Nodes=c4 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:1) MinCPUsNode=1"
+    hosts, jobs = parse((queue,), (job,), nodes)
+    assert [(host.name, host.node_name) for host in hosts] == [
+        ("gpu04.lab", "c4"),
+        ("gpu05", "c5"),
+        ("v1", None),
+        ("v2", None),
+    ]
+    assert jobs[0].hosts == ("gpu04.lab",)
+    assert [(each.index, each.job) for each in hosts[0].devices] == [(1, "1")]
+    lost = FleetDevice(index=1, state="lost")
+    known = [
+        FleetHost(name=SafeText(name), devices=(FleetDevice(index=0), lost))
+        for name in ("gpu04", "gpu05.lab")
+    ]
+    slurm = Reading(report=FleetSource(kind="slurm", name=SafeText("s")), hosts=hosts, jobs=jobs)
+    ssh = Reading(report=FleetSource(kind="ssh", name=SafeText("a")), hosts=tuple(known))
+    found = Reducer().reduce(merge([ssh, slurm]))
+    assert [host.drain_reason for host in found.hosts] == [None, "RMA"]
+    advice = {each.rule: each.advice or "" for each in found.findings}
+    assert "NodeName=c4,c5 State=DRAIN" in advice["gpus-lost"]
+    assert "NodeName=c5 State=RESUME" in advice["hosts-drained"]
+    # Where hosts are known by the names of their nodes, it is these.
+    known = [replace(host, name=SafeText(f"c{number}")) for number, host in enumerate(known, 4)]
+    found = merge([replace(ssh, hosts=tuple(known)), slurm])
+    assert [(host.name, host.drain_reason) for host in found.hosts] == [("c4", None), ("c5", "RMA")]
+    assert found.jobs[0].hosts == ("c4",)
+    assert found.hosts[0].devices[1].job == "1"
+
+
+def test_a_gpu_that_is_not_consumed_is_counted() -> None:
+    gres = b"gpu:h100:no_consume:8,gpu_mem:640000,shard:h100:32"
+    line = b"NodeName=a Gres=%s State=IDLE Partitions=x" % gres
+    ((host,), _) = parse((), (), (line,))
+    assert host.expected_devices == 8
 
 
 def test_instances_are_not_taken_for_gpus() -> None:

@@ -25,10 +25,11 @@ from gpudash.model.host_words import HOST_STATES
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import counted
 
+NOT_SILENT = "ok", "connecting", "powered-down"
 SILENT = {
     state: rule(60 + rank, f"host-{state}", f"a host {words.sentence}")
     for rank, (state, words) in enumerate(HOST_STATES.items())
-    if state not in ("ok", "connecting")
+    if state not in NOT_SILENT
 }
 SOURCE_FAILED = rule(80, "source-failed", "a Prometheus, exporters or Slurm do not answer")
 SOURCE_PARTIAL = rule(81, "source-partial", "a Prometheus answers in part")
@@ -50,7 +51,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts that do not answer, and why."""
     by_state: dict[HostState, list[FleetHost]] = {}
     for host in survey.snapshot.hosts:
-        if host.state not in ("ok", "connecting") and survey.covers(host):
+        if host.state not in NOT_SILENT and survey.covers(host):
             by_state.setdefault(host.state, []).append(host)
     for state, hosts in by_state.items():
         words = HOST_STATES[state]

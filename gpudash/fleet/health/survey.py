@@ -128,16 +128,17 @@ class Survey:
 
     def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
         """Return how new jobs are kept away from hosts: a command for each of their schedulers."""
-        by_cluster: dict[str, list[str]] = {}
+        by_cluster: dict[str, list[FleetHost]] = {}
         for host in list({each.key: each for each in hosts}.values())[:_MAX_NODES]:
-            by_cluster.setdefault(at(host), []).append(plain(host))
+            by_cluster.setdefault(at(host), []).append(host)
         return "; ".join(
-            cluster + self._drain(names, reason) for cluster, names in by_cluster.items()
+            cluster + self._drain(some, reason) for cluster, some in by_cluster.items()
         )
 
-    def _drain(self, names: Sequence[str], reason: str) -> str:
+    def _drain(self, hosts: Sequence[FleetHost], reason: str) -> str:
+        names = [plain(host) for host in hosts]
         if "slurm" in self.schedulers:
-            nodes = ",".join(map(short, names))
+            nodes = ",".join(map(node, hosts))
             return f'scontrol update NodeName={nodes} State=DRAIN Reason="{reason}"'
         if "kubernetes" in self.schedulers:
             return f"kubectl cordon {' '.join(names)}"
@@ -234,8 +235,8 @@ def plain(host: FleetHost) -> str:
 
 
 def node(host: FleetHost) -> str:
-    """Return the name that Slurm has for a host: without its domain."""
-    return short(plain(host))
+    """Return the name that Slurm has for a host: without its domain, unless it says another."""
+    return short(plain(host)) if host.node_name is None else _plain(host.node_name, "NODE")
 
 
 def _plain(name: str, other: str) -> str:
