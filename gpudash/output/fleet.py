@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gpudash.analysis.table import fit, line_cells
 from gpudash.fleet.columns import HOST_COLUMNS
 from gpudash.fleet.summary import HostRow, Totals, host_rows, part_of, totals
+from gpudash.fleet.verdict import verdict
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -19,6 +20,7 @@ from gpudash.model.text import width as cells_of
 from gpudash.model.units import celsius, counted, duration, kilowatts, percent
 from gpudash.output import csv
 from gpudash.output.table import (
+    LEVELS,
     Line,
     Style,
     body,
@@ -87,6 +89,8 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         power += f" of {kilowatts(sums.limit_mw)}"
     amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
     lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
+    found = verdict(snapshot.findings, answering, expected, snapshot.taken_at)
+    lines += [[(", ".join(found.texts), LEVELS[found.level])]] if found.texts else []
     if not sums.gpus:
         return lines
     if sum(cells_of(part) for part, _ in counts) + 2 + cells_of(amounts) > room:

@@ -40,9 +40,9 @@ Row = TypeVar("Row")
 _NUMBER = "0123456789."
 _BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
 _ASCII_BAR = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
-_BARS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", "critical": "red"}
+LEVELS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", "critical": "red"}
 # A number that is fine needs no colour of its own: what is coloured stands out.
-_NUMBERS: dict[Level, Style] = {**_BARS, "ok": "plain"}
+_NUMBERS: dict[Level, Style] = {**LEVELS, "ok": "plain"}
 Paint = Callable[[str, Style], str]
 """Returns a text in a style."""
 
@@ -241,7 +241,7 @@ def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
         return []
     value, glyphs = share(row), _ASCII_BAR if ascii else _BLOCKS
     drawn = " " * fitted.bar if value is None else "".join(bar_text(value, fitted.bar, glyphs))
-    return [(drawn, _style(_BARS, fitted.column.level, row)), (" ", "plain")]
+    return [(drawn, _style(LEVELS, fitted.column.level, row)), (" ", "plain")]
 
 
 def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
@@ -250,7 +250,7 @@ def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
     if text.strip() == ABSENT:
         return [(text, "dim")]
     if fitted.column.align == "<":
-        return [(text, _style(_BARS, level, row))]
+        return [(text, _style(LEVELS, level, row))]
     unit = text.lstrip(" ").lstrip(_NUMBER)
     # `3m07s` is one number of two units; what follows a slash is another one.
     unit = unit if "/" in unit or not any(map(str.isdigit, unit)) else ""

@@ -79,7 +79,8 @@ def test_no_line_is_wider_than_the_terminal(cells: int, ascii: bool) -> None:
 def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     lines = render(SNAPSHOT, width=100).splitlines()
     assert lines[0].startswith("2 of 4 hosts answer, 3 GPUs on 3 hosts  up to 7s old")
-    assert "1 LOST" in lines[1]
+    assert lines[1] == "2 critical, since when is not known of all"
+    assert "1 LOST" in lines[2]
     named = [line.split()[0] for line in lines if line.startswith("gpu0") and ":" not in line]
     assert named == ["gpu02", "gpu03", "gpu01"]
 
@@ -107,7 +108,8 @@ def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
         name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
     )
     lines = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=80).splitlines()
-    assert lines[2] == "mean 50%  2.1kW  hottest -"
+    assert lines[1] == "nothing critical, no warning"
+    assert lines[3] == "mean 50%  2.1kW  hottest -"
 
 
 def test_what_does_not_fit_in_a_line_goes_on_in_the_next() -> None:

@@ -51,14 +51,6 @@ def worst(
     return lines
 
 
-def calm(findings: Sequence[Finding]) -> str:
-    """Return how long nothing has gone wrong, `newest finding: 3 h`; empty where not known."""
-    new = (each for each in findings if each.acknowledged is None and each.level != "info")
-    ages = (age for each in new for age in (each.newest_seconds, each.held_seconds))
-    newest = min((age for age in ages if age is not None), default=None)
-    return "" if newest is None else f"newest finding: {rough_duration(newest)}"
-
-
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
     known = finding.acknowledged
     text = f" {_mark(finding)} {'' if known is None else f'({known}) '}{finding.sentence}"

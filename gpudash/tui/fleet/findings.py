@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.segment import Segment
-
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.fleet.summary import brief, concerns, gpu_index, names_of
 from gpudash.model.units import counted
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.line import Line
+from gpudash.tui.fleet.head import verdict_line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.fleet.tables import position
@@ -18,6 +17,8 @@ from gpudash.tui.theme import Theme
 
 _IN_SENTENCE = 3
 """Hosts that the sentence of a finding names."""
+_MIN_HEIGHT = 10
+"""Lines of which one is for what all of them come to."""
 _MAX_NAMED = 40
 """Hosts that a filter names."""
 
@@ -31,15 +32,20 @@ class FindingsPage(FleetPage):
         super().__init__(model)
         self._first = self._end = 0
         """The lines in view."""
+        self._top_lines = 0
+        """Lines above those."""
         self._starts: list[int] = []
         """The line of each finding, as they were drawn."""
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the findings in view, the one under the cursor whole."""
+        """Return what all come to, and the findings in view."""
         model = self.model
         self._starts = []
+        top = [verdict_line(model, theme, cells)]
         if not model.findings:
-            return [[], [Segment(" Nothing is wrong", theme.dim)]]
+            return top
+        self._top_lines = len(top) if height >= _MIN_HEIGHT else 0
+        height -= self._top_lines
         lines: list[Line] = []
         for number, finding in enumerate(model.findings):
             where = f"on {brief(finding.hosts, 6)}" if len(finding.hosts) > _IN_SENTENCE else ""
@@ -56,7 +62,7 @@ class FindingsPage(FleetPage):
         self.page_rows = max(1, height // max(1, len(lines) // len(self._starts)))
         # The last line is the empty one below the last finding.
         self._end = min(self._first + height, len(lines) - 1)
-        return lines[self._first : self._end]
+        return [*top[: self._top_lines], *lines[self._first : self._end]]
 
     @property
     def position(self) -> str:
@@ -71,7 +77,7 @@ class FindingsPage(FleetPage):
 
     def clicked(self, _x: int, y: int) -> bool:
         """Put the cursor on a finding; return whether it was there."""
-        line = y + self._first
+        line = y - self._top_lines + self._first
         found = [n for n, start in enumerate(self._starts) if start <= line]
         is_blank = line + 1 in self._starts
         if not found or is_blank or not self._first <= line < self._end:

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
+from gpudash.fleet.verdict import verdict
 from gpudash.model.fleet import EMPTY, Event
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import width
@@ -37,8 +38,7 @@ def header(model: FleetModel, mark: str, cells: int) -> Line:
     now = local_time(snapshot.taken_at, dated=model.time.is_recorded or not model.time.is_live)
     right: Line = [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)] if mark else []
     right.append(Segment(now, theme.header))
-    expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
-    hosts = part_of(sums.answering, max(expected, sums.hosts), "host")
+    hosts = part_of(sums.answering, _expected_hosts(model), "host")
     gpus = part_of(sums.gpus, sums.expected_gpus, "GPU")
     names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
     old = sums.oldest_seconds
@@ -304,6 +304,23 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     parts = [Segment(text, style) for text, style in texts]
     more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
     return [title, *fit_parts([[each] for each in parts], cells - cells_of([title]), more)]
+
+
+def verdict_line(model: FleetModel, theme: Theme, cells: int) -> Line:
+    """Return whether all that is shown can be left alone, as much of it as fits, or nothing."""
+    sums, now = model.totals, model.snapshot.taken_at
+    hosts = sums.hosts if model.is_filtered else _expected_hosts(model)
+    texts, level = verdict(model.findings, sums.answering, hosts, now)
+    style = theme.level(level)
+    parts = [
+        [Segment(f"{', ' if number else ' '}{text}", style)] for number, text in enumerate(texts)
+    ]
+    return fit_parts(parts, cells)
+
+
+def _expected_hosts(model: FleetModel) -> int:
+    expected = sum(source.expected_hosts or 0 for source in model.snapshot.sources)
+    return max(expected, model.everything.hosts)
 
 
 def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:

@@ -13,10 +13,10 @@ from gpudash.fleet.summary import HostRow
 from gpudash.model.fleet import ChartRequest
 from gpudash.model.text import width
 from gpudash.tui.bindings import bindings, shown_key
-from gpudash.tui.draw.findings import calm, worst
+from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
-from gpudash.tui.fleet.head import free_line, held_line, host_line
+from gpudash.tui.fleet.head import free_line, held_line, host_line, verdict_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
@@ -109,10 +109,8 @@ class MapPage(FleetPage):
         drawn = self._map(index, theme)
         self._map_top = len(top) + plan.above + 1
         title, unexplained = self._title(theme, cells)
-        newest = calm(model.findings)
-        end: Line = [Segment(f"  {newest} ", theme.dim)] if newest else []
-        if cells - cells_of(end) < _MIN_HOST:
-            end = []
+        end = verdict_line(model, theme, cells - _MIN_HOST - 2)
+        end = [Segment(" ", theme.base), *end, Segment(" ", theme.base)] if end else []
         host = host_line(selected, self._others(index), theme, cells - cells_of(end))
         host = spread(host, end, cells, theme.base)
         rest = plan.rest

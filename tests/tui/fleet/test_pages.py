@@ -731,24 +731,34 @@ async def test_lines_to_spare_show_more_findings() -> None:
                 assert lines[2:].count("") <= 3
 
 
-async def test_the_map_says_how_long_nothing_has_gone_wrong() -> None:
+async def test_map_and_findings_say_whether_all_can_be_left_alone() -> None:
     wrong: dict[str, Any] = {"rule": "host-down", "level": "critical", "sentence": SafeText("x")}
     found = (
         Finding(**wrong, held_seconds=9 * 3600.0, newest_seconds=25 * 60.0),
         Finding(**wrong, held_seconds=60.0, acknowledged="known"),
         Finding(**{**wrong, "level": "info"}, held_seconds=60.0),
     )
+    newest = (INSTANT - timedelta(minutes=25)).astimezone()
+    words = f"1 critical, none new since {newest:%H:%M}"
     long = host(0, "hot", "slow", "held-idle", *["busy"] * 5, message="a long message of it")
     async with on_screen(fleet((long, *some_hosts(40)[1:]), findings=found)) as on:
-        for cells in (140, 80, 66):
+        for cells in (140, 80):
             await on.resize(cells, 24)
             (line,) = (line for line in on.lines if line.startswith(" gpu0000  a long message"))
-            assert line.endswith(" newest finding: 25 min ")
+            assert line.endswith(f"  {words} ")
             assert ("old" in line) is (cells == 140)
         await on.resize(60, 24)
-        assert "newest finding" not in on.text
-    async with on_screen(fleet(some_hosts(40), findings=())) as on:
-        assert "newest finding" not in on.text
+        assert "1 critical" in on.text
+        assert "none new" not in on.text
+        await on.resize(50, 24)
+        assert "1 critical" not in on.text
+        await on.resize(80, 24)
+        await on.press("w")
+        assert on.lines[2].rstrip() == f" {words}"
+        await on.pilot.click(offset=(5, 7))
+        assert on.model.finding == 1
+    async with on_screen(fleet(some_hosts(40), findings=()), "w") as on:
+        assert on.lines[2].rstrip() == " nothing critical on 39 of 40 hosts, no warning"
 
 
 async def test_who_wastes_most_gpu_hours_comes_first() -> None:

@@ -1,0 +1,61 @@
+"""Whether many hosts can be left alone: what is critical or else a warning, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.analysis.health.rule import since
+from gpudash.fleet.summary import part_of
+from gpudash.model.snapshot import Finding
+from gpudash.model.state import Level
+from gpudash.model.units import counted
+
+
+class Verdict(NamedTuple):
+    """What all findings come to, in a few words each, the most important first."""
+
+    texts: tuple[str, ...]
+    """Empty without hosts."""
+    level: Level
+
+
+def verdict(findings: Sequence[Finding], answering: int, hosts: int, now: datetime) -> Verdict:
+    """Return what the findings about hosts come to at an instant, so many of which answer.
+
+    What is acknowledged is no news, and what is not known is not taken to be well: where hosts do
+    not answer, it says on how many nothing is critical, and where it is not known since when one
+    finding is, it does not say that none is new.
+    """
+    if not hosts:
+        return Verdict((), "unknown")
+    news = [each for each in findings if each.acknowledged is None]
+    critical = [each for each in news if each.level == "critical"]
+    if critical:
+        return Verdict((f"{len(critical):,} critical", _newest(critical, now)), "critical")
+    if not answering:
+        return Verdict(("not known: no host answers",), "unknown")
+    known = sum(each.acknowledged is not None and each.level == "critical" for each in findings)
+    is_whole = answering >= hosts
+    text = "nothing critical" + (f" but {known:,} acknowledged" if known else "")
+    text += "" if is_whole else f" on {part_of(answering, hosts, 'host')}"
+    warnings = [each for each in news if each.level == "warn"]
+    if warnings:
+        return Verdict((text, counted(len(warnings), "warning"), _newest(warnings, now)), "warn")
+    return Verdict((text, "no warning"), "ok" if is_whole else "unknown")
+
+
+def _newest(findings: Sequence[Finding], now: datetime) -> str:
+    """Return since when none of some findings is new, `none new since 02:54`."""
+    ages = [
+        replace(each, held_seconds=each.newest_seconds, newest_seconds=None)
+        if each.newest_seconds is not None
+        else each
+        for each in findings
+    ]
+    if any(each.held_seconds is None for each in ages):
+        return "since when is not known of all"
+    return f"none new {since(min(ages, key=lambda each: each.held_seconds or 0.0), now)}"

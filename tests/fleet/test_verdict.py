@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from gpudash.fleet.verdict import verdict
+from gpudash.model.snapshot import Finding, FindingLevel
+
+NOON = datetime(2026, 11, 27, 12).astimezone()
+
+
+def finding(level: FindingLevel, hours: float | None = 3.0, **fields: object) -> Finding:
+    held = None if hours is None else hours * 3600
+    return Finding(rule="x", level=level, sentence="x", held_seconds=held, **fields)  # type: ignore[arg-type]
+
+
+CRITICAL, WARNING, REMARK = finding("critical"), finding("warn", 1), finding("info", 0.5)
+NEWER = finding("critical", 9, newest_seconds=600.0)
+KNOWN = finding("critical", 0.1, acknowledged="RMA 4711")
+
+
+@pytest.mark.parametrize(
+    ("findings", "answering", "text", "level"),
+    [
+        ([CRITICAL, WARNING], 4, "1 critical, none new since 09:00", "critical"),
+        ([CRITICAL, NEWER, KNOWN], 4, "2 critical, none new since 11:50", "critical"),
+        ([CRITICAL], 0, "1 critical, none new since 09:00", "critical"),
+        ([WARNING, REMARK], 4, "nothing critical, 1 warning, none new since 11:00", "warn"),
+        ([REMARK], 4, "nothing critical, no warning", "ok"),
+        ([KNOWN], 4, "nothing critical but 1 acknowledged, no warning", "ok"),
+        ([finding("critical", 15)], 4, "1 critical, none new since 11-26 21:00", "critical"),
+        # What is not known is no comfort.
+        (
+            [CRITICAL, finding("critical", None)],
+            4,
+            "2 critical, since when is not known",
+            "critical",
+        ),
+        ([], 3, "nothing critical on 3 of 4 hosts, no warning", "unknown"),
+        ([], 0, "not known: no host answers", "unknown"),
+        ([WARNING], 0, "not known: no host answers", "unknown"),
+    ],
+)
+def test_whether_all_can_be_left_alone(
+    findings: list[Finding], answering: int, text: str, level: str
+) -> None:
+    found = verdict(findings, answering, 4, NOON)
+    assert ", ".join(found.texts).removesuffix(" of all") == text
+    assert found.level == level
+
+
+def test_without_hosts_nothing_is_said() -> None:
+    assert verdict([], 0, 0, NOON + timedelta(1)).texts == ()
