@@ -29,6 +29,8 @@ _PARTITION = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")
 _JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,4}))?)?")
+_NUMBERED = re.compile(r"([^.]*?)([0-9]{1,9})([^0-9.]*(?:\..*)?)")
+"""The last number of a name before its domain."""
 _SLOTS = re.compile(r"([^:]+):[0-9]+")
 _SEPARATOR = re.compile(r",(?![^\[]*\])")
 """A comma, but not one between brackets."""
@@ -72,6 +74,30 @@ def expand(
     if not left:
         raise UsageError("no host is left: name at least one, such as --host gpu[01-16],lab7")
     return left
+
+
+def folded(names: Iterable[str]) -> str:
+    """Return names as `expand` takes them, `gpu[01-03,07],lab7`, each group in its order."""
+    groups: dict[tuple[str, str], list[list[str]]] = {}
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            groups[name, ""] = [[""]]
+            continue
+        before, number, after = match.groups()
+        spans = groups.setdefault((before, after), [])
+        first, last = (spans[-1][0], spans[-1][-1]) if spans else ("", "")
+        cells = len(first) if first.startswith("0") else len(number)
+        if last and len(number) == cells and number == str(int(last) + 1).zfill(cells):
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    found = []
+    for (before, after), spans in groups.items():
+        numbers = ",".join("-".join(each) for each in spans)
+        is_one = len(spans) == len(spans[0]) == 1
+        found.append(f"{before}{numbers}{after}" if is_one else f"{before}[{numbers}]{after}")
+    return ",".join(found)
 
 
 def check_host(name: str) -> str:

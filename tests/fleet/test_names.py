@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.fleet.names import MAX_HOSTS, check_host, expand
+from gpudash.fleet.names import MAX_HOSTS, check_host, expand, folded
 from gpudash.model.errors import UsageError
 from tests.waiting import LIMIT_SECONDS
 
@@ -184,3 +184,26 @@ def test_slurm_that_hangs_is_left_behind(programs: Path) -> None:
 def test_the_last_line_may_have_no_end(programs: Path) -> None:
     program(programs / "squeue", "printf gpu01")
     assert names("slurm:1") == ["gpu01"]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["gpu08", "gpu09", "gpu10", "gpu12"], "gpu[08-10,12]"),
+        (["n9", "n10", "n010", "lab"], "n[9-10,010],lab"),
+        (["a7", "r1-n7.x1.org", "r1-n8.x1.org"], "a7,r1-n[7-8].x1.org"),
+        (["c98", "c99", "c100", "c098", "c099", "c100"], "c[98-100,098-100]"),
+        (["10.0.0.5", "10.0.0.6"], "10.0.0.5,10.0.0.6"),
+        (["lab", "lab"], "lab"),
+        ([], ""),
+    ],
+)
+def test_names_are_folded_to_what_is_expanded(given: list[str], text: str) -> None:
+    assert folded(given) == text
+    if given:
+        assert names(text) == [*dict.fromkeys(given)]
+
+
+@given(st.lists(st.from_regex(r"[a-c]{0,2}[0-9]{1,3}(-?[a-b])?", fullmatch=True), min_size=1))
+def test_any_names_are_folded_without_loss(given: list[str]) -> None:
+    assert sorted(names(folded(given))) == sorted({*given})

@@ -42,9 +42,9 @@ def worst(
     lines = []
     for number, finding in enumerate(shown, 1):
         began = "" if now is None else since(finding, now)
-        ends = [f"  {began} "] * bool(began)
-        ends += [f"  +{more}: {key} "] * (number == len(shown) and len(left) > 0)
-        right = [Segment(end, theme.dim) for end in ends]
+        right = [Segment(f"  {began} ", theme.dim)] * bool(began)
+        if number == len(shown) and left:
+            right += [Segment(f"  +{more}: ", theme.base), Segment(f"{key} ", theme.strong)]
         # What stands behind it begins with blanks.
         line = _headline(finding, theme, cells - cells_of(right) + bool(right))
         lines.append(spread(line, right, cells, theme.base) if right else line)

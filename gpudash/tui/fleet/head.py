@@ -8,6 +8,7 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.fleet.names import folded
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.fleet.verdict import verdict
 from gpudash.model.fleet import EMPTY, Event
@@ -247,15 +248,24 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         if not model.totals.answering:
             text = "not known"
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
-    size = whole[0].gpus
-    count = sum(row.gpus == size for row in whole)
-    heading = [
-        Segment(" free       ", theme.dim),
-        Segment(f"all {size} on {counted(count, 'host')}: ", theme.base),
-    ]
-    return listed_line(
-        heading, [[Segment(f"{row.title} ", theme.ok)] for row in whole], cells, theme
-    )
+    line: Line = [Segment(" free       ", theme.dim)]
+    for size in dict.fromkeys(row.gpus for row in whole):
+        some = [row.title for row in whole if row.gpus == size]
+        count = Segment(f"all {size} on {counted(len(some), 'host')}: ", theme.base)
+        room = cells - cells_of([*line, count])
+        named = Segment(_folded(some, room) + _BETWEEN, theme.ok)
+        line += [count, named] if room > 0 else []
+    return fitted(line, cells, theme.base)
+
+
+def _folded(names: Sequence[str], cells: int) -> str:
+    """Return names in brackets, the first of them and how many more there are if it must be."""
+    text = folded(names)
+    for count in range(min(len(names) - 1, cells), 0, -1):
+        if width(text) <= cells:
+            break
+        text = f"{folded(names[:count])} +{len(names) - count}"
+    return text
 
 
 def listed_line(

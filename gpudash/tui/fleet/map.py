@@ -26,7 +26,8 @@ from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN, Theme
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
-_MAX_FINDINGS, _MIN_MAP = 3, 3
+_MIN_FINDINGS, _MAX_FINDINGS, _MIN_MAP = 3, 5, 3
+"""Lines of findings, so many more than the least as there is height, and of the map."""
 _MIN_CHART = 8
 """Lines of a chart with its heading."""
 _MIN_HOST = 40
@@ -38,7 +39,8 @@ _WIDE = 160
 class _Plan(NamedTuple):
     """How the lines of the page are shared out."""
 
-    has_findings: bool
+    findings: int
+    """Lines that are kept for findings, 0 where there is no room for the map beside them."""
     room: int
     """Lines for the map."""
     above: int
@@ -84,16 +86,17 @@ class MapPage(FleetPage):
     def _plan(self, cells: int, height: int) -> _Plan:
         """Arrange the map, and share out what it leaves."""
         top = 1 if cells >= _WIDE else 2
-        room = height - top - 2 - _MAX_FINDINGS
-        has_findings = room >= _MIN_MAP
-        if not has_findings:
-            room = height - top - 2
+        found = min(max(_MIN_FINDINGS, height // 4), _MAX_FINDINGS)
+        if height - top - 2 - found < _MIN_MAP:
+            found = 0
+        room = height - top - 2 - found
         self._arrange(cells - 2, max(0, room))
         drawn = len(self._arrangement.lines)
         above = min(1, (room - drawn) // 2)
         rest = room - drawn - above
         # A line above the chart and one below.
-        return _Plan(has_findings, room, above, rest, bool(drawn) and rest >= _MIN_CHART + 2)
+        has_chart = bool(drawn) and rest >= _MIN_CHART + 2
+        return _Plan(found, room, above, rest, has_chart)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return everything, the map in what the rest leaves."""
@@ -101,9 +104,8 @@ class MapPage(FleetPage):
         top = _who_and_where(model, theme, cells)
         key = shown_key(model.keys, "fleet.findings")
         now = model.snapshot.taken_at
-        findings = worst(model.findings, theme, cells, _MAX_FINDINGS, key, now=now)
-        if not plan.has_findings:
-            findings = []
+        least = plan.findings
+        findings = worst(model.findings, theme, cells, least, key, now=now) if least else []
         selected = model.selected_host
         index = _index_of(selected, model)
         drawn = self._map(index, theme)
@@ -114,7 +116,7 @@ class MapPage(FleetPage):
         host = host_line(selected, self._others(index), theme, cells - cells_of(end))
         host = spread(host, end, cells, theme.base)
         rest = plan.rest
-        others = max(0, len(model.findings) - _MAX_FINDINGS)
+        others = max(0, len(model.findings) - least)
         height = max(_MIN_CHART, rest - 2 - others)
         chart = past(model, theme, cells, height, is_mean=True) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
@@ -122,9 +124,9 @@ class MapPage(FleetPage):
         # Lines that would be empty show more findings; one below the map and one below the chart.
         spare = rest - (len(chart) + 2 if chart else 1)
         if findings and spare > 0:
-            shown = _MAX_FINDINGS + spare
+            shown = least + spare
             findings = worst(model.findings, theme, cells, shown, key, now=now)
-            del below[rest - max(0, len(findings) - _MAX_FINDINGS) :]
+            del below[rest - max(0, len(findings) - least) :]
         lines = [*top, *[[]] * plan.above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
