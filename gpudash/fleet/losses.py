@@ -52,7 +52,9 @@ class Losses(NamedTuple):
             sums = named[0][0]
         total = self.host_gpu_hours + self.gpu_hours
         least = "" if self.is_whole else "at least "
-        lost = f"{least}{_hours(total)} GPU-h lost: {sums}" if total else f"{sums} lost"
+        # The hours of stale and drained hosts, and after an XID, are in no sum.
+        lost = "down or lost"
+        lost = f"{least}{_hours(total)} GPU-h {lost}: {sums}" if total else f"{sums} {lost}"
         return [
             *([lost] if named else ()),
             *([f"{self.xids:,} XID"] if self.xids else ()),

@@ -46,18 +46,18 @@ DOWN = host(1, state="down")
 
 def test_gpus_lose_the_hours_until_they_are_back_or_the_span_ends() -> None:
     lost = found((-20, THERE), (-10, without(0)), (-4, THERE), (-3, without(0, 1)))
-    assert texts(lost, without(0, 1)) == ["12.0 GPU-h lost: 2 GPUs"]
+    assert texts(lost, without(0, 1)) == ["12.0 GPU-h down or lost: 2 GPUs"]
 
 
 def test_hosts_lose_the_hours_of_all_their_gpus_and_none_twice() -> None:
     lost = found((-20, THERE), (-10, without(0)), (-8, DOWN), (-7, without(0)), (-5, THERE))
     # Five hours of the GPU, one of which its host was down, too.
-    assert texts(lost, THERE) == ["12.0 GPU-h lost: 1 host 8.0, 1 GPU 4.0"]
+    assert texts(lost, THERE) == ["12.0 GPU-h down or lost: 1 host 8.0, 1 GPU 4.0"]
 
 
 def test_what_was_lost_before_the_span_counts_from_its_beginning() -> None:
     lost = found((-23, without(0)), (-20, THERE))
-    assert texts(lost, THERE) == ["4.0 GPU-h lost: 1 GPU"]
+    assert texts(lost, THERE) == ["4.0 GPU-h down or lost: 1 GPU"]
     assert texts(lost, THERE, since=None) == []
     new = found((-23, host(1, *["busy"] * 7)), (-20, THERE))
     assert [each.kind for each in new] == ["gpu-returned"]
@@ -67,10 +67,10 @@ def test_what_was_lost_before_the_span_counts_from_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("known", "text"),
     [
-        (without(3, age_seconds=2 * HOUR), "2.0 GPU-h lost: 1 GPU"),
-        (without(3, age_seconds=99 * HOUR), "24.0 GPU-h lost: 1 GPU"),
-        (host(1, state="down", age_seconds=2 * HOUR), "16.0 GPU-h lost: 1 host"),
-        (host(1, state="down", age_seconds=200 * HOUR), "192 GPU-h lost: 1 host"),
+        (without(3, age_seconds=2 * HOUR), "2.0 GPU-h down or lost: 1 GPU"),
+        (without(3, age_seconds=99 * HOUR), "24.0 GPU-h down or lost: 1 GPU"),
+        (host(1, state="down", age_seconds=2 * HOUR), "16.0 GPU-h down or lost: 1 host"),
+        (host(1, state="down", age_seconds=200 * HOUR), "192 GPU-h down or lost: 1 host"),
     ],
 )
 def test_what_has_been_lost_for_longer_than_events_are_known_counts(
@@ -81,18 +81,18 @@ def test_what_has_been_lost_for_longer_than_events_are_known_counts(
 
 def test_it_is_said_that_more_was_lost_where_not_all_is_known() -> None:
     lost = found((-20, THERE), (-10, without(0)), (-8, THERE))
-    assert texts(lost, without(1, age_seconds=None)) == ["at least 2.0 GPU-h lost: 1 GPU"]
+    assert texts(lost, without(1, age_seconds=None)) == ["at least 2.0 GPU-h down or lost: 1 GPU"]
     gone = found((-20, THERE), (-10, DOWN), (-8, THERE))
-    assert texts(gone) == ["1 host lost"]
+    assert texts(gone) == ["1 host down or lost"]
     assert texts((), without(1, age_seconds=None)) == []
 
 
 def test_errors_are_counted_and_a_filter_hides_no_return() -> None:
     broken = host(1, devices=(device(0, xid=79, xid_seconds=1.0), *THERE.devices[1:]))
     lost = found((-20, THERE), (-10, without(0, 1)), (-8, THERE), (-3, broken))
-    assert texts(lost, THERE) == ["4.0 GPU-h lost: 2 GPUs", "1 XID"]
+    assert texts(lost, THERE) == ["4.0 GPU-h down or lost: 2 GPUs", "1 XID"]
     some = [each for each in lost if each.kind == "gpu-lost" and each.gpu == "0"]
-    assert texts(lost, THERE, passing=some) == ["2.0 GPU-h lost: 1 GPU"]
+    assert texts(lost, THERE, passing=some) == ["2.0 GPU-h down or lost: 1 GPU"]
     assert texts(lost, without(5, age_seconds=HOUR), passing=[]) == []
 
 
@@ -101,7 +101,7 @@ def test_the_command_has_the_sum_below_its_heading(capfd: pytest.CaptureFixture[
     assert options.run(options) == 0
     heading, sums, blank, _ = capfd.readouterr().out.split("\n", 3)
     assert " events, " in heading
-    assert " GPU-h lost: " in sums
+    assert " GPU-h down or lost: " in sums
     assert blank == ""
 
 

@@ -185,5 +185,7 @@ VERB = Verb(
     "what is away for less is left out. Two times are those between which it happened, in JSON "
     "`at` and `within_seconds` before. Without a source it is the Prometheus of the settings, else "
     "what gpudash serve remembers of this host: every ten seconds for a day, every minute before "
-    "that and of hundreds of processes. Signals are those that gpudash sent on this host.",
+    "that and of hundreds of processes. Signals are those that gpudash sent on this host. "
+    "GPU-hours are added up of hosts that are down and GPUs that are lost; those of hosts that "
+    "are stale or drained, and of GPUs after an XID error, are not in the sum.",
 )

@@ -1114,7 +1114,7 @@ async def test_above_events_stands_what_is_broken_has_begun_and_was_lost() -> No
         assert on.lines[3].rstrip() == (" also began  1 STALE  1 slow  1 held idle  w shows which")
         # 8 GPUs for 40 and for 109 seconds; 20, 20, 3 of 80 and one of 10 and ten seconds.
         assert on.lines[4].rstrip() == (
-            " in 1 day    0.4 GPU-h lost: 2 hosts 0.3, 5 GPUs 0.1  1 XID"
+            " in 1 day    0.4 GPU-h down or lost: 2 hosts 0.3, 5 GPUs 0.1  1 XID"
         )
         await on.pilot.click(offset=(3, 7))
         assert on.model.ranked_events().cursor == 1
@@ -1123,7 +1123,7 @@ async def test_above_events_stands_what_is_broken_has_begun_and_was_lost() -> No
         filter_by(on.model, "host:gpu0002")
         await on.resize(80, 20)
         assert [line.split()[:2] for line in on.lines[3:5]] == [["broken", "now"], ["in", "1"]]
-        assert "0.2 GPU-h lost: 1 host" in on.lines[4]
+        assert "0.2 GPU-h down or lost: 1 host" in on.lines[4]
 
 
 async def test_what_is_broken_at_an_instant_in_the_past_is_that_of_then() -> None:
