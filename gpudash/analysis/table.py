@@ -82,9 +82,16 @@ def amount(
     value: Callable[[Row], float | None],
     text: Callable[[Any], str],
     width: int,
+    *,
+    graded: Callable[[float | None], Level] | None = None,
     **more: Any,
 ) -> Column[Row]:
-    """Return a column of numbers as `text` writes them, those that are not known below all."""
+    """Return a column of numbers as `text` writes them, those that are not known below all.
+
+    `graded` is their level, where that follows from the number alone.
+    """
+    if graded is not None:
+        more["level"] = lambda row: graded(value(row))
     return Column(
         key=key,
         header=header,
@@ -99,6 +106,16 @@ def amount(
 def number(value: float | None) -> float:
     """Return what an absent value sorts as: less than any other."""
     return -1.0 if value is None else float(value)
+
+
+def waste(value: float | None) -> Level:
+    """Return the level of what is best none."""
+    return "warn" if value else "unknown"
+
+
+def work(value: float | None) -> Level:
+    """Return the level of a utilization: none is warned of, as something is kept for it."""
+    return "unknown" if value is None else "ok" if value else "warn"
 
 
 def largest_first(column: Column[Row]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpudash.analysis.table import Column, amount, number, word
+from gpudash.analysis.table import Column, amount, number, waste, word
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.summary import GpuRow, HostRow, brief, gpu_index
 from gpudash.model.fleet import Event, FleetUser
@@ -59,10 +59,6 @@ def _known(
 
 def _heat(value: float | None) -> Level:
     return "warn" if (value or 0) >= _HOT_CELSIUS else "ok"
-
-
-def _waste(value: float | None) -> Level:
-    return "warn" if value else "unknown"
 
 
 # Hosts
@@ -123,7 +119,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     ),
     _counted(BUSY, lambda _row: "ok", priority=1),
     _counted(IN_USE, lambda _row: "ok", priority=4, worth=lambda row: row.count(IN_USE) > 0),
-    _counted(HELD, lambda row: _waste(row.count(HELD))),
+    _counted(HELD, lambda row: waste(row.count(HELD))),
     _counted(FREE, lambda row: "ok" if row.count(FREE) else "unknown"),
     amount(
         "utilization",
@@ -208,8 +204,8 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     ),
     amount("gpus", "GPUS", lambda row: row.sums.gpus, whole, 6),
     _group_count(BUSY, priority=1),
-    _group_count(HELD, level=lambda row: _waste(row.count(HELD))),
-    _group_count(FREE, level=lambda row: "ok" if row.count(FREE) else "unknown"),
+    _group_count(HELD, graded=waste),
+    _group_count(FREE, graded=lambda count: "ok" if count else "unknown"),
     amount("whole", "FREE HOSTS", lambda row: row.whole, whole, 10, priority=2),
     amount(
         "utilization",
@@ -228,14 +224,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         6,
         share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw),
     ),
-    amount(
-        "temperature",
-        "TEMP",
-        lambda row: row.sums.temperature,
-        celsius,
-        4,
-        level=lambda row: _heat(row.sums.temperature),
-    ),
+    amount("temperature", "TEMP", lambda row: row.sums.temperature, celsius, 4, graded=_heat),
 )
 """Groups; the column `state` ascends from the worst."""
 
@@ -361,31 +350,12 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         5,
         share=lambda user: ratio(user.busy, user.devices),
     ),
+    amount("held", "HELD IDLE", lambda user: user.held_idle, whole, 9, priority=1, graded=waste),
     amount(
-        "held",
-        "HELD IDLE",
-        lambda user: user.held_idle,
-        whole,
-        9,
-        priority=1,
-        level=lambda user: _waste(user.held_idle),
+        "idle_hours", "GPU-HOURS IDLE", lambda user: user.idle_gpu_hours, hours, 14, graded=waste
     ),
     amount(
-        "idle_hours",
-        "GPU-HOURS IDLE",
-        lambda user: user.idle_gpu_hours,
-        hours,
-        14,
-        level=lambda user: _waste(user.idle_gpu_hours),
-    ),
-    amount(
-        "idle_cost",
-        "COST IDLE",
-        lambda user: user.idle_cost,
-        price,
-        9,
-        priority=1,
-        level=lambda user: _waste(user.idle_cost),
+        "idle_cost", "COST IDLE", lambda user: user.idle_cost, price, 9, priority=1, graded=waste
     ),
     Column(
         key="kept",
@@ -395,7 +365,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         width=14,
         align=">",
         priority=1,
-        level=lambda user: _waste(user.kept_busy),
+        level=lambda user: waste(user.kept_busy),
         worth=lambda user: user.kept_busy > 0,
     ),
     amount("memory", "GPU-MEM", lambda user: user.memory_used_bytes, short_size, 7, priority=2),

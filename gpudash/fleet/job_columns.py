@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gpudash.analysis.table import Column, amount, word
+from gpudash.analysis.table import Column, amount, waste, word
 from gpudash.fleet.columns import GPU_COLUMNS, whole, words
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import brief
@@ -51,15 +51,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         4,
         share=lambda job: ratio(job.gpu_utilization_percent, 100),
     ),
-    amount(
-        "slow",
-        "SLOW",
-        lambda job: job.slow,
-        whole,
-        4,
-        priority=1,
-        level=lambda job: "warn" if job.slow else "unknown",
-    ),
+    amount("slow", "SLOW", lambda job: job.slow, whole, 4, priority=1, graded=waste),
     amount(
         "broken",
         "BROKEN",
@@ -67,7 +59,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         whole,
         6,
         priority=1,
-        level=lambda job: "critical" if job.broken else "unknown",
+        graded=lambda count: "critical" if count else "unknown",
         worth=lambda job: bool(job.broken),
     ),
     amount("least", "LEAST", lambda job: job.min_gpu_utilization_percent, percent, 5, priority=5),

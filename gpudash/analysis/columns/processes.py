@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import command, owner, short_command
-from gpudash.analysis.table import Column, ProcessRow, amount, number, word
+from gpudash.analysis.table import Column, ProcessRow, amount, number, word, work
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, mean_known, percent, short_size, sum_known
 
@@ -28,12 +28,6 @@ def _idle_level(row: ProcessRow) -> Level:
     return "warn" if is_notable else "unknown"
 
 
-def _utilization_level(row: ProcessRow) -> Level:
-    """Return warn for a process that keeps a GPU without running anything on it."""
-    share = row.process.sm_utilization_percent
-    return "unknown" if share is None else "ok" if share else "warn"
-
-
 def _codecs(row: ProcessRow) -> tuple[float | None, float | None]:
     """Return the percentages of encoders and decoders, the means of its devices."""
     devices = row.process.devices
@@ -44,10 +38,10 @@ def _codecs(row: ProcessRow) -> tuple[float | None, float | None]:
 
 
 def _uses_codecs(row: ProcessRow) -> bool:
-    for device in row.process.devices:
-        if device.encoder_utilization_percent or device.decoder_utilization_percent:
-            return True
-    return False
+    return any(
+        device.encoder_utilization_percent or device.decoder_utilization_percent
+        for device in row.process.devices
+    )
 
 
 def _codec(row: ProcessRow) -> str:
@@ -88,7 +82,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         percent,
         4,
         priority=2,
-        level=_utilization_level,
+        graded=work,
     ),
     amount(
         "memory_bandwidth",

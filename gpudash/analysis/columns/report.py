@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gpudash.analysis.table import Column, amount, word
+from gpudash.analysis.table import Column, amount, waste, word
 from gpudash.model.report import Grouping, Report, ReportFinding, ReportRow
 from gpudash.model.units import (
     ABSENT,
@@ -59,14 +59,7 @@ _HELD: _Column = amount("held", "HELD", lambda row: row.held_seconds, gpu_time, 
 _HELD_OF_SEEN = replace(_HELD, share=lambda row: ratio(row.held_seconds, row.seen_seconds))
 _SHARE: _Column = amount("share", "SHARE", lambda row: row.share_seconds, gpu_time, 12, priority=2)
 _AMOUNTS: tuple[_Column, ...] = (
-    amount(
-        "idle",
-        "HELD IDLE",
-        lambda row: row.idle_seconds,
-        gpu_time,
-        12,
-        level=lambda row: "warn" if row.idle_seconds else "unknown",
-    ),
+    amount("idle", "HELD IDLE", lambda row: row.idle_seconds, gpu_time, 12, graded=waste),
     amount(
         "unknown",
         "UNKNOWN",

@@ -8,14 +8,9 @@ has.
 from __future__ import annotations
 
 from gpudash.analysis.columns.processes import idle_text
-from gpudash.analysis.table import Column, amount, word
+from gpudash.analysis.table import Column, amount, waste, word
 from gpudash.analysis.usage import User
-from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, counted, percent, ratio, short_size
-
-
-def _idle_level(user: User) -> Level:
-    return "unknown" if not user.idle_memory_bytes else "warn"
 
 
 def _jobs(user: User) -> str:
@@ -44,10 +39,16 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         short_size,
         8,
         priority=2,
-        level=_idle_level,
+        graded=waste,
     ),
     amount(
-        "idle", "IDLE", lambda user: user.idle_seconds, idle_text, 6, priority=4, level=_idle_level
+        "idle",
+        "IDLE",
+        lambda user: user.idle_seconds,
+        idle_text,
+        6,
+        priority=4,
+        level=lambda user: waste(user.idle_memory_bytes),
     ),
     Column(
         key="gpus",

@@ -19,12 +19,11 @@ from gpudash.analysis.labels import (
     short_command,
     short_name,
 )
-from gpudash.analysis.table import Column, ProcessRow, amount, word
+from gpudash.analysis.table import Column, ProcessRow, amount, word, work
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import ABSENT, Unit, duration, percent, ratio, readable, short_size, size
 from gpudash.tui.draw.grid import MARGIN, Grid, within_margins
@@ -283,11 +282,6 @@ def _percent_of_memory(share: DeviceUse) -> float | None:
     return None if part is None else 100 * part
 
 
-def _utilization_level(share: DeviceUse) -> Level:
-    value = share.used.sm_utilization_percent
-    return "unknown" if value is None else "ok" if value else "warn"
-
-
 def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[DeviceUse]:
     return amount(
         key,
@@ -297,7 +291,7 @@ def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Col
         cells,
         least=cells,
         priority=priority,
-        level=_utilization_level if key == "sm" else None,
+        graded=work if key == "sm" else None,
     )
 
 
