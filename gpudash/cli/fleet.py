@@ -334,7 +334,7 @@ def _recorded(options: argparse.Namespace) -> FleetSnapshot:
 
     sample, gap = sample_at(Recording(options.replay), options.at)
     if gap:
-        os.write(2, f"gpudash: {gap}\n".encode())
+        terminal.write_message(f"gpudash: {gap}\n")
     if not sample.is_fleet:
         raise UsageError(f"{options.replay} is a recording of one host: --where is for many")
     return sample.fleet()

@@ -67,7 +67,7 @@ def print_offers(options: argparse.Namespace, request: GpuRequest) -> int:
     """Print a host and its GPUs a line, the best first; 75 where there is none."""
     found = offers(options, request)
     for offer in found:
-        terminal.write(f"{offer.host} {visible_devices(offer.devices, options.names)}\n".encode())
+        terminal.write_text(f"{offer.host} {visible_devices(offer.devices, options.names)}\n")
     return ExitStatus.OK if found else ExitStatus.TOO_FEW_GPUS
 
 

@@ -73,7 +73,7 @@ class Printing(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         """Print and exit; raises OutputError."""
-        terminal.write(self.text(parser).encode())
+        terminal.write_text(self.text(parser))
         parser.exit()
 
     def text(self, parser: argparse.ArgumentParser) -> str:

@@ -94,7 +94,7 @@ def _is_agreed(asks: Question, dangerous: Sequence[int], *, yes: bool) -> bool:
 
     Raises UsageError where a dangerous one needs an answer and there is no terminal.
     """
-    _print(_cut(line.text) for line in (*asks.facts, *asks.processes))
+    terminal.write_lines(_cut(line.text) for line in (*asks.facts, *asks.processes))
     if dangerous and not os.isatty(0):
         pid = dangerous[0]
         raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
@@ -139,7 +139,7 @@ def signal_and_report(
                 start = "\n" if terminal.progress_is_shown() else ""
                 terminal.write_message(f"{start}gpudash: {describe_unfinished(kill)}\n")
                 raise
-            _print(_result_lines(report))
+            terminal.write_lines(_result_lines(report))
         audit_seconds = None
     finally:
         _print_errors(trail.errors(audit_seconds))
@@ -210,10 +210,6 @@ def _newest(sampler: Sampler) -> Snapshot:
     with suppress(GpudashError):
         sampler.poll(0)
     return sampler.samples[-1]
-
-
-def _print(lines: Iterable[str]) -> None:
-    terminal.write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
 
 
 def _print_errors(reasons: Iterable[str]) -> None:

@@ -5,7 +5,6 @@ The child imports what it needs, so that the process that is forked stays small.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, NoReturn
 
@@ -123,7 +122,7 @@ def with_source(
         if is_down and options.format == "prometheus" and not terminal.has_written():
             from gpudash.output import prometheus
 
-            terminal.write(prometheus.down().encode())
+            terminal.write_text(prometheus.down())
         raise
 
 
@@ -138,7 +137,7 @@ def _source(
 
         source = open_recorded(open_recording(options.replay), options.at)
         if source.note:
-            os.write(2, f"gpudash: {source.note}\n".encode())
+            terminal.write_message(f"gpudash: {source.note}\n")
         return source
     if options.host:
         from gpudash.cli.remote import RemoteSource

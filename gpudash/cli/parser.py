@@ -100,7 +100,7 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: object = None) -> None:
         """Print what --help prints; raises OutputError."""
-        terminal.write(self.format_help().encode())
+        terminal.write_text(self.format_help())
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError for a value that is none of an argument's choices."""

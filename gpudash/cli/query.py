@@ -58,7 +58,7 @@ def print_details(options: argparse.Namespace) -> int:
     def show(source: HostSource, _options: argparse.Namespace) -> int:
         snapshot = sample(source)
         chosen = select_existing(snapshot, gpus)
-        _write(lines(snapshot, chosen))
+        terminal.write_lines(lines(snapshot, chosen))
         return exit_status(chosen, with_topology=False)
 
     if options.loop is not None:
@@ -110,7 +110,7 @@ def _print_once(source: HostSource, query: Csv, gpus: Sequence[str]) -> int:
     snapshot = sample(source)
     chosen = select_existing(snapshot, gpus)
     heading = [query.heading()] if query.header else []
-    _write(heading + list(query.rows(snapshot, keys(chosen))))
+    terminal.write_lines(heading + list(query.rows(snapshot, keys(chosen))))
     silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
     # A GPU that does not answer at all is reported by the error of its status.
     blind = [each for each in _unlisted(query, chosen) if not each.uuid or each.uuid not in silent]
@@ -150,7 +150,7 @@ class _Rows:
 
     def print(self, snapshot: Snapshot, chosen: Snapshot) -> None:
         """Print those of the chosen GPUs; a list that is not available has a line on stderr."""
-        _write([*self._heading, *self._query.rows(snapshot, keys(chosen))])
+        terminal.write_lines([*self._heading, *self._query.rows(snapshot, keys(chosen))])
         self._heading = []
         unlisted = _unlisted(self._query, chosen)
         if unlisted != self._reported:
@@ -160,7 +160,7 @@ class _Rows:
 
 def _print_list(source: HostSource, gpus: Sequence[str]) -> int:
     snapshot = select_existing(sample(source), gpus)
-    _write(listing(snapshot))
+    terminal.write_lines(listing(snapshot))
     return exit_status(snapshot, with_topology=False)
 
 
@@ -203,7 +203,3 @@ def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
 def keys(snapshot: Snapshot) -> set[str]:
     """Return the keys of the devices."""
     return {device.key for device in snapshot.devices}
-
-
-def _write(lines: Sequence[str]) -> None:
-    terminal.write("".join(f"{line}\n" for line in lines).encode())

@@ -66,7 +66,7 @@ def roll(
                         line if next(numbers) % _LINES_BELOW_HEADINGS else headings(latest) + line
                         for line in lines(latest)
                     )
-                    terminal.write(text.encode("utf-8", "backslashreplace"))
+                    terminal.write_text(text)
                 printed += 1
             if stream.problem != problem:
                 problem = stream.problem

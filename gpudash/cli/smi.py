@@ -75,7 +75,7 @@ def run(words: Sequence[str], demo: str | None = None) -> int:
         is_help = {"-h", "--help"} & {*words}
         status, text = (None if is_help else _without_driver(error, demo)) or as_there(error)
     terminal.redirect_back()
-    terminal.write(text.encode(errors="backslashreplace"))
+    terminal.write_text(text)
     return status
 
 
@@ -145,7 +145,7 @@ def _list(request: Request) -> int:
             text, error = f"{line}\n", no_handle(device, f"gpu {device.index}")
             if error is not None:
                 status, text = as_there(error)
-            terminal.write(text.encode("utf-8", "backslashreplace"))
+            terminal.write_text(text)
         if not snapshot.devices:
             terminal.write(b"No devices found.\n")
         refuse_silent_gpus(snapshot.devices)
@@ -190,7 +190,7 @@ def _library_version() -> str | None:
 def _help_query(name: str, request: Request) -> int:
     from gpudash.output import smi_help
 
-    terminal.write(smi_help.query_fields(name).encode())
+    terminal.write_text(smi_help.query_fields(name))
     return ExitStatus.OK
 
 
@@ -212,7 +212,7 @@ def _about(request: Request, write: Callable[[Host], str], otherwise: Host | Non
     """Print what is known of the driver, of `otherwise` where there is none."""
 
     def run(source: HostSource, _: object) -> int:
-        terminal.write(write(sample(source).host).encode())
+        terminal.write_text(write(sample(source).host))
         return ExitStatus.OK
 
     try:
@@ -220,7 +220,7 @@ def _about(request: Request, write: Callable[[Host], str], otherwise: Host | Non
     except GpudashError:
         if otherwise is None:
             raise
-    terminal.write(write(otherwise).encode())
+    terminal.write_text(write(otherwise))
     return ExitStatus.OK
 
 
@@ -370,7 +370,7 @@ def _print_sample(
     text = "".join(f"{line}\n" for line in lines)
     if log is not None:
         _redirect(log)
-    terminal.write(text.encode("utf-8", "backslashreplace"))
+    terminal.write_text(text)
     refuse_silent_gpus(chosen.devices)
 
 

@@ -299,7 +299,7 @@ def _of_gpus(
         gpus = chosen_gpus(sample(source), words)
         refuse_silent_gpus(gpus.devices)
         for text in report(gpus):
-            terminal.write(text.encode("utf-8", "backslashreplace"))
+            terminal.write_text(text)
         return ExitStatus.OK
 
     return with_source(run, live, wanted=lambda: wanted)
@@ -346,7 +346,7 @@ def _layout(gpu: Device, option: str, given: Given) -> MigLayout | None:
 
 
 def _help(name: str) -> int:
-    terminal.write(f"\n    {_GRAMMARS[name].about}\n\n{_usage(name)}".encode())
+    terminal.write_text(f"\n    {_GRAMMARS[name].about}\n\n{_usage(name)}")
     return ExitStatus.OK
 
 

@@ -8,7 +8,7 @@ import re
 import select
 import stat
 import termios
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from gpudash.model.errors import OutputError
@@ -64,6 +64,16 @@ def write(data: bytes) -> None:
         raise ReaderGoneError from None
     except OSError as error:
         raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def write_text(text: str) -> None:
+    """Write a text; what cannot be written in UTF-8 is shown by its number."""
+    write(text.encode("utf-8", "backslashreplace"))
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines, each with its end."""
+    write_text("".join([f"{line}\n" for line in lines]))
 
 
 def redirect(path: str) -> None:

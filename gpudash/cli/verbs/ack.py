@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         write(file, added)
     for each in added:
         text = "is new again" if each.taken_back else f"acknowledged: {each.text}"
-        terminal.write(f"{each.title} {text}\n".encode("utf-8", "backslashreplace"))
+        terminal.write_text(f"{each.title} {text}\n")
     if unknown:
         raise UsageError(f"{_named(unknown)} not acknowledged: gpudash ack lists what is")
     elsewhere = [each for each in places if each[0] != this_host]
@@ -124,7 +124,7 @@ def _list(known: InForce, *, as_json: bool) -> int:
         cells = max((len(each.title) for each in found), default=0)
         lines = [f"{each.title:{cells}}  {each.text}\n" for each in found]
         text = "".join(lines) or "nothing is acknowledged\n"
-        terminal.write(text.encode("utf-8", "backslashreplace"))
+        terminal.write_text(text)
     return ExitStatus.OK
 
 

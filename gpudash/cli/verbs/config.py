@@ -47,7 +47,7 @@ def _init(path: str) -> int:
         raise exists from None
     except OSError as error:
         raise SettingsError(f"{clean(path)}: {error.strerror}") from None
-    terminal.write(f"{clean(path)}: every setting is explained there\n".encode())
+    terminal.write_text(f"{clean(path)}: every setting is explained there\n")
     return ExitStatus.OK
 
 
@@ -58,10 +58,10 @@ def _validate(path: str) -> int:
     # A file in a folder that may not be entered is not missing.
     mistakes = Preferences(path).mistakes or load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
-        terminal.write(f"{clean(path)}: no such file; the defaults are used\n".encode())
+        terminal.write_text(f"{clean(path)}: no such file; the defaults are used\n")
         return ExitStatus.OK
     lines = mistakes or [f"{clean(path)}: no mistakes"]
-    terminal.write("".join(f"{line}\n" for line in lines).encode())
+    terminal.write_lines(lines)
     return ExitStatus.FAILURE if mistakes else ExitStatus.OK
 
 

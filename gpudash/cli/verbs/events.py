@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
             color=has_color(),
             ascii=is_ascii(options),
         )
-        terminal.write(text.encode("utf-8", "backslashreplace"))
+        terminal.write_text(text)
     for problem in (*problems, *notes):
         terminal.write_message(f"gpudash: {problem}\n")
     return ExitStatus.UNAVAILABLE if problems else ExitStatus.OK

@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 def _show(text: str) -> None:
     pager = _pager() if terminal.is_terminal() and sys.stdin.isatty() else None
     if pager is None:
-        terminal.write(text.encode())
+        terminal.write_text(text)
         return
     import subprocess
 

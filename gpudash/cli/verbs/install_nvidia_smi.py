@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         _change(link, options.remove)
     except OSError as error:
         raise ActionError(f"{link}: {error.strerror}") from None
-    terminal.write(f"{_outcome(link, options.remove)}\n".encode(errors="backslashreplace"))
+    terminal.write_text(f"{_outcome(link, options.remove)}\n")
     return ExitStatus.OK
 
 

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         from gpudash.output.table import render_leases
 
         text = render_leases(snapshot, width=terminal.width(), color=has_color())
-        terminal.write(text.encode("utf-8", "backslashreplace"))
+        terminal.write_text(text)
     return ExitStatus.OK
 
 

@@ -72,7 +72,7 @@ def _print_links(source: HostSource, options: argparse.Namespace) -> int:
     for device, name in zip(snapshot.devices, listing(snapshot), strict=True):
         if device.nvlinks:
             found = (line for section in wanted for line in section(device.nvlinks, options.link))
-            terminal.write("".join(f"{line}\n" for line in (name, *found)).encode())
+            terminal.write_lines((name, *found))
     return exit_status(snapshot, with_topology=False)
 
 

@@ -115,7 +115,7 @@ def print_free(options: argparse.Namespace, *, timeout: float | None) -> int:
             choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
             if choice.devices:
                 waiting.end()
-                terminal.write(f"{visible_devices(choice.devices, options.names)}\n".encode())
+                terminal.write_text(f"{visible_devices(choice.devices, options.names)}\n")
                 return ExitStatus.OK
             if not waiting.within_deadline(choice.shortage) or not sampler.next_sample_or_retry(
                 waiting.within_deadline

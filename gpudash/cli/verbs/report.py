@@ -179,7 +179,7 @@ def _write(report: Report, options: argparse.Namespace) -> None:
             report, width=terminal.width(), color=has_color(), ascii=is_ascii(options)
         )
     )
-    terminal.write(text.encode("utf-8", "backslashreplace"))
+    terminal.write_text(text)
 
 
 VERB = Verb(

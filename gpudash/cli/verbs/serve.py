@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     cannot be listened on.
     """
     if options.print_unit:
-        terminal.write(_unit(sys.argv, options.socket_group).encode())
+        terminal.write_text(_unit(sys.argv, options.socket_group))
         return ExitStatus.OK
     if options.history is None and not os.environ.get("STATE_DIRECTORY"):
         refuse(options, _HOW_KEPT, "a service that keeps nothing: give --history DIR")

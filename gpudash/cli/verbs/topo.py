@@ -93,7 +93,7 @@ def _print_topology(source: HostSource, options: argparse.Namespace) -> int:
 
         room = terminal.width() if terminal.is_terminal() else None
         text = matrix.render(snapshot, p2p=options.p2p, color=has_color(), room=room)
-        terminal.write(text.encode())
+        terminal.write_text(text)
     return exit_status(snapshot)
 
 
@@ -106,9 +106,9 @@ def _print_forms(source: HostSource, options: argparse.Namespace, asked: list[st
     whole = snapshot if asked else gpus
     status = exit_status(gpus)
     if whole.topology is None:
-        terminal.write(f"{no_topology(whole)}\n".encode())
+        terminal.write_text(f"{no_topology(whole)}\n")
     else:
-        terminal.write("".join(_forms(options, whole.topology, gpus, asked)).encode())
+        terminal.write_text("".join(_forms(options, whole.topology, gpus, asked)))
     return status
 
 
