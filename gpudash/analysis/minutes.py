@@ -33,7 +33,7 @@ from gpudash.model.report import (
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, gpus_unknown
 from gpudash.model.state import BUSY, HELD, IN_USE, State
 from gpudash.model.text import SafeText, clean
-from gpudash.model.units import sum_known
+from gpudash.model.units import grouped, sum_known
 
 _GAP_INTERVALS, _GAP_SECONDS = 3, 15.0
 TAKEN = frozenset({BUSY, HELD, IN_USE})
@@ -229,20 +229,16 @@ class _Sums:
         self, gpu: str, parts: Sequence[_Part], seconds: float, energy: float | None
     ) -> None:
         """Add how a GPU is held: to itself and its instances, to users and jobs."""
-        devices: dict[str, list[_Part]] = {gpu: [*parts]}
-        users: dict[_Key, list[_Part]] = {}
-        jobs: dict[_Key, list[_Part]] = {}
-        for part in parts:
-            if part.device.key != gpu:
-                devices.setdefault(part.device.key, []).append(part)
-            users.setdefault((gpu, part.user, None), []).append(part)
-            jobs.setdefault((gpu, part.user, part.job), []).append(part)
+        devices = {**grouped((part.device.key, part) for part in parts), gpu: parts}
         for key, found in devices.items():
             self._devices[key].spent.add(found, seconds)
         known = [part.sm_percent for part in parts]
         total = 0 if None in known else sum_known(known)
-        for sums, groups in ((self._users, users), (self._jobs, jobs)):
-            for who, found in groups.items():
+        for sums, by_job in ((self._users, False), (self._jobs, True)):
+            whose = grouped(
+                ((gpu, part.user, part.job if by_job else None), part) for part in parts
+            )
+            for who, found in whose.items():
                 spent = sums.get(who)
                 if spent is None:
                     spent = sums[who] = _Spent()
@@ -302,10 +298,7 @@ def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, UserGpus]:
     """Return what users hold, those who hold something."""
     found: dict[SafeText | None, UserGpus] = {}
     for parts in _parts(examined(snapshot)).values():
-        by_user: dict[SafeText | None, list[_Part]] = {}
-        for part in parts:
-            by_user.setdefault(part.user, []).append(part)
-        for user, own in by_user.items():
+        for user, own in grouped((part.user, part) for part in parts).items():
             held, idle, unknown, shares = found.get(user, UserGpus())
             does = _together(own)
             found[user] = UserGpus(

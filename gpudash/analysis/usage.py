@@ -16,7 +16,7 @@ from gpudash.model.process import AnyUser, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
 from gpudash.model.state import ACKNOWLEDGED, COUNTED, State, is_suspended_on_purpose
 from gpudash.model.text import SafeText
-from gpudash.model.units import counted, mean_known, short_size, sum_known, watts
+from gpudash.model.units import counted, grouped, mean_known, short_size, sum_known, watts
 
 
 def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
@@ -171,9 +171,7 @@ def users(snapshot: Snapshot) -> tuple[User, ...]:
     Processes whose owner is not known are one user without a name; exited ones are another.
     """
     snapshot = examined(snapshot)
-    groups: dict[SafeText | None, list[Process]] = {}
-    for process in snapshot.processes:
-        groups.setdefault(owner(process), []).append(process)
+    groups = grouped((owner(process), process) for process in snapshot.processes)
     found = [_user(name, group, snapshot) for name, group in groups.items()]
     return tuple(sorted(found, key=lambda user: (-(user.memory_used_bytes or 0), user.name or "")))
 

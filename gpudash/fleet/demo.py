@@ -40,7 +40,7 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.report import Minute
 from gpudash.model.text import SafeText, clean
-from gpudash.model.units import mean_known
+from gpudash.model.units import grouped, mean_known
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
 _HOSTS, _GPUS = 1000, 8
@@ -110,10 +110,7 @@ class DemoSource(Source):
         self._wave = [sin(i * 6.2831853 / 1024) for i in range(1024)]
         self._is_calm = is_calm
         self.faults: tuple[HostFault, ...] = () if is_calm else faults(hosts, gpus)
-        self._by_host: dict[int, list[HostFault]] = {}
-        for fault in self.faults:
-            for host in fault.hosts:
-                self._by_host.setdefault(host, []).append(fault)
+        self._by_host = grouped((host, fault) for fault in self.faults for host in fault.hosts)
         self._planned = lru_cache(4 * hosts + 64)(self._plan)
         self._task = lru_cache(4 * hosts + 64)(self._task_of)
         digits = max(2, len(str(hosts)))

@@ -9,6 +9,7 @@ from gpudash.fleet.summary import HostRow, Totals, is_whole_and_free, totals
 from gpudash.model.fleet import FleetHost
 from gpudash.model.state import State
 from gpudash.model.text import SafeText
+from gpudash.model.units import grouped
 
 
 class GroupRow(NamedTuple):
@@ -43,9 +44,7 @@ GROUPINGS: Mapping[str, Callable[[FleetHost], SafeText | None]] = {
 
 def group_rows(rows: Iterable[HostRow], by: str) -> list[GroupRow]:
     """Return the groups of hosts that have the same in common."""
-    found: dict[SafeText | None, list[HostRow]] = {}
-    for row in rows:
-        found.setdefault(GROUPINGS[by](row.host), []).append(row)
+    found = grouped((GROUPINGS[by](row.host), row) for row in rows)
     return [
         GroupRow(
             name,

@@ -38,6 +38,7 @@ from gpudash.model.state import (
     unreadable_state,
 )
 from gpudash.model.text import SafeText
+from gpudash.model.units import grouped
 
 _ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
 _AVAILABLE = frozenset(state.id for state in AVAILABLE)
@@ -174,11 +175,12 @@ class Reducer:
 
 def _with_users(host: FleetHost) -> Sequence[FleetDevice]:
     """Return the devices of a host; who has a process there is a user of it by any source."""
-    users: dict[str, list[SafeText]] = {}
-    for process in host.processes or ():
-        if process.username is not None:
-            for uuid in process.uuids:
-                users.setdefault(uuid, []).append(process.username)
+    users = grouped(
+        (uuid, process.username)
+        for process in host.processes or ()
+        if process.username is not None
+        for uuid in process.uuids
+    )
     if not users:
         return host.devices
     return [
@@ -227,9 +229,7 @@ def _places(snapshot: FleetSnapshot, known: InForce) -> dict[str, list[Place]]:
     """Return by its name what is acknowledged of each host, without hosts of which nothing is."""
     if not known.found:
         return {}
-    places: dict[str, list[Place]] = {}
-    for place in known.found:
-        places.setdefault(place[0], []).append(place)
+    places = grouped((place[0], place) for place in known.found)
     found: dict[str, list[Place]] = {}
     for host in snapshot.hosts:
         former = () if host.former_name is None else spellings(host.former_name, host.cluster)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.model.device import device_label
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.host_words import HOST_STATES, finding_words
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
@@ -37,7 +37,7 @@ from gpudash.model.state import (
     state_of,
 )
 from gpudash.model.text import SafeText
-from gpudash.model.units import ABSENT, Number, counted, sum_known
+from gpudash.model.units import ABSENT, Number, counted, grouped, sum_known
 
 AVAILABLE = (FREE, RESTING, ASLEEP)
 """What a GPU does that a job may have now: `gpudash pick` offers those that sleep, too."""
@@ -387,9 +387,7 @@ def count_gpus(rows: Sequence[GpuRow]) -> Counter[str]:
     devices = [row.device for row in rows]
     if not any(map(_PARENT, devices)):
         return Counter([each.status for each in devices])
-    by_host: dict[HostKey, list[FleetDevice]] = {}
-    for host, device in rows:
-        by_host.setdefault(host.key, []).append(device)
+    by_host = grouped((host.key, device) for host, device in rows)
     return Counter(chain.from_iterable(map(statuses_of, by_host.values())))
 
 

@@ -15,6 +15,8 @@ ABSENT = "-"
 """Shown where a device has no such value."""
 
 Number = TypeVar("Number", int, float)
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -192,6 +194,14 @@ def mean_known(values: Iterable[float | None]) -> float | None:
     """Return the mean of the known values, None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return by each key the items that come with it, all in the order in which they came."""
+    found: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        found.setdefault(key, []).append(item)
+    return found
 
 
 def _scaled(value: float) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.table import fit
 from gpudash.model.report import Report, ReportFinding, ReportRow, Use
 from gpudash.model.text import clean
+from gpudash.model.units import grouped
 from gpudash.output import csv
 from gpudash.output.table import Line, body, heading, local_time, painted
 
@@ -30,9 +31,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool 
 
 def _by_host(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
     """Return the findings of a rule on a host as one: its devices, the longest time of them."""
-    groups: dict[tuple[str, str, str], list[ReportFinding]] = {}
-    for each in findings:
-        groups.setdefault((each.rule, each.level, each.host), []).append(each)
+    groups = grouped(((each.rule, each.level, each.host), each) for each in findings)
     found = []
     for group in groups.values():
         labels = [each.gpu for each in group if each.gpu is not None]

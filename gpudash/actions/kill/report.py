@@ -16,7 +16,7 @@ from gpudash.model.device import Device
 from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
-from gpudash.model.units import size, sum_known
+from gpudash.model.units import grouped, size, sum_known
 
 MemoryState = Literal["freed", "listed", "unowned", "unknown"]
 """Freed; still listed by the driver; in use without a listed process; or not known."""
@@ -318,18 +318,14 @@ def describe_memory(report: KillReport) -> tuple[str, ...]:
 
 
 def _amounts(report: KillReport) -> Iterator[str]:
-    by_state: dict[MemoryState, list[Share]] = {}
-    for share in report.memory:
-        by_state.setdefault(share.state, []).append(share)
+    by_state = grouped((share.state, share) for share in report.memory)
     for state, sentence in _AMOUNTS.items():
         shares = by_state.get(state, ())
         held = sum_known(share.device.used_gpu_memory_bytes for share in shares)
         if held is not None:
             yield sentence.format(size(held), _gpus(report, shares))
-    by_reason: dict[str, list[Share]] = {}
-    for share in by_state.get("unknown", ()):
-        by_reason.setdefault(share.reason, []).append(share)
-    for reason, shares in by_reason.items():
+    unknown = grouped((share.reason, share) for share in by_state.get("unknown", ()))
+    for reason, shares in unknown.items():
         yield f"cannot tell whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
 
 

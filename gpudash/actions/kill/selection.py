@@ -17,6 +17,7 @@ from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
+from gpudash.model.units import grouped
 from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
@@ -78,10 +79,8 @@ class KillSelection:
 
         The PIDs that it is about are named unless that is the only process that was chosen.
         """
-        about: dict[KillWarning, list[int]] = {}
-        for pid, each in self._warned(with_tree=with_tree).items():
-            for warning in each:
-                about.setdefault(warning, []).append(pid)
+        warned = self._warned(with_tree=with_tree)
+        about = grouped((warning, pid) for pid, each in warned.items() for warning in each)
         alone = [self.targets[0].process.pid] if len(self.targets) == 1 else []
         found = (
             each if pids == alone else each._replace(text=f"{listed(pids)}: {_of(pids, each.text)}")

@@ -26,7 +26,7 @@ from gpudash.feed.sampler import Sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.units import counted, size
+from gpudash.model.units import counted, grouped, size
 
 _GIB = 1 << 30
 _STEP_PERCENT = 5
@@ -241,21 +241,13 @@ def _shortage(
     elif fit >= request.count:
         there = f"{there}, {_unlinked(request)}"
     labels = mig_labels(now.devices)
+    others = grouped((each.reason, each.device) for each in rejections if each.free_bytes is None)
     why = "; ".join(
         f"GPU {gpu_ranges(devices, labels)} {reason}"
-        for reason, devices in islice(_by_reason(rejections).items(), 64)
+        for reason, devices in islice(others.items(), 64)
     )
     return f"{counted(request.count, 'GPU')} wanted, {there}" + (f": {why}" if why else "")
 
 
 def _unlinked(request: GpuRequest) -> str:
     return f"but no {request.count} of them linked by NVLink"
-
-
-def _by_reason(rejections: list[Rejection]) -> dict[str, list[Device]]:
-    """Return each reason with the GPUs that it holds for."""
-    found: dict[str, list[Device]] = {}
-    for rejection in rejections:
-        if rejection.free_bytes is None:
-            found.setdefault(rejection.reason, []).append(rejection.device)
-    return found

@@ -10,7 +10,7 @@ from gpudash.analysis.links import texts
 from gpudash.analysis.table import Column, word
 from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.model.units import ABSENT, short_size
+from gpudash.model.units import ABSENT, grouped, short_size
 
 
 class GpuAffinity(NamedTuple):
@@ -37,10 +37,9 @@ def gpu_affinities(snapshot: Snapshot) -> list[GpuAffinity]:
 
 def affinity_sentence(rows: list[GpuAffinity]) -> str:
     """Return `NUMA 0, CPUs 0-31: GPU 0-3;  NUMA 1, CPUs 32-63: GPU 4-7`, empty if none is known."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for row in rows:
-        if (row.numa, row.cpus) != (ABSENT, ABSENT):
-            groups.setdefault((row.numa, row.cpus), []).append(row.gpu)
+    groups = grouped(
+        ((row.numa, row.cpus), row.gpu) for row in rows if (row.numa, row.cpus) != (ABSENT, ABSENT)
+    )
     return ";  ".join(
         f"NUMA {numa}, CPUs {cpus}: GPU {index_ranges(indices)}"
         for (numa, cpus), indices in groups.items()

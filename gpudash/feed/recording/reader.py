@@ -23,6 +23,7 @@ from gpudash.model import SCHEMA, fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.units import grouped
 
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
@@ -440,9 +441,7 @@ def _files_of(
         raise UsageError(f"{source.path}: {error.strerror}") from None
     if not found:
         raise UsageError(f"{source.path}: a folder without a recording in it")
-    files: dict[tuple[int, datetime], list[str]] = {}
-    for each in found:
-        files.setdefault(each[:2], []).append(each.name)
+    files = grouped((each[:2], each.name) for each in found)
     return [start for _number, start in files], list(files.values())
 
 

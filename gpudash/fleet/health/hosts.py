@@ -23,7 +23,7 @@ from gpudash.fleet.sources import ANNOTATING
 from gpudash.model.fleet import FleetHost, HostState
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.snapshot import FindingLevel
-from gpudash.model.units import counted
+from gpudash.model.units import counted, grouped
 
 NOT_SILENT = "ok", "connecting", "powered-down"
 SILENT = {
@@ -49,10 +49,11 @@ _MANY, _MANY_SHARE, _MAX_GROUPS = 8, 0.1, 3
 @check
 def silent_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts that do not answer, and why."""
-    by_state: dict[HostState, list[FleetHost]] = {}
-    for host in survey.snapshot.hosts:
-        if host.state not in NOT_SILENT and survey.covers(host):
-            by_state.setdefault(host.state, []).append(host)
+    by_state = grouped(
+        (host.state, host)
+        for host in survey.snapshot.hosts
+        if host.state not in NOT_SILENT and survey.covers(host)
+    )
     for state, hosts in by_state.items():
         words = HOST_STATES[state]
         first = hosts[0]
@@ -126,10 +127,11 @@ def renamed_hosts(survey: Survey) -> Iterator[Symptom]:
 @check
 def drained_hosts(survey: Survey) -> Iterator[Symptom]:
     """Hosts on which the scheduler starts nothing, by the reason."""
-    by_reason: dict[str, list[FleetHost]] = {}
-    for host in survey.snapshot.hosts:
-        if host.drain_reason is not None and survey.covers(host):
-            by_reason.setdefault(host.drain_reason, []).append(host)
+    by_reason = grouped(
+        (host.drain_reason, host)
+        for host in survey.snapshot.hosts
+        if host.drain_reason is not None and survey.covers(host)
+    )
     if not by_reason:
         return
     hosts = [host for some in by_reason.values() for host in some]

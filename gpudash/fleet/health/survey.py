@@ -16,7 +16,7 @@ from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
-from gpudash.model.units import counted
+from gpudash.model.units import counted, grouped
 
 _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
 _SHOWN, MAX_EVIDENCE = 3, 16
@@ -128,9 +128,8 @@ class Survey:
 
     def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
         """Return how new jobs are kept away from hosts: a command for each of their schedulers."""
-        by_cluster: dict[str, list[FleetHost]] = {}
-        for host in list({each.key: each for each in hosts}.values())[:_MAX_NODES]:
-            by_cluster.setdefault(at(host), []).append(host)
+        nodes = list({each.key: each for each in hosts}.values())[:_MAX_NODES]
+        by_cluster = grouped((at(host), host) for host in nodes)
         return "; ".join(
             cluster + self._drain(some, reason) for cluster, some in by_cluster.items()
         )

@@ -21,7 +21,7 @@ from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
 from gpudash.fleet.users import looks_kept_busy
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
-from gpudash.model.units import counted
+from gpudash.model.units import counted, grouped
 
 HELD_IDLE = rule(110, "held-idle", "GPUs with memory in use that have not computed for an hour")
 ALLOCATED_UNUSED = rule(
@@ -182,11 +182,12 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
 
     One sample cannot prove it, so the words are careful.
     """
-    by_user: dict[str, list[GpuRow]] = {}
-    for rows in survey.computing.values():
-        for row in rows:
-            if looks_kept_busy(row.device) and survey.covers_gpu(row):
-                by_user.setdefault(", ".join(row.device.users), []).append(row)
+    by_user = grouped(
+        (", ".join(row.device.users), row)
+        for rows in survey.computing.values()
+        for row in rows
+        if looks_kept_busy(row.device) and survey.covers_gpu(row)
+    )
     for user, found in by_user.items():
         yield symptom(
             KEPT_ALIVE,
