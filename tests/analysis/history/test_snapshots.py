@@ -5,8 +5,7 @@ import random
 import pytest
 from hypothesis import given
 
-from gpudash.analysis.history import History
-from gpudash.analysis.history.snapshots import Snapshots
+from gpudash.analysis.history import History, Snapshots
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import pushed, snapshot
 from tests.factories import make_snapshot, received
