@@ -112,6 +112,8 @@ class FleetHost(Struct, frozen=True, kw_only=True):
         "Age of what is known of it, null if nothing is.")] = None
     expected_devices: Annotated[Natural | None, _host(Unit.COUNT,
         "GPUs that it should have: as it had, or by Slurm or Kubernetes.")] = None
+    losses: Annotated[Natural | None, _host(Unit.COUNT,
+        "How often it went away in a day, null if not known.")] = None
     driver_version: DriverVersion = None
     cpu_percent: CpuPercent = None
     memory_used_bytes: MemoryUsed = None

@@ -60,6 +60,7 @@ FINDING_WORDS: dict[str, FindingWords] = {
     "xid-burst": FindingWords("XID", "x"),
     "xid-warning": FindingWords("XID", "x"),
     "gpus-flapping": FindingWords("flapping", "f"),
+    "host-flapping": FindingWords("flapping", "f"),
     "straggler": FindingWords(SLOW.word, SLOW.letter),
     "hot-outlier": FindingWords(HOT.word, HOT.letter),
     "held-idle": FindingWords(HELD.word),

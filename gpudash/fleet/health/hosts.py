@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpudash.analysis.health.rule import Symptom, number, rough_duration
+from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
@@ -33,6 +34,7 @@ SILENT = {
 }
 SOURCE_FAILED = rule(80, "source-failed", "a Prometheus, exporters or Slurm do not answer")
 SOURCE_PARTIAL = rule(81, "source-partial", "a Prometheus answers in part")
+FLAPPING_HOST = rule(75, "host-flapping", "hosts that went away three times or more in a day")
 VALUES_OLD = rule(130, "values-old", "hosts that answer with values older than 5 minutes")
 FRAGMENTED = rule(160, "fragmented", "many free GPUs, but few hosts on which all are free")
 RENAMED = rule(165, "host-renamed", "a host that has had another name until a short time ago")
@@ -82,6 +84,29 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             ],
             ages=[host.age_seconds for host in hosts],
         )
+
+
+@check
+def flapping_hosts(survey: Survey) -> Iterator[Symptom]:
+    """Hosts that go away again and again, whether they are there now or not."""
+    hosts = [
+        host
+        for host in survey.snapshot.hosts
+        if (host.losses or 0) >= FLAPPING and survey.covers(host)
+    ]
+    if not hosts:
+        return
+    most = max(host.losses or 0 for host in hosts)
+    names = listed([host.name for host in hosts], "host")
+    yield symptom(
+        FLAPPING_HOST,
+        "warn",
+        f"{counted(len(hosts), 'host')} went away up to {most} times in a day: {names}",
+        f"{at(hosts[0])}see whether it restarts, or its exporter alone: ssh {plain(hosts[0])} "
+        "last reboot",
+        hosts=hosts,
+        evidence=[number("losses", host.losses or 0, host.name) for host in hosts[:MAX_EVIDENCE]],
+    )
 
 
 def _advice(state: HostState, hosts: Sequence[FleetHost], survey: Survey) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from functools import cached_property
 
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
+from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host, short
 from gpudash.fleet.summary import PROBLEMS, GpuRow, gpu_index, missing_gpus, statuses_of
@@ -22,8 +23,6 @@ _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
 _SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
-_FLAPPING = 3
-"""Losses of a GPU in a day."""
 _NEWER_SECONDS = 60.0
 """How much newer the newest is for it to be shown: `since` shows minutes."""
 _SLURM_JOB = re.compile(r"[0-9]{1,18}([_+][0-9]{1,18})?")
@@ -91,7 +90,7 @@ class Survey:
                 self.problems.setdefault(status, []).append(row)
             if device.xid is not None and is_gpu and self.covers_gpu(row):
                 self.xids.setdefault(device.xid, []).append(row)
-            if (device.losses or 0) >= _FLAPPING and is_gpu and self.covers_gpu(row):
+            if (device.losses or 0) >= FLAPPING and is_gpu and self.covers_gpu(row):
                 self.flapping.append(row)
             if job is not None:
                 by_job.setdefault(job, []).append(row)

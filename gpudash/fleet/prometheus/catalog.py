@@ -181,10 +181,10 @@ class Catalog(NamedTuple):
                 own = f"{term.matcher}, {matcher('instance', instances)}"
                 yield term._replace(matcher=own, condition=" == 1")
 
-    def exporters(self) -> Iterator[Metric]:
-        """Yield all exporters."""
+    def exporters(self, name: str = "up") -> Iterator[Metric]:
+        """Yield what the server itself has of all exporters: whether they can be scraped."""
         if self.jobs:
-            yield Metric(("up",), matcher=matcher("job", sorted(self.jobs)))
+            yield Metric((name,), matcher=matcher("job", sorted(self.jobs)))
 
     @staticmethod
     def of_hosts(

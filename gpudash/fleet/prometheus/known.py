@@ -118,6 +118,8 @@ class KnownHost(Struct, eq=False):
     """Since when they are these."""
     changed_at: float | None = None
     """When its values last changed, None where that is not known."""
+    losses: int = 0
+    """How often it went away in a day, as far as is known."""
     is_percent: bool | None = None
     """Whether its ratios are percentages; None while that cannot be seen."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.prometheus.catalog import Names
@@ -21,7 +22,7 @@ from gpudash.fleet.prometheus.known import (
     number_of,
     xid_of,
 )
-from gpudash.fleet.prometheus.queries import FIRST_LABEL, glance_of, is_change_of_now
+from gpudash.fleet.prometheus.queries import FIRST_LABEL, HOST_MARK, glance_of, is_change_of_now
 
 _MAX_LOOKED_UP = 50
 """Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
@@ -51,7 +52,11 @@ class Memory:
         self._looked_up: set[KnownHost] = set()
         """What has been asked for as much as it can be, unlike the two above, which are asked."""
         self._unsteady: set[KnownHost] = set()
-        """Hosts of which GPUs were lost since the start, or have an error that needs a person."""
+        """Hosts that lost GPUs since the start or often before, or have one that needs a person."""
+        self._silent: set[KnownHost] = set()
+        """Those without any of their GPUs."""
+        self._doubtful: list[KnownHost] = []
+        """Those that may have gone away, or lost GPUs, more than once: the likeliest first."""
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
 
@@ -97,7 +102,10 @@ class Memory:
             self._follow(gone)
             gone = self._gone()
             self._forget_removed(gone)
-            self._unsteady |= {each for each in gone if len(gone[each]) < len(each.devices)}
+        silent = {each for each in gone if len(gone[each]) >= len(each.devices)}
+        self._unsteady |= gone.keys() - silent
+        self._doubtful += self._silent - silent
+        self._silent = silent
 
     def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
         """Return what is missing, by its host; called at each refresh."""
@@ -245,14 +253,43 @@ class Memory:
             if device.xid is not None and needs_person(device.xid):
                 self._unsteady.add(device.host)
         self._unsteady &= there
-        return sorted(self._unsteady, key=lambda host: host.name)[:_MAX_LOOKED_UP]
+        known = sorted(self._unsteady, key=lambda host: host.name)
+        others = [e for e in dict.fromkeys(self._doubtful) if e in there - self._unsteady]
+        return [*known, *others][:_MAX_LOOKED_UP]
 
-    def take_returns(self, rows: Iterable[Row], _at: float) -> None:
-        """Take how often devices came back."""
+    def take_shrinks(self, rows: Iterable[Row], _at: float) -> None:
+        """Take how often exporters had other numbers of series in a day.
+
+        Some always have: they show processes too.
+        """
+        found: dict[KnownHost, float] = {}
+        for row in rows:
+            host = self._inventory.host_of(row.labels)
+            if host is not None:
+                found[host] = min(row.number or 0.0, found.get(host, inf))
+        self._doubtful += sorted(found, key=lambda host: found[host])
+
+    def take_losses(self, rows: Sequence[Row], _at: float) -> None:
+        """Take how often devices came back, and how often hosts went away.
+
+        Of a host with several exporters it is as often as the one that did least.
+        """
         for device in self._inventory.devices():
-            device.returns = 0
-        for device, row in self._found(rows):
+            device.returns = device.host.losses = 0
+        mark, went = HOST_MARK.encode(), dict[KnownHost, int]()
+        for row in (each for each in rows if mark in bytes(each.metric)):
+            host = self._inventory.host_of(row.labels)
+            if host is not None:
+                count = int(row.number or 0)
+                went[host] = min(count, went.get(host, count))
+        for each, count in went.items():
+            each.losses = count
+            self._unsteady |= {each} if count else set()
+        for device, row in self._found(e for e in rows if mark not in bytes(e.metric)):
             device.returns = 0 if device.instance else int(row.number or 0)
+            self._unsteady |= {device.host} if device.returns else set()
+        # The others are asked for once.
+        self._doubtful.clear()
 
     def take_past_xids(self, rows: Iterable[Row], _at: float) -> None:
         """Take which errors devices had."""

@@ -288,6 +288,7 @@ class Picture:
             message=None if message is None else clean(message),
             age_seconds=age if is_age_known else None,
             expected_devices=_gpus(host),
+            losses=host.losses or None,
             former_name=next((e.name for e in host.before[::-1] if e.name != host.name), None),
             driver_version=host.driver,
             devices=tuple(built),

@@ -19,6 +19,8 @@ Of a day a quarter of an hour, 1, 3, 9 and 23.5 hours ago, and minutes. The firs
 are new, the last within a past of just that span.
 """
 FIRST_LABEL = "first"
+HOST_MARK = "host_went"
+"""The label of how often a host went away, and none of its devices."""
 _MAX_EXACT_SECONDS = 86400
 """Of a span of which the time of a sample is asked for, not that of a step."""
 _PARTS = (*(f'=~".*{digit}"' for digit in range(8)), '!~".*[0-7]"')

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import NamedTuple
 
-from gpudash.analysis.health.rules.reliability import DAY_SECONDS
+from gpudash.analysis.health.rules.reliability import DAY_SECONDS, FLAPPING
 from gpudash.fleet.prometheus import queries
 from gpudash.fleet.prometheus.catalog import Catalog
 from gpudash.fleet.prometheus.dialects import (
@@ -26,7 +26,7 @@ from gpudash.fleet.prometheus.dialects import (
 from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import Form, Metric, promql
+from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -201,11 +201,30 @@ def _frozen(picture: Picture) -> Iterable[Metric]:
     return catalog.of_hosts(terms, picture.memory.names_of_frozen())
 
 
-def _returns(term: Metric) -> str:
-    """Ask how often in a day each device came back to a host of which others were there."""
+def _shrinks(term: Metric) -> str:
+    """Ask for exporters that had more and fewer series again and again in a day, and how often.
+
+    Those without GPUs or hosts that were lost: that many changes are three losses.
+    """
+    return f"changes({term.selector}[1d]) >= {2 * FLAPPING - 1}"
+
+
+def _losses(term: Metric) -> str:
+    """Ask how often in a day each device came back to a host of which others were there.
+
+    And, marked, how often each host went away, for longer than a scrape or two that fail; 0 for
+    never. What is shorter than a minute may be missed.
+    """
     now, before = (f"max by ({term.by}) ({term.selector}{each})" for each in ("", " offset 1m"))
     there = f"on ({term.host_by}) {term.selector} offset 1m"
-    return f"count_over_time(({now} unless {before} and {there})[1d:1m])"
+    returns = f"count_over_time(({now} unless {before} and {there})[1d:1m])"
+    last, *others = (
+        f"max by ({term.host_by}) ({term.selector}{each})"
+        for each in (" offset 3m", " offset 2m", " offset 1m", "")
+    )
+    went = f"count_over_time(({' unless '.join((last, *others))})[1d:1m])"
+    hosts = f"({went} or 0 * {others[-1]})"
+    return f'{returns} or label_replace({hosts}, "{HOST_MARK}", "1", "", "")'
 
 
 def _codes(term: Metric) -> str:
@@ -262,7 +281,9 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
     power = _all(lambda catalog: catalog.field(POWER))
-    returns, past_xids = _remember(Memory.take_returns), _remember(Memory.take_past_xids)
+    shrinking = _all(lambda catalog: catalog.exporters("scrape_samples_scraped"))
+    shrinks = _remember(Memory.take_shrinks)
+    losses, past_xids = _remember(Memory.take_losses), _remember(Memory.take_past_xids)
     return (
         Query("names", 600, after="", is_core=True),
         Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
@@ -272,7 +293,8 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("down", 30, _targets, _take_targets, queries.series, "past"),
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
-        Query("returns", 300, _unsteady(Catalog.main), returns, _returns, "xids"),
+        Query("shrinks", inf, shrinking, shrinks, _shrinks, "xids"),
+        Query("losses", 300, _unsteady(Catalog.main), losses, _losses, "shrinks"),
         Query("past xids", 300, _unsteady(_last_xids), past_xids, _codes, "xids"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),

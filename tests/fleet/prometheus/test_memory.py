@@ -27,6 +27,8 @@ LONG_AGO, PAST = 5 * HOUR, 9.5 * HOUR
 
 HELD = (Gpu(0, "held-idle"), Gpu(1, xid=79, xid_seconds=80 * MINUTE))
 AWAY = ((8 * HOUR, 7 * HOUR), (4 * HOUR, 3 * HOUR))
+FLAPS = tuple((first * MINUTE, first * MINUTE - 15 * MINUTE) for first in (180, 140, 100, 60))
+"""The last of them ended long before the start."""
 BACK = Gpu(0, xid=79, xid_seconds=3 * HOUR, away=((2.8 * HOUR, 2.5 * HOUR),))
 
 HOSTS = (
@@ -42,6 +44,9 @@ HOSTS = (
     Host("held5", gpus=(Gpu(0, "fresh-job", fresh_seconds=LONG_AGO), Gpu(1, "held-idle"))),
     Host("again3", gpus=(BACK, Gpu(1, "lost", lost_seconds=80 * MINUTE, away=AWAY))),
     Host("fine1"),
+    Host("flaps4", gpus=(Gpu(0), Gpu(1, away=FLAPS), Gpu(2, away=FLAPS[:2]))),
+    Host("reboots4", away=FLAPS),
+    Host("reboots2", away=FLAPS[:2]),
     Host(
         "new40", gpus=(Gpu(0), Gpu(1, "lost", lost_seconds=8 * MINUTE)), began_seconds=40 * MINUTE
     ),
@@ -104,9 +109,27 @@ def test_a_gpu_that_is_lost_for_the_third_time_in_a_day_is_found(
 ) -> None:
     assert [each.losses for each in host_of(whole, "again3").devices] == [1, 3]
     found = finding(judged, "gpus-flapping")
-    assert (found.level, found.uuids) == ("critical", ("GPU-again3-1",))
+    assert (found.level, found.uuids) == ("critical", ("GPU-again3-1", "GPU-flaps4-1"))
     assert "again3 GPU 1" in found.sentence
-    assert "3 times" in found.sentence
+    assert "up to 4 times" in found.sentence
+
+
+def test_a_gpu_that_came_back_each_time_before_the_start_has_been_lost_as_often(
+    whole: Reading,
+) -> None:
+    assert [each.losses for each in host_of(whole, "flaps4").devices] == [None, 4, 2]
+    assert {each.losses for each in host_of(whole, "reboots4").devices} == {None}
+
+
+def test_a_host_that_went_away_again_and_again_before_the_start_is_found(
+    whole: Reading, judged: FleetSnapshot
+) -> None:
+    """Not one whose GPUs alone did, nor one that was down twice."""
+    hosts = ("reboots4", "reboots2", "flaps4", "fine1")
+    assert [host_of(whole, each).losses for each in hosts] == [4, None, None, None]
+    found = finding(judged, "host-flapping")
+    assert (found.level, found.hosts, found.uuids) == ("warn", ("reboots4",), ())
+    assert "4 times" in found.sentence
 
 
 def test_an_error_that_needs_a_person_is_known_of_a_gpu_that_came_back(whole: Reading) -> None:

@@ -59,6 +59,12 @@ class Host(NamedTuple):
     """How long ago it was given another one, and was no target any more."""
     board: str = ""
     """What the UUIDs of its GPUs are of, if that is not the name."""
+    away: tuple[tuple[float, float], ...] = ()
+    """When it was down before, from so many seconds ago to so many."""
+
+    def is_away(self, at: float, now: float) -> bool:
+        """Whether it was down at an instant, and is up again."""
+        return _is_in(self.away, now - at)
 
     @property
     def shown(self) -> str:
@@ -97,6 +103,10 @@ FLEET = (
 )
 
 
+def _is_in(spans: tuple[tuple[float, float], ...], seconds: float) -> bool:
+    return any(first >= seconds > last for first, last in spans)
+
+
 def uuid(host: Host, gpu: Gpu) -> str:
     """Return the UUID of a GPU, without the prefix."""
     return f"{host.cluster}{host.board or host.name}-{gpu.index}"
@@ -104,13 +114,12 @@ def uuid(host: Host, gpu: Gpu) -> str:
 
 def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
     """Yield what the exporter of a host shows at `at`, seen from `now`."""
-    if host.is_down and at > now - host.down_seconds:
+    if host.is_away(at, now) or (host.is_down and at > now - host.down_seconds):
         return
     if host.is_frozen:
         at = min(at, now - host.down_seconds)
     for gpu in host.gpus:
-        was_away = any(first >= now - at > last for first, last in gpu.away)
-        if not was_away and (gpu.does != "lost" or at <= now - gpu.lost_seconds):
+        if not _is_in(gpu.away, now - at) and (gpu.does != "lost" or at <= now - gpu.lost_seconds):
             yield from _EXPORTERS[host.dialect](host, gpu, at, now)
 
 
@@ -124,15 +133,22 @@ def page(host: Host, now: float) -> str:
 def history(
     hosts: tuple[Host, ...], now: float, seconds: float, step: float, recorded: Labels
 ) -> Iterator[str]:
-    """Yield lines of OpenMetrics as Prometheus stores it, `up` too; `recorded` are other names."""
+    """Yield lines of OpenMetrics as Prometheus stores it, with what it has of each scrape.
+
+    `recorded` are other names.
+    """
     for host in hosts:
         for number in range(int(seconds // step), -1, -1):
             at = now - number * step
             if not host.is_target(at, now):
                 continue
-            is_up = not (host.is_down and at > now - host.down_seconds)
+            found = list(samples(host, at, now))
+            is_up = not (host.is_down and at > now - host.down_seconds) and not host.is_away(
+                at, now
+            )
             yield f"up{_braces(host.target)} {int(is_up)} {at:.3f}\n"
-            for name, labels, value in samples(host, at, now):
+            yield f"scrape_samples_scraped{_braces(host.target)} {len(found)} {at:.3f}\n"
+            for name, labels, value in found:
                 known = recorded.get(name, name)
                 yield f"{known}{_braces(_stored(labels, host.target))} {value!r} {at:.3f}\n"
     yield "# EOF\n"

@@ -185,6 +185,8 @@ _UNKNOWN = Meaning(
 _REMAPPED = "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
 _RETIRED = "retired_pages_single_bit_count", "retired_pages_double_bit_count"
 DAY_SECONDS, _USER_SECONDS = 24 * 3600.0, 3600.0
+FLAPPING = 3
+"""Losses of a GPU or a host in a day after which the next is likely."""
 _WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
 
 
