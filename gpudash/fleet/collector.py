@@ -2,13 +2,13 @@
 
 A host that two sources know is one host: what the fresher one does not know of it is filled in
 from the other; of one that has lost it, only what does not age. Two hosts of one name that share
-no GPU are two.
+no GPU are two, and two of other names that have the same GPUs are one, by its first name.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import inf
@@ -17,25 +17,30 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpudash.fleet.identity import home_of, homes
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import Fits, findings_about, fitting, host_rows
 from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import (
+    ChartRequest,
     Event,
+    FleetChart,
     FleetDevice,
     FleetHost,
     FleetJob,
     FleetRequest,
     FleetSnapshot,
     FleetSource,
+    HostKey,
     HostState,
 )
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
 _S = TypeVar("_S", bound=Struct)
+_Chart = TypeVar("_Chart", FleetChart, ChartRequest)
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
 """What stays that of the fresher source."""
 _POWERED_DOWN: HostState = "powered-down"
@@ -68,9 +73,13 @@ class Collector:
             source.advance()
 
     def ask(self, request: FleetRequest) -> None:
-        """Pass on what a screen asks for."""
-        for source in self._sources:
-            source.ask(request)
+        """Pass on what a screen asks for, each host by the name that a source has for it."""
+        is_one = len(self._sources) == 1
+        shown = [dict[HostKey, HostKey]()] if is_one else _merged(self.read()).names
+        for source, names in zip(self._sources, shown, strict=True):
+            own = {key: name for name, key in names.items()}
+            charts = tuple(_about(chart, own) for chart in request.charts)
+            source.ask(replace(request, charts=charts))
 
     def pasts(
         self, since: datetime, until: datetime
@@ -117,13 +126,12 @@ def is_settled(readings: Iterable[Reading]) -> bool:
 def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     """Return what the sources know as one snapshot; status, users and findings are to be added."""
     readings = [_by_names(reading, readings) for reading in readings]
-    merger = _Merger([reading.report for reading in readings])
+    merger = _merged(readings)
+    readings = [*map(_renamed, readings, merger.names)]
     jobs: dict[tuple[str, str], FleetJob] = {}
     shown: dict[str | None, SafeText]
     shown = {job.number: job.id for each in readings for job in each.jobs if job.number}
-    for number, reading in enumerate(readings):
-        if reading.report.kind not in ANNOTATING:
-            merger.add(number, reading.hosts)
+    for reading in readings:
         for job in reading.jobs:
             key = job.kind, shown.get(job.id, job.id)
             known = jobs.get(key)
@@ -167,6 +175,53 @@ def _by_names(reading: Reading, readings: Sequence[Reading]) -> Reading:
         for job in reading.jobs
     )
     return replace(reading, hosts=tuple(hosts), jobs=tuple(jobs))
+
+
+def _merged(readings: Sequence[Reading]) -> _Merger:
+    """Return the hosts of all sources but those that annotate."""
+    merger = _Merger([reading.report for reading in readings])
+    for number, reading in enumerate(readings):
+        if reading.report.kind not in ANNOTATING:
+            merger.add(number, reading.hosts)
+    return merger
+
+
+def _renamed(reading: Reading, names: Mapping[HostKey, HostKey]) -> Reading:
+    """Return a reading whose jobs, events and charts have the names that its hosts are shown by."""
+    if not names:
+        return reading
+    only = {name: key[1] for (_, name), key in names.items()}
+    return replace(
+        reading,
+        jobs=tuple(
+            replace(job, hosts=tuple(SafeText(only.get(name, name)) for name in job.hosts))
+            for job in reading.jobs
+        ),
+        events=None if reading.events is None else tuple(_shown(e, names) for e in reading.events),
+        charts=tuple(_about(chart, names) for chart in reading.charts),
+    )
+
+
+def _shown(event: Event, names: Mapping[HostKey, HostKey]) -> Event:
+    cluster, name = names.get((event.cluster, event.host or ""), (None, ""))
+    return replace(event, cluster=cluster, host=name) if name else event
+
+
+def _about(chart: _Chart, names: Mapping[HostKey, HostKey]) -> _Chart:
+    """Return a chart, or the request of one, whose hosts have these names."""
+    found = {name: names.get((chart.cluster, name)) for name in chart.hosts}
+    known = {name: key for name, key in found.items() if key is not None}
+    if not known:
+        return chart
+    cluster = next(iter(known.values()))[0]
+    hosts = tuple(known[name][1] if name in known else name for name in chart.hosts)
+    if isinstance(chart, FleetChart):
+        lines = [
+            replace(line, host=known[line.host][1]) if line.host in known else line
+            for line in chart.lines
+        ]
+        chart = replace(chart, lines=tuple(lines))
+    return replace(chart, cluster=cluster, hosts=hosts)
 
 
 def _are_all_known(readings: Iterable[Reading]) -> bool:
@@ -221,16 +276,56 @@ class _Merger:
         self.hosts: list[FleetHost] = []
         self._reports = reports
         self._by_name: dict[str, list[int]] = {}
+        self._places: list[dict[HostKey, int]] = [{} for _ in reports]
+        """Where the hosts of each source are, by what that calls them."""
+
+    @property
+    def names(self) -> list[dict[HostKey, HostKey]]:
+        """What hosts are called here that a source calls otherwise, by its name, of each source."""
+        hosts = self.hosts
+        return [
+            {key: hosts[index].key for key, index in places.items() if hosts[index].key != key}
+            for places in self._places
+        ]
 
     def add(self, number: int, hosts: Iterable[FleetHost]) -> None:
         """Add the hosts of a source by its position."""
         ours = [replace(host, source=number) if number else host for host in hosts]
         # Before any is added: the hosts of one source are never one another.
-        for host, index in [(host, self._same(host)) for host in ours]:
-            if index is None:
+        same = [self._same(host) for host in ours]
+        if self.hosts and None in same:
+            unknown = {index: host for index, host in enumerate(ours) if same[index] is None}
+            for index, known in self._by_gpus(unknown, {*same}).items():
+                same[index] = known
+        for host, place in zip(ours, same, strict=True):
+            self._places[number][host.key] = len(self.hosts) if place is None else place
+            if place is None:
                 self._append(host)
             else:
-                self.hosts[index] = self._combined(self.hosts[index], host)
+                self.hosts[place] = self._combined(self.hosts[place], host)
+                taken = self._by_name.setdefault(short(host.name), [])
+                taken += [place] if place not in taken else []
+
+    def _by_gpus(
+        self, unknown: Mapping[int, FleetHost], taken: Container[int | None]
+    ) -> dict[int, int]:
+        """Return which of the hosts that are here others are, whatever they are called."""
+        known = {index: host for index, host in enumerate(self.hosts) if index not in taken}
+        here, there = (
+            homes((board, index) for index, host in hosts.items() for board in _boards(host))
+            for hosts in (known, unknown)
+        )
+        found = {}
+        for index, host in unknown.items():
+            same = home_of(_boards(host), here)
+            if same is None or _are_apart(host, self.hosts[same]):
+                continue
+            ours, theirs = _boards(host), _boards(self.hosts[same])
+            # Half of them may be those of a container.
+            is_most = 2 * len(ours & theirs) > max(len(ours), len(theirs))
+            if is_most and home_of(theirs, there) == index:
+                found[index] = same
+        return found
 
     def annotate(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> None:
         """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are."""
@@ -364,11 +459,21 @@ def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
     names = {first.name.rpartition("@")[2], second.name.rpartition("@")[2]}
     if len(names) > 1 and names != {short(first.name), max(names, key=len)}:
         return False
-    if first.cluster and second.cluster and first.cluster != second.cluster:
+    if _are_apart(first, second):
         return False
     ours = {device.uuid for device in first.devices if device.uuid}
     theirs = {device.uuid for device in second.devices if device.uuid}
     return not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _are_apart(first: FleetHost, second: FleetHost) -> bool:
+    """Whether two hosts are known to stand in two clusters."""
+    return bool(first.cluster and second.cluster and first.cluster != second.cluster)
+
+
+def _boards(host: FleetHost) -> set[str]:
+    """Return the UUIDs of the GPUs of a host, without those of MIG instances."""
+    return {each.uuid for each in host.devices if each.uuid and each.parent_uuid is None}
 
 
 def _staleness(host: FleetHost) -> tuple[bool, float]:

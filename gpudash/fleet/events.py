@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import meaning
+from gpudash.fleet.identity import home_of, homes
 from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import brief, label_of, statuses_of
 from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, FleetSnapshot, HostKey
@@ -143,6 +144,7 @@ class Changes:
         same = set(map(id, self._shown))
         changed = [host for host in snapshot.hosts if id(host) not in same]
         self._shown = snapshot.hosts
+        self._follow(snapshot.hosts)
         found = [event for host in changed for event in self._host(host, snapshot.taken_at)]
         found += self._gone(snapshot)
         found += self._jobs_of(snapshot)
@@ -197,6 +199,24 @@ class Changes:
             self._hold(host.key, None)
         else:
             yield from self._gpus(host, known, at)
+
+    def _follow(self, hosts: Sequence[FleetHost]) -> None:
+        """Keep what is known of hosts that have other names now, by their GPUs."""
+        known = self._hosts
+        gone = known.keys() - {host.key for host in hosts}
+        new = homes(
+            (each.uuid, one.key)
+            for one in (hosts if gone else ())
+            for each in one.devices
+            if each.uuid and (one.key not in known or each.key not in known[one.key].gpus)
+        )
+        for key in gone:
+            uuids = [gpu.uuid for gpu in known[key].gpus.values() if gpu.uuid]
+            if (home := home_of(uuids, new)) is not None:
+                before = known.pop(key)
+                host = known.setdefault(home, before)
+                host.gpus = host.gpus or before.gpus
+                self._hold(key, None)
 
     def _gone(self, snapshot: FleetSnapshot) -> Iterator[Event]:
         """Yield hosts that a snapshot does not have any more, where all sources have answered."""

@@ -9,12 +9,23 @@ from msgspec.structs import replace
 from gpudash.fleet.collector import Collector, has_answer, is_settled, merge, narrowed
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.reduce import Reducer
-from gpudash.fleet.source import Reading
+from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.users import Prices
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource
+from gpudash.model.fleet import (
+    ChartRequest,
+    Event,
+    FleetChart,
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetLine,
+    FleetRequest,
+    FleetSource,
+)
 from gpudash.model.text import clean
 
 PROMETHEUS = FleetSource(kind="prometheus", name=clean("http://a"))
+THEN = datetime(2026, 11, 20, tzinfo=timezone.utc)
 SSH = FleetSource(kind="ssh", name=clean("gpu01"))
 
 
@@ -109,6 +120,98 @@ def test_of_two_sources_that_lost_a_host_both_tell_what_they_last_knew() -> None
     old = host("gpu01", state="lost-contact", age_seconds=600.0, devices=(known,))
     [merged] = merge([prometheus(host("gpu01", "u", state="stale")), ssh(old)]).hosts
     assert (merged.state, merged.devices) == ("stale", (known,))
+
+
+FAR = "gpu01.cluster.example", "10.0.0.7", "node-b"
+BOARDS = tuple(f"GPU-{n}" for n in range(8))
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("there", [8, 7])
+def test_a_host_that_two_sources_call_otherwise_is_one_by_its_gpus(far: str, there: int) -> None:
+    """Its name is that of the first source, and so it is in jobs, events and charts."""
+    job = FleetJob(id=clean("7"), hosts=(clean(far), clean("other")), devices=8)
+    event = Event(at=THEN, kind="host-up", host=clean(far), cluster=clean("east"), what=clean("x"))
+    line = FleetLine(host=clean(far), index=0)
+    chart = FleetChart(
+        metric="power_usage_mw",
+        span_seconds=60,
+        cluster=clean("east"),
+        hosts=(clean(far),),
+        end=THEN,
+        step_seconds=1,
+        lines=(line,),
+    )
+    theirs = prometheus(
+        host(far, *BOARDS, cluster="east", age_seconds=20.0, group=clean("r1")),
+        host("other", "GPU-x", cluster="east"),
+        jobs=(job,),
+        events=(event,),
+        charts=(chart,),
+    )
+    whole = merge([ssh(host("typed", *BOARDS[:there])), theirs])
+    other, one = whole.hosts
+    assert (other.name, one.key, one.group) == ("other", ("east", "typed"), "r1")
+    assert (one.source, one.age_seconds, len(one.devices)) == (0, 1.0, there)
+    assert [each.hosts for each in whole.jobs] == [("typed", "other")]
+    assert [(each.cluster, each.host) for each in whole.events or ()] == [("east", "typed")]
+    [shown] = whole.charts
+    assert (shown.cluster, shown.hosts, shown.lines[0].host) == ("east", ("typed",), "typed")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        # Hosts of which no GPU is known.
+        ([host("a")], [host("b")]),
+        ([host("a", state="connecting")], [host("b", *BOARDS)]),
+        # A container that has some of the GPUs, and two that share one.
+        ([host("pod-a", *BOARDS[:4])], [host("b", *BOARDS)]),
+        ([host("pod-a", "GPU-0"), host("pod-b", "GPU-0")], [host("b", "GPU-0")]),
+        # A GPU that was moved.
+        ([host("a", *BOARDS[:1], "GPU-x", "GPU-y")], [host("b", *BOARDS)]),
+        # Machines that were cloned with their UUIDs.
+        ([host("a", "GPU-0", cluster="x")], [host("b", "GPU-0", cluster="y")]),
+        ([host("a", "GPU-0")], [host("b", "GPU-0"), host("c", "GPU-0")]),
+    ],
+)
+def test_hosts_whose_gpus_do_not_prove_that_they_are_one_are_several(
+    ours: list[FleetHost], theirs: list[FleetHost]
+) -> None:
+    merged = merge([ssh(*ours), prometheus(*theirs)]).hosts
+    assert {each.name for each in merged} == {each.name for each in (*ours, *theirs)}
+
+
+def test_instances_of_equal_names_do_not_make_two_hosts_one() -> None:
+    def divided(name: str, board: str) -> FleetHost:
+        instance = FleetDevice(index=1, uuid=clean("MIG-1"), parent_uuid=clean(board))
+        return host(name, devices=(FleetDevice(index=0, uuid=clean(board)), instance))
+
+    assert len(merge([ssh(divided("a", "GPU-a")), prometheus(divided("b", "GPU-b"))]).hosts) == 2
+
+
+class Asked(Source):
+    """Notes what it is asked for."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.charts: tuple[ChartRequest, ...] = ()
+
+    def ask(self, request: FleetRequest) -> None:
+        self.charts = request.charts
+
+    def read(self) -> Reading:
+        return self.reading
+
+
+def test_each_source_is_asked_for_the_chart_of_a_host_by_its_own_name() -> None:
+    near = Asked(ssh(host("typed", *BOARDS)))
+    far = Asked(prometheus(host("node-b", *BOARDS, cluster="east"), host("c", "GPU-x")))
+    chart = ChartRequest(metric="power_usage_mw", cluster="east", hosts=("typed",))
+    collector = Collector([near, far])
+    collector.ask(FleetRequest(charts=(chart,)))
+    assert [each.hosts for each in far.charts] == [("node-b",)]
+    assert [(each.cluster, each.hosts) for each in near.charts] == [(None, ("typed",))]
 
 
 def test_where_ssh_fails_the_other_source_stands_and_the_reason_is_there() -> None:

@@ -210,6 +210,19 @@ def test_a_host_that_was_still_being_asked_at_first_is_missed_and_comes_back() -
     ]
 
 
+@pytest.mark.parametrize("state", ["connecting", "down", None])
+def test_a_host_that_has_another_name_now_is_neither_gone_nor_new(state: str | None) -> None:
+    """One source may know it before another answers; its job and its GPUs go on."""
+    gpus = device(0, uuid="GPU-a"), device(1, uuid="GPU-b")
+    first = host(1, name="far.example", devices=gpus)
+    last = host(1, name="near", devices=(gpus[0], replace(gpus[1], status="lost", state="lost")))
+    waiting = () if state is None else (host(1, name="near", state=state, devices=()),)
+    found = told(at(0, first, *waiting, host(2)), at(10, last, host(2)))
+    up = [("host-up", "near", None)] if state == "down" else []
+    assert found == [*up, ("gpu-lost", "near", "1")]
+    assert told(at(0, first, host(2)), at(10, host(2)))[0] == ("host-down", "far.example", None)
+
+
 def test_hosts_that_a_failing_source_leaves_out_are_not_gone() -> None:
     source = at(0).sources[0]
     failed = at(10, sources=(replace(source, state="failed"),))

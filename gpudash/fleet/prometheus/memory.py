@@ -7,10 +7,11 @@ which is coarse, and one at the few hosts of which more must be known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
+from gpudash.fleet.identity import home_of
 from gpudash.fleet.prometheus.catalog import Names
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
 from gpudash.fleet.prometheus.inventory import Inventory
@@ -122,19 +123,17 @@ class Memory:
         Not one whose GPUs live on here and there.
         """
         uuids = {each.uuid for devices in gone.values() for each in devices if each.uuid}
-        there = {
+        there: dict[Hashable, KnownHost] = {
             each.identity: each.host
             for each in self._inventory.devices()
             if each.uuid in uuids and not self.is_missing(each)
         }
         for host, devices in gone.items():
             homes = [(each, there[each.identity]) for each in devices if each.identity in there]
-            new, count = self._inventory.at_target(host), len(devices)
+            new = self._inventory.at_target(host)
             if any(each.uuid for each in devices):
-                counts = Counter(home for _, home in homes).most_common(1)
-                new, count = counts[0] if counts else (None, 0)
-            is_most = 2 * count >= len(devices) and 2 * count > len(homes)
-            is_whole = is_most and len(devices) == len(host.devices)
+                new = home_of([each.identity for each in devices], there)
+            is_whole = len(devices) == len(host.devices)
             if is_whole and new is not None and new is not host:
                 self._inventory.rename(host, new)
                 continue

@@ -6,8 +6,7 @@ compares each device with itself a step before. Its work is bounded by the lengt
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import ceil, inf
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw, json
 from msgspec.structs import replace
 
+from gpudash.fleet.identity import home_of
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
     XIDS,
@@ -104,7 +104,7 @@ class Past:
         self._ask = ask
         self._inventory = inventory
         self._source = FleetSource(kind="prometheus", name=clean(name))
-        self._last: dict[SafeText | None, KnownHost] = {}
+        self._last: dict[Hashable, KnownHost] = {}
         """The hosts of all devices of the end of the span, by UUID."""
         self._gpus: dict[tuple[KnownHost, int], _Gpu] = {}
         self._answered: dict[KnownHost, set[float]] = {}
@@ -159,10 +159,8 @@ class Past:
         inventory.learn_gone(rows)
         for host in {*inventory.hosts.values()} - {*last.values()}:
             uuids = [each.full_uuid for each in host.devices.values() if each.full_uuid]
-            homes = Counter(last[uuid] for uuid in uuids if uuid in last)
-            for new, count in homes.most_common(1):
-                if 2 * count > homes.total():
-                    inventory.rename(host, new)
+            if (new := home_of(uuids, last)) is not None:
+                inventory.rename(host, new)
 
     def _spacing(self, since: float, until: float, devices: int) -> _Spacing:
         """Return steps as short as the bound on the server's work and its scrapes allow."""

@@ -1,0 +1,36 @@
+"""Which host the GPUs of another are on: one that several names, or several sources, have.
+
+A module of its own, since what two sources show at once, what has another name than before and
+what is gone from a snapshot are one question.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeVar
+
+_H = TypeVar("_H", bound=Hashable)
+
+
+def homes(gpus: Iterable[tuple[Hashable, _H]]) -> dict[Hashable, _H]:
+    """Return the host of each GPU, without those that several have: clones of one machine."""
+    found: dict[Hashable, _H] = {}
+    several: set[Hashable] = set()
+    for gpu, home in gpus:
+        if found.setdefault(gpu, home) != home:
+            several.add(gpu)
+    return {gpu: home for gpu, home in found.items() if gpu not in several}
+
+
+def home_of(gpus: Collection[Hashable], known: Mapping[Hashable, _H]) -> _H | None:
+    """Return the host that the GPUs of another are on, by what identifies each of them.
+
+    None where less than half of them are on any that is known, or where they live on here and
+    there: some of its GPUs do not make a host.
+    """
+    found = Counter(known[gpu] for gpu in gpus if gpu in known)
+    for home, count in found.most_common(1):
+        if 2 * count >= len(gpus) and 2 * count > found.total():
+            return home
+    return None
