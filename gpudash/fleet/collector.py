@@ -8,7 +8,7 @@ no GPU are two, and two of other names that have the same GPUs are one, by its f
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from math import inf
@@ -311,12 +311,15 @@ class _Merger:
     ) -> dict[int, int]:
         """Return which of the hosts that are here others are, whatever they are called."""
         known = {index: host for index, host in enumerate(self.hosts) if index not in taken}
-        here, there = (
-            homes((board, index) for index, host in hosts.items() for board in _boards(host))
-            for hosts in (known, unknown)
-        )
-        found = {}
-        for index, host in unknown.items():
+        here, found = _homes(known), {}
+        near = {
+            index: host
+            for index, host in unknown.items()
+            # Hardly any, of thousands.
+            if not here.keys().isdisjoint([device.uuid for device in host.devices])
+        }
+        there = _homes(near)
+        for index, host in near.items():
             same = home_of(_boards(host), here)
             if same is None or _are_apart(host, self.hosts[same]):
                 continue
@@ -469,6 +472,10 @@ def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
 def _are_apart(first: FleetHost, second: FleetHost) -> bool:
     """Whether two hosts are known to stand in two clusters."""
     return bool(first.cluster and second.cluster and first.cluster != second.cluster)
+
+
+def _homes(hosts: Mapping[int, FleetHost]) -> dict[Hashable, int]:
+    return homes((board, index) for index, host in hosts.items() for board in _boards(host))
 
 
 def _boards(host: FleetHost) -> set[str]:
