@@ -38,6 +38,7 @@ class _Identity(NamedTuple):
     """What a row is of: the fields of a `ReportRow` that name it."""
 
     host: SafeText | None = None
+    cluster: SafeText | None = None
     user: SafeText | None = None
     job: SafeText | None = None
     gpu: SafeText | None = None
@@ -158,7 +159,12 @@ class ReportSums:
         if self.by in _ORDERED:
             rows.sort(key=lambda row: row.host or "")
         else:
-            rows.sort(key=lambda row: (-row.held_seconds, row.user or "", row.job or ""))
+            rows.sort(
+                key=lambda row: (
+                    -row.held_seconds,
+                    *(each or "" for each in (row.user, row.job, row.cluster)),
+                )
+            )
         findings = [
             ReportFinding(rule=rule, level=level, host=host, gpu=gpu, seconds=_rounded(seconds))
             for (rule, host, gpu), (level, seconds) in self._findings.items()
@@ -212,7 +218,18 @@ def _uses(minute: Minute, by: Grouping) -> Iterable[tuple[_Identity, Use, SafeTe
         shown = (each for each in devices if by == "gpu" or each.parent is None)
         return [(_of_device(minute, each, by), each, each.name) for each in shown]
     uses = minute.users if by == "user" else minute.jobs
-    return [(_Identity(user=use.user, job=use.job), use, devices[use.device].name) for use in uses]
+    return [
+        (
+            _Identity(
+                cluster=minute.cluster if by == "job" and use.job is not None else None,
+                user=use.user,
+                job=use.job,
+            ),
+            use,
+            devices[use.device].name,
+        )
+        for use in uses
+    ]
 
 
 def _of_device(minute: Minute, device: MinuteDevice, by: Grouping) -> _Identity:

@@ -129,9 +129,9 @@ class Holdings:
     def __init__(self) -> None:
         self._gpus: set[Hashable] = set()
         self.memory_used_bytes: int | None = None
-        self.jobs: set[str] = set()
+        self.jobs: set[Hashable] = set()
 
-    def add(self, gpu: Hashable, memory: int | None, job: str | None) -> bool:
+    def add(self, gpu: Hashable, memory: int | None, job: Hashable | None) -> bool:
         """Add what they have of a GPU, or of a MIG instance of it; return whether it is new."""
         is_new = gpu not in self._gpus
         self._gpus.add(gpu)

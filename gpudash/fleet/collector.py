@@ -8,6 +8,7 @@ no GPU are two, and two of other names that have the same GPUs are one, by its f
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain
@@ -18,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.fleet.identity import home_of, homes
+from gpudash.fleet.jobs import known_key
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.sources import ANNOTATING
@@ -35,6 +37,7 @@ from gpudash.model.fleet import (
     FleetSource,
     HostKey,
     HostState,
+    JobKey,
 )
 from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
@@ -128,19 +131,19 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
     readings = [_by_names(reading, readings) for reading in readings]
     merger = _merged(readings)
     readings = [*map(_renamed, readings, merger.names)]
-    jobs: dict[tuple[str, str], FleetJob] = {}
-    shown: dict[str | None, SafeText]
-    shown = {job.number: job.id for each in readings for job in each.jobs if job.number}
-    for reading in readings:
-        for job in reading.jobs:
-            key = job.kind, shown.get(job.id, job.id)
-            known = jobs.get(key)
-            jobs[key] = replace(job, id=key[1]) if known is None else filled(known, job)
     for number, reading in enumerate(readings):
         if reading.report.kind in ANNOTATING:
-            merger.annotate(reading.hosts, reading.jobs)
+            given = merger.annotate(reading.hosts, reading.jobs)
+            readings[number] = replace(reading, jobs=given)
             if _are_all_known(readings):
                 merger.add_unseen(number, reading.hosts)
+    jobs: dict[tuple[str, JobKey], FleetJob] = {}
+    shown: dict[JobKey, SafeText]
+    shown = {(job.cluster, job.number): job.id for e in readings for job in e.jobs if job.number}
+    for each in (each for reading in readings for each in reading.jobs):
+        job = replace(each, id=shown.get(each.key, each.id))
+        known = jobs.get((job.kind, job.key))
+        jobs[job.kind, job.key] = job if known is None else filled(known, job)
     moments = [reading.at for reading in readings if reading.at is not None]
     return FleetSnapshot(
         taken_at=moments[0] if moments else datetime.now(timezone.utc),
@@ -190,16 +193,19 @@ def _renamed(reading: Reading, names: Mapping[HostKey, HostKey]) -> Reading:
     """Return a reading whose jobs, events and charts have the names that its hosts are shown by."""
     if not names:
         return reading
-    only = {name: key[1] for (_, name), key in names.items()}
     return replace(
         reading,
-        jobs=tuple(
-            replace(job, hosts=tuple(SafeText(only.get(name, name)) for name in job.hosts))
-            for job in reading.jobs
-        ),
+        jobs=tuple(_on(job, names) for job in reading.jobs),
         events=None if reading.events is None else tuple(_shown(e, names) for e in reading.events),
         charts=tuple(_about(chart, names) for chart in reading.charts),
     )
+
+
+def _on(job: FleetJob, names: Mapping[HostKey, HostKey]) -> FleetJob:
+    keys = [names.get((job.cluster, name), (job.cluster, name)) for name in job.hosts]
+    clusters = {cluster for cluster, _ in keys}
+    cluster = clusters.pop() if len(clusters) == 1 else job.cluster
+    return replace(job, cluster=cluster, hosts=tuple(name for _, name in keys))
 
 
 def _shown(event: Event, names: Mapping[HostKey, HostKey]) -> Event:
@@ -234,15 +240,16 @@ def _are_all_known(readings: Iterable[Reading]) -> bool:
 
 
 def _together(
-    found: Sequence[tuple[Event, ...] | None], shown: Mapping[str | None, SafeText]
+    found: Sequence[tuple[Event, ...] | None], shown: Mapping[JobKey, SafeText]
 ) -> tuple[Event, ...] | None:
     """Return the events of all sources, None while one is being asked; `shown` are jobs' ids."""
     known = [each for each in found if each is not None]
     if len(known) < len(found):
         return None
     return tuple(
-        replace(each, job=shown[each.job]) if each.job in shown else each
+        each if job is None else replace(each, job=job)
         for each in chain.from_iterable(known)
+        for job in (shown.get((each.cluster, each.job or "")),)
     )
 
 
@@ -258,8 +265,9 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetS
     for row in rows:
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
-    names_of_jobs = {job for row in rows for job in row.jobs}
-    jobs = tuple(job for job in snapshot.jobs if job.id in names_of_jobs)
+    known = {job.key for job in snapshot.jobs}
+    left = {known_key(row.host, job, known) for row in rows for job in row.jobs}
+    jobs = tuple(job for job in snapshot.jobs if job.key in left)
     return replace(
         snapshot,
         hosts=tuple(hosts),
@@ -297,10 +305,14 @@ class _Merger:
             unknown = {index: host for index, host in enumerate(ours) if same[index] is None}
             for index, known in self._by_gpus(unknown, {*same}).items():
                 same[index] = known
+        there = {host.key for host in self.hosts}
+        are_apart = any(
+            place is None and host.key in there for host, place in zip(ours, same, strict=True)
+        )
         for host, place in zip(ours, same, strict=True):
             self._places[number][host.key] = len(self.hosts) if place is None else place
             if place is None:
-                self._append(host)
+                self._append(host, is_apart=are_apart)
             else:
                 self.hosts[place] = self._combined(self.hosts[place], host)
                 taken = self._by_name.setdefault(short(host.name), [])
@@ -330,19 +342,48 @@ class _Merger:
                 found[index] = same
         return found
 
-    def annotate(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> None:
-        """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are."""
+    def annotate(
+        self, hosts: Sequence[FleetHost], jobs: Sequence[FleetJob]
+    ) -> tuple[FleetJob, ...]:
+        """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are.
+
+        Return its jobs with the cluster that it is the scheduler of, where that is known.
+        """
         found: dict[str, FleetJob]
         found = {name: job for job in jobs for name in (job.id, job.number) if name}
+        own = self._cluster_of(hosts, found)
         for host in hosts:
             given = {device.index: device for device in host.devices}
-            for index in self._by_name.get(short(host.name), ()):
+            places = self._by_name.get(short(host.name), ())
+            for index in places:
                 known = self.hosts[index]
+                if known.cluster not in (None, own):
+                    continue
                 devices = tuple([_given(each, host, given, found) for each in known.devices])
-                whole = replace(filled(known, host), devices=devices)
+                # All of its hosts are of one cluster.
+                cluster = own if len(places) == 1 else known.cluster
+                whole = replace(filled(known, host), devices=devices, cluster=cluster)
                 if host.state == _POWERED_DOWN and known.state in _OFF:
                     whole = replace(whole, state=_POWERED_DOWN, message=None)
                 self.hosts[index] = _resized(whole, host.expected_devices)
+        return tuple(replace(job, cluster=own) for job in jobs)
+
+    def _cluster_of(
+        self, hosts: Iterable[FleetHost], jobs: Mapping[str, FleetJob]
+    ) -> SafeText | None:
+        """Return which cluster the hosts of a scheduler are, None where none or two may be it.
+
+        That which has most of them by their names, and by the jobs that they have.
+        """
+        found: Counter[SafeText] = Counter()
+        for host in hosts:
+            for known in (self.hosts[index] for index in self._by_name.get(short(host.name), ())):
+                if known.cluster is not None:
+                    held = [jobs.get(device.job or "") for device in known.devices]
+                    ours = [job for job in held if job is not None and host.name in job.hosts]
+                    found[known.cluster] += 1 + len(ours)
+        first, *others = *found.most_common(2), (None, 0)
+        return first[0] if not others or first[1] > others[0][1] else None
 
     def add_unseen(self, number: int, hosts: Iterable[FleetHost]) -> None:
         """Add the hosts that a scheduler gives to jobs and nothing else shows."""
@@ -357,13 +398,11 @@ class _Merger:
                 # How old Slurm's answer is does not say for how long.
                 self._append(replace(unseen, age_seconds=None, devices=()))
 
-    def _append(self, host: FleetHost) -> None:
-        taken = self._by_name.setdefault(short(host.name), [])
-        if any(self.hosts[index].key == host.key for index in taken):
-            # Two servers without a label for their cluster, each with a host of that name.
-            name = self._reports[host.source].name.rpartition("//")[2]
-            host = replace(host, cluster=clean(name))
-        taken.append(len(self.hosts))
+    def _append(self, host: FleetHost, *, is_apart: bool = False) -> None:
+        if is_apart and host.cluster is None:
+            # Two servers without a label for their cluster, which have hosts of one name.
+            host = replace(host, cluster=clean(self._reports[host.source].name.rpartition("//")[2]))
+        self._by_name.setdefault(short(host.name), []).append(len(self.hosts))
         self.hosts.append(host)
 
     def _same(self, host: FleetHost) -> int | None:

@@ -18,7 +18,16 @@ from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.identity import home_of, homes
 from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import brief, label_of, statuses_of
-from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, FleetSnapshot, HostKey
+from gpudash.model.fleet import (
+    Event,
+    EventKind,
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetSnapshot,
+    HostKey,
+    JobKey,
+)
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.process import Lease
 from gpudash.model.state import HOT, State, unreadable_state
@@ -31,7 +40,7 @@ RETURNED = "answers again", "is back"
 """What is said of hosts and GPUs that were lost, and not of new ones."""
 _DRAINING = ANNOTATING | {"demo"}
 _HOT = HOT.id
-_Held = Mapping[SafeText, tuple[int, SafeText | None]]
+_Held = Mapping[JobKey, tuple[int, SafeText | None]]
 """How many GPUs of a host each job has, and its user."""
 
 
@@ -96,19 +105,19 @@ class Changes:
         """The hosts of the newest snapshot."""
         self._held: dict[HostKey, _Held] = {}
         """Jobs by host, with their GPUs there and their user."""
-        self._by_job: dict[SafeText, dict[HostKey, tuple[int, SafeText | None]]] = {}
+        self._by_job: dict[JobKey, dict[HostKey, tuple[int, SafeText | None]]] = {}
         """The same by job."""
-        self._named: dict[SafeText, _Job] = {}
+        self._named: dict[JobKey, _Job] = {}
         """What follows for each job, but for those in `_touched`."""
-        self._touched: set[SafeText] = set()
-        self._jobs: dict[SafeText, _Job] = {}
+        self._touched: set[JobKey] = set()
+        self._jobs: dict[JobKey, _Job] = {}
         self._leases: dict[tuple[str, int | None], Lease] = {}
         self._asked: set[HostKey] = set()
         """Hosts that are there and have not answered yet."""
         self._fresh: set[str] = set()
         """Those that the newest snapshot is the first of."""
-        self._lost: list[_Gpu] = []
-        """Those whose job the newest snapshot is the first without."""
+        self._lost: list[tuple[SafeText | None, _Gpu]] = []
+        """Those whose job the newest snapshot is the first without, each with its cluster."""
         self._outliers: frozenset[str] = frozenset()
         """GPUs that are hotter than others, and not slowed down."""
         self._left: set[HostKey | str] = set()
@@ -255,7 +264,7 @@ class Changes:
                 yield from self._changes(host, gpu, device, at)
             state = _problem(device)
             if state is not None and gpu.problem is None and device.job is None:
-                self._lost.append(gpu)
+                self._lost.append((host.cluster, gpu))
             gpu.problem = None if state is None else state.id
             if state is None:
                 gpu.xid, gpu.is_hot, gpu.job = device.xid, is_hot, device.job
@@ -266,7 +275,7 @@ class Changes:
             gpu = gpus[key]
             if gpu.problem is None:
                 gpu.problem, known.has_lost = "gone", True
-                self._lost.append(gpu)
+                self._lost.append((host.cluster, gpu))
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
 
     def _changes(
@@ -309,10 +318,10 @@ class Changes:
         for so long that it is taken to have ended then.
         """
         running = self._running(snapshot)
-        began = sorted(running.keys() - self._jobs.keys())
-        ended = sorted(self._jobs.keys() - running.keys())
-        for gpu in self._lost:
-            if gpu.job in running:
+        began = sorted(running.keys() - self._jobs.keys(), key=_by_id)
+        ended = sorted(self._jobs.keys() - running.keys(), key=_by_id)
+        for cluster, gpu in self._lost:
+            if gpu.job is not None and (cluster, gpu.job) in running:
                 # It goes on without that GPU.
                 gpu.job = None
         lost, unseen = (self._lost_with(), self._unseen(snapshot)) if ended else ({}, set())
@@ -336,10 +345,10 @@ class Changes:
     def _jobs_on(self, key: HostKey) -> SafeText | None:
         """Return which jobs were on a host in the snapshot before, None where none is known."""
         on = {key, key[1]}
-        jobs = [job for job, each in self._jobs.items() if not on.isdisjoint(each.hosts)]
+        jobs = [job for (_, job), each in self._jobs.items() if not on.isdisjoint(each.hosts)]
         return clean(brief(tuple(sorted(jobs)))) if jobs else None
 
-    def _missed(self, job: SafeText, known: _Job, at: datetime, what: str) -> Iterator[Event]:
+    def _missed(self, job: JobKey, known: _Job, at: datetime, what: str) -> Iterator[Event]:
         """Yield that a job is over which has been missed for long."""
         if known.missed is None:
             gone = _of_job("job-ended", job, known, at, lost_with=what)
@@ -348,10 +357,15 @@ class Changes:
             known.is_over = True
             yield known.missed
 
-    def _lost_with(self) -> Mapping[SafeText, int]:
+    def _lost_with(self) -> Mapping[JobKey, int]:
         """Return how many GPUs are lost that had a job, by the job."""
-        gpus = [gpu for each in self._hosts.values() if each.has_lost for gpu in each.gpus.values()]
-        return Counter(gpu.job for gpu in gpus if gpu.problem is not None and gpu.job is not None)
+        return Counter(
+            (cluster, gpu.job)
+            for (cluster, _), each in self._hosts.items()
+            if each.has_lost
+            for gpu in each.gpus.values()
+            if gpu.problem is not None and gpu.job is not None
+        )
 
     def _unseen(self, snapshot: FleetSnapshot) -> set[HostKey | str]:
         """Return the hosts, also by their names alone, of whose jobs nothing is known."""
@@ -370,7 +384,7 @@ class Changes:
             self._by_job.setdefault(job, {})[key] = share
         self._touched.update(before, held or ())
 
-    def _running(self, snapshot: FleetSnapshot) -> dict[SafeText, _Job]:
+    def _running(self, snapshot: FleetSnapshot) -> dict[JobKey, _Job]:
         for job in self._touched:
             on = self._by_job[job]
             if on:
@@ -384,15 +398,16 @@ class Changes:
         running = {**self._named}
         for each in snapshot.jobs:
             if each.hosts and each.state in (None, "RUNNING"):
-                known, is_scheduled = running.get(each.id), each.state is not None
+                known, is_scheduled = running.get(each.key), each.state is not None
                 # What labels name is known by the GPUs that have them now, or is past.
-                if not is_scheduled and (known or each.id in self._lost_with()):
+                if not is_scheduled and (known or each.key in self._lost_with()):
                     continue
-                if not is_scheduled and self._unseen(snapshot) >= {*each.hosts}:
+                hosts = _places(each)
+                if not is_scheduled and self._unseen(snapshot) >= hosts:
                     continue
                 known = known or _Job(frozenset(), 0)
                 devices, user = each.devices or known.devices, each.user or known.user
-                running[each.id] = _Job(frozenset(each.hosts), devices, user, is_scheduled)
+                running[each.key] = _Job(hosts, devices, user, is_scheduled)
         return running
 
     def _leases_of(self, snapshot: FleetSnapshot, leases: Sequence[Lease]) -> Iterator[Event]:
@@ -417,11 +432,24 @@ def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
         yield from changes.add(snapshot)
 
 
+def _by_id(job: JobKey) -> tuple[str, str]:
+    return job[1], job[0] or ""
+
+
+def _places(job: FleetJob) -> frozenset[HostKey | str]:
+    """Return the hosts of a job, by their names alone where its cluster is not known."""
+    cluster = job.cluster
+    return frozenset(name if cluster is None else (cluster, name) for name in job.hosts)
+
+
 def _held(host: FleetHost) -> _Held:
     jobs = {each.job for each in host.devices if each.job is not None and not _problem(each)}
     held = {job: [each for each in host.devices if each.job == job] for job in jobs}
     return {
-        job: (len(statuses_of(some)), next((user for each in some for user in each.users), None))
+        (host.cluster, job): (
+            len(statuses_of(some)),
+            next((user for each in some for user in each.users), None),
+        )
         for job, some in held.items()
     }
 
@@ -442,19 +470,18 @@ def _of_gpu(
 
 
 def _of_job(
-    kind: EventKind, job: SafeText, known: _Job, at: datetime, *, lost_with: str = ""
+    kind: EventKind, job: JobKey, known: _Job, at: datetime, *, lost_with: str = ""
 ) -> Event:
     names = sorted(each if isinstance(each, str) else each[1] for each in known.hosts)
     on = "" if len(names) == 1 else f" on {brief(tuple(names), 3)}"
     how = f", ended or lost with its {lost_with}" if lost_with else ""
-    clusters = {each[0] for each in known.hosts if not isinstance(each, str)} - {None}
-    cluster = clean(clusters.pop() or "") if len(clusters) == 1 else None
+    cluster, number = job
     return Event(
         at=at,
         kind=kind,
         host=None if on else clean(names[0]),
-        cluster=cluster,
-        job=job,
+        cluster=None if cluster is None else clean(cluster),
+        job=clean(number),
         user=known.user,
         what=clean(f"{counted(known.devices, 'GPU')}{on}{how}"),
     )

@@ -31,6 +31,7 @@ def _busy_level(job: FleetJob) -> Level:
 
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     word("job", "JOB", lambda job: job.id, 28),
+    word("cluster", "CLUSTER", lambda job: job.cluster, 16, priority=1),
     word("user", "USER", lambda job: job.user, 16),
     word("name", "NAME", lambda job: job.name, 24, priority=3),
     word("state", "STATE", lambda job: job.state, 10, priority=7),

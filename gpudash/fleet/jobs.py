@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from math import inf
 from statistics import median
 from typing import NamedTuple
 
 from gpudash.fleet.summary import GpuRow
-from gpudash.model.fleet import FleetDevice, FleetJob
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, JobKey
 from gpudash.model.state import BUSY, HOT, SLOW
 from gpudash.model.text import SafeText, clean
 
@@ -49,6 +49,25 @@ class JobGpu(NamedTuple):
     """Whether its power is much lower than that of the others."""
     others: tuple[SafeText, ...]
     """What is on it and not of the job: its processes by user and PID, else its users."""
+
+
+def job_key(host: FleetHost, device: FleetDevice) -> JobKey | None:
+    """Return what identifies the job of a device, that of its host's cluster; None for none."""
+    return None if device.job is None else (host.cluster, device.job)
+
+
+def known_key(host: FleetHost, job: str, known: Container[JobKey]) -> JobKey:
+    """Return what identifies a job of a host among those that are known.
+
+    One whose cluster is not known, as in an older document, is that of any host.
+    """
+    key, anywhere = (host.cluster, job), (None, job)
+    return anywhere if key not in known and anywhere in known else key
+
+
+def has_job(host: FleetHost, device: FleetDevice, job: JobKey) -> bool:
+    """Whether a device has a job; one whose cluster is not known is that of any host."""
+    return device.job == job[1] and job[0] in (None, host.cluster)
 
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:

@@ -19,11 +19,11 @@ from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import FLEET, Survey, job_kind
-from gpudash.fleet.jobs import owner_of, pace_of
+from gpudash.fleet.jobs import known_key, owner_of, pace_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Price, users_of
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, JobKey
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import (
     BUSY,
@@ -247,30 +247,33 @@ def _lost_seconds(host: FleetHost, gpu: int | None) -> float | None:
     return None if lost is None else lost.age_seconds
 
 
-def _jobs(known: Mapping[str, FleetJob], hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
+def _jobs(known: Mapping[JobKey, FleetJob], hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
     """Return the jobs of these hosts with what their GPUs do, also those that only devices name."""
     names: set[str] = set()
-    by_job: dict[SafeText, list[GpuRow]] = {}
+    by_job: dict[JobKey, list[GpuRow]] = {}
     for host in hosts:
         names |= {host.name, short(host.name)}
         for each in host.devices:
             if each.job is not None:
-                by_job.setdefault(each.job, []).append(GpuRow(host, each))
+                key = known_key(host, each.job, known)
+                by_job.setdefault(key, []).append(GpuRow(host, each))
     jobs = [
-        _job(job, by_job.get(job.id, ()))
+        _job(job, by_job.get(job.key, ()))
         for job in known.values()
-        if job.id in by_job or not job.hosts or not names.isdisjoint(job.hosts)
+        if job.key in by_job or not job.hosts or not names.isdisjoint(job.hosts)
     ]
-    for name, rows in by_job.items():
-        if name not in known:
+    for key, rows in by_job.items():
+        if key not in known:
+            host, device = rows[0]
             job = FleetJob(
-                id=name,
-                kind=job_kind(name),
-                user=owner_of(name, rows),
+                id=device.job or SafeText(key[1]),
+                kind=job_kind(key[1]),
+                cluster=host.cluster,
+                user=owner_of(key[1], rows),
                 devices=_units(rows),
             )
             jobs.append(_job(job, rows))
-    return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
+    return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id, job.cluster or "")))
 
 
 def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from gpudash.analysis.usage import Holdings
+from gpudash.fleet.jobs import known_key
 from gpudash.fleet.summary import gpu_of, worse
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser, JobKey
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import sum_known
@@ -62,20 +63,23 @@ def users_of(
 ) -> tuple[FleetUser, ...]:
     """Return the users of these devices of hosts, who wastes most first, with their jobs."""
     totals: dict[SafeText, _User] = {}
+    jobs = tuple(jobs)
+    known = {job.key for job in jobs}
     for number, (host, devices) in enumerate(hosts):
         divided = {each.parent_uuid for each in host.devices if each.parent_uuid is not None}
         for device in devices:
             if device.parent_uuid is None and device.uuid in divided:
                 continue
             gpu = number, gpu_of(device)
+            own = None if device.job is None else known_key(host, device.job, known)
             for name in device.users:
                 user = totals.get(name)
                 if user is None:
                     user = totals[name] = _User()
-                user.add_device(host, device, gpu, price)
+                user.add_device(host, device, gpu, own, price)
     for job in jobs:
         if job.user is not None and job.user in totals:
-            totals[job.user].jobs.add(job.id)
+            totals[job.user].jobs.add(job.key)
     users = [user.total(name) for name, user in totals.items()]
     return tuple(sorted(users, key=_waste))
 
@@ -99,10 +103,17 @@ class _User(Holdings):
         self._kept: list[float | None] = []
         """The price of an hour of each GPU that looks kept busy."""
 
-    def add_device(self, host: FleetHost, device: FleetDevice, gpu: Hashable, price: Price) -> None:
+    def add_device(
+        self,
+        host: FleetHost,
+        device: FleetDevice,
+        gpu: Hashable,
+        job: JobKey | None,
+        price: Price,
+    ) -> None:
         """Add a GPU, or a MIG instance: those of one GPU count once, by the worst of them."""
         memory = device.memory_used_bytes if len(device.users) == 1 else None
-        is_first = self.add(gpu, memory, device.job)
+        is_first = self.add(gpu, memory, job)
         self._does[gpu] = device.status if is_first else worse(self._does[gpu], device.status)
         if device.status == HELD.id:
             seconds, longest = device.idle_seconds or 0.0, self._idle.get(gpu)

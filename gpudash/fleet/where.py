@@ -23,11 +23,12 @@ from gpudash.analysis.filter.predicates import (
     on_gpus,
 )
 from gpudash.analysis.filter.terms import SHARE, SIZE, SPAN, Quantities, Term, named, number
+from gpudash.fleet.jobs import job_key
 from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits, age_of, label_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, HostKey
+from gpudash.model.fleet import Event, EventKind, FleetDevice, FleetHost, HostKey, JobKey
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.state import STATES, state_of
 from gpudash.model.text import SafeText
@@ -64,27 +65,30 @@ def passing(
     if not wanted.clauses or not found:
         return found
     known = {host.key: host for host in hosts}
-    jobs: dict[str, list[tuple[FleetHost, FleetDevice]]] = {
-        event.job: [] for event in found if event.job is not None and event.host is None
+    jobs: dict[JobKey | None, list[tuple[FleetHost, FleetDevice]]] = {
+        (event.cluster, event.job): []
+        for event in found
+        if event.job is not None and event.host is None
     }
     for host in known.values() if jobs else ():
         for device in host.devices:
-            if device.job in jobs:
-                jobs[device.job].append((host, device))
+            key = job_key(host, device)
+            if key in jobs:
+                jobs[key].append((host, device))
     return [event for event in found if any(map(wanted.matches, _rows(event, known, jobs)))]
 
 
 def _rows(
     event: Event,
     known: Mapping[HostKey, FleetHost],
-    jobs: Mapping[str, Sequence[tuple[FleetHost, FleetDevice]]],
+    jobs: Mapping[JobKey | None, Sequence[tuple[FleetHost, FleetDevice]]],
 ) -> Iterator[GpuOfHost]:
     """Yield an event as each GPU that it is about, with what else is known of that."""
     # The text of a job on several hosts names some of them.
     name = event.host or event.what
     host = known.get((event.cluster, name)) or FleetHost(name=name, cluster=event.cluster)
     about = (
-        jobs.get(event.job or "", ())
+        jobs.get((event.cluster, event.job or ""), ())
         if event.host is None
         else [
             (host, each)

@@ -50,6 +50,8 @@ SourceState = Literal["ok", "starting", "stale", "failed"]
 JobKind = Literal["slurm", "kubernetes"]
 HostKey = tuple[str | None, str]
 """Cluster and name of a host."""
+JobKey = tuple[str | None, str]
+"""Cluster and id of a job."""
 _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
 """How exactly an instant must be known for its second to be shown, and for its first minute."""
 
@@ -166,6 +168,8 @@ class FleetJob(Struct, frozen=True, kw_only=True):
         "Slurm's number of a task of an array, as exporters and cgroups have it; null for others.")
         ] = None
     kind: Annotated[JobKind, _use(Unit.NONE, "slurm or kubernetes.")] = "slurm"
+    cluster: Annotated[SafeText | None, _host(Unit.NONE,
+        "That of its hosts: each cluster numbers its own jobs; null if not known.")] = None
     name: Annotated[SafeText | None, _use(Unit.NONE, "Its name.")] = None
     user: Annotated[SafeText | None, _use(Unit.NONE, "Whose it is.")] = None
     account: Annotated[SafeText | None, _use(Unit.NONE, "Account that pays for it.")] = None
@@ -189,6 +193,11 @@ class FleetJob(Struct, frozen=True, kw_only=True):
     limit_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
         "How long it may run, null without a limit.")] = None
     # fmt: on
+
+    @property
+    def key(self) -> JobKey:
+        """What identifies it: ids are unique within a cluster only."""
+        return self.cluster, self.id
 
 
 class FleetSource(Struct, frozen=True, kw_only=True):

@@ -120,6 +120,8 @@ class Minute(Charted, frozen=True, kw_only=True):
     minute: Index = 1
     """Version of this document; fields are only added."""
     host: SafeText
+    cluster: SafeText | None = None
+    """That of the host, None where it is not known."""
     seconds: Seconds = 0.0
     """How much of it was seen: the time from sample to sample, but for gaps."""
     devices: Annotated[tuple[MinuteDevice, ...], Meta(max_length=1 << 14)] = ()
@@ -144,6 +146,8 @@ class ReportRow(Use, frozen=True, kw_only=True):
     # fmt: off
     host: Annotated[SafeText | None, _document(Unit.NONE,
         "Its host, null for a user or a job.")] = None
+    cluster: Annotated[SafeText | None, _document(Unit.NONE,
+        "Of a job: that of its hosts, each of which numbers its own; null if not known.")] = None
     user: Annotated[SafeText | None, _use(Unit.NONE,
         "Whose it was; null for a device or a host, and where that is not known.")] = None
     job: Annotated[SafeText | None, _use(Unit.NONE,

@@ -130,7 +130,9 @@ BOARDS = tuple(f"GPU-{n}" for n in range(8))
 @pytest.mark.parametrize("there", [8, 7])
 def test_a_host_that_two_sources_call_otherwise_is_one_by_its_gpus(far: str, there: int) -> None:
     """Its name is that of the first source, and so it is in jobs, events and charts."""
-    job = FleetJob(id=clean("7"), hosts=(clean(far), clean("other")), devices=8)
+    job = FleetJob(
+        id=clean("7"), cluster=clean("east"), hosts=(clean(far), clean("other")), devices=8
+    )
     event = Event(at=THEN, kind="host-up", host=clean(far), cluster=clean("east"), what=clean("x"))
     line = FleetLine(host=clean(far), index=0)
     chart = FleetChart(

@@ -192,23 +192,22 @@ def test_any_output_is_read(lines: list[bytes]) -> None:
     assert isinstance(parse(lines, lines, lines), tuple)
 
 
-def test_collector_adds_jobs_to_gpus() -> None:
+@pytest.mark.parametrize("cluster", [None, "east"])
+@pytest.mark.parametrize("domain", ["", ".lab"])
+def test_collector_adds_jobs_to_gpus(domain: str, cluster: str | None) -> None:
     hosts, jobs = parse(QUEUE, JOBS, NODES)
-    ours = tuple(
-        FleetHost(
-            name=SafeText(f"gpu03{domain}"),
-            cluster=SafeText(domain or "-"),
-            devices=(FleetDevice(index=0), FleetDevice(index=5)),
-        )
-        for domain in ("", ".lab")
+    ours = FleetHost(
+        name=SafeText(f"gpu03{domain}"),
+        cluster=None if cluster is None else SafeText(cluster),
+        devices=(FleetDevice(index=0), FleetDevice(index=5)),
     )
-    ssh = Reading(report=FleetSource(kind="ssh", name=SafeText("a")), hosts=ours)
+    ssh = Reading(report=FleetSource(kind="ssh", name=SafeText("a")), hosts=(ours,))
     slurm = Reading(report=FleetSource(kind="slurm", name=SafeText("b")), hosts=hosts, jobs=jobs)
     merged = merge([ssh, slurm])
-    for host in merged.hosts:
-        assert [(each.job, each.users) for each in host.devices] == [("2", ("news",)), (None, ())]
-        assert (host.expected_devices, host.group) == (8, "gpu")
-    assert len(merged.hosts) == 2
+    (host,) = merged.hosts
+    assert [(each.job, each.users) for each in host.devices] == [("2", ("news",)), (None, ())]
+    assert (host.expected_devices, host.group) == (8, "gpu")
+    assert {each.cluster for each in merged.jobs} == {cluster}
 
 
 def test_gpus_that_only_name_a_job_have_its_user() -> None:

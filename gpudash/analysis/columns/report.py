@@ -80,6 +80,7 @@ REPORT_COLUMNS: Mapping[Grouping, tuple[Column[ReportRow], ...]] = {
     "user": (_USER, _HELD, _SHARE, *_AMOUNTS, _ESTIMATE, _COST, _MODEL),
     "job": (
         word("job", "JOB", lambda row: row.job, 40),
+        word("cluster", "CLUSTER", lambda row: row.cluster, 16, priority=5),
         _USER,
         *(_HELD, _SHARE, *_AMOUNTS, _ESTIMATE, _COST, _MODEL),
     ),

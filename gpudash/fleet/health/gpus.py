@@ -195,14 +195,14 @@ def _degrees(rows: Sequence[GpuRow]) -> str:
 @check
 def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
-    for name, rows in survey.by_job.items():
+    for key, rows in survey.by_job.items():
         pace = pace_of(rows)
         # Those that heat slows down have a finding of their own.
         slow = [] if pace is None else [row for row in pace.slow if row.device.status != HOT.id]
         slow = [*filter(survey.covers_gpu, slow)]
         if pace is None or not slow:
             continue
-        job = survey.jobs.get(name)
+        job, name = survey.jobs.get(key), survey.job_name(rows[0].host, key[1])
         owner = f" of {job.user}" if job is not None and job.user else ""
         share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / pace.clock_mhz
         run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
@@ -215,7 +215,7 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
             f"The others wait for {them}. {survey.drain([slow[0].host], 'slow GPU')}; see why: "
             f"{enter(slow[0].host)}",
             slow,
-            subject=name,
+            subject=key,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
             evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}")],
             ages=_slow_seconds(slow),

@@ -10,13 +10,14 @@ from functools import cached_property
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.analysis.labels import index_ranges
+from gpudash.fleet.jobs import known_key
 from gpudash.fleet.names import check_host, short
 from gpudash.fleet.summary import PROBLEMS, GpuRow, gpu_index, missing_gpus, statuses_of
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKind
+from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKey, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import clean
 from gpudash.model.units import counted, grouped
 
 _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
@@ -46,7 +47,7 @@ class Survey:
         self._covers = covers
         self.price = price
         """Returns the price of an hour of a GPU by its name, None if none is configured."""
-        self.jobs: dict[str, FleetJob] = {job.id: job for job in snapshot.jobs}
+        self.jobs: dict[JobKey, FleetJob] = {job.key: job for job in snapshot.jobs}
         self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
         self.problems: dict[str, list[GpuRow]] = {}
         """Devices that are broken or too hot, by their status."""
@@ -54,7 +55,7 @@ class Survey:
         self.flapping: list[GpuRow] = []
         """GPUs that were lost so often that they will be again."""
         self.held: list[GpuRow] = []
-        self.by_job: dict[SafeText, list[GpuRow]] = {}
+        self.by_job: dict[JobKey, list[GpuRow]] = {}
         """Also those that a job had last on hosts that do not answer."""
         self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
@@ -68,7 +69,8 @@ class Survey:
             else:
                 for each in host.devices:
                     if each.job is not None:
-                        self.by_job.setdefault(each.job, []).append(GpuRow(host, each))
+                        key = known_key(host, each.job, self.jobs)
+                        self.by_job.setdefault(key, []).append(GpuRow(host, each))
 
     def _add(self, host: FleetHost) -> None:
         """Sort the devices of a host; called for each host at each refresh."""
@@ -93,7 +95,7 @@ class Survey:
             if (device.losses or 0) >= FLAPPING and is_gpu and self.covers_gpu(row):
                 self.flapping.append(row)
             if job is not None:
-                by_job.setdefault(job, []).append(row)
+                by_job.setdefault(known_key(host, job, self.jobs), []).append(row)
         does = statuses_of(host.devices)
         free, gpus = does.count(_FREE), len(does)
         self.sizes[gpus] += 1
@@ -118,12 +120,22 @@ class Survey:
         absent = set(range(host.expected_devices or 0)) - there
         return min(count, sum(self._covers(host, index) for index in absent))
 
+    def job_name(self, host: FleetHost, job: str) -> str:
+        """Return what to call a job of a host: with its cluster if others have that number."""
+        is_alone = self._clusters[job] < 2 or host.cluster is None
+        return job if is_alone else f"{job} in {host.cluster}"
+
+    @cached_property
+    def _clusters(self) -> Counter[str]:
+        """In how many clusters there is a job of an id."""
+        return Counter([job for _, job in self.by_job])
+
     @cached_property
     def schedulers(self) -> Set[str]:
         """What is known to start jobs there: slurm, kubernetes."""
         sources = {source.kind for source in self.snapshot.sources if source.kind == "slurm"}
         jobs = {job.kind for job in self.snapshot.jobs}
-        return sources | jobs | set(map(job_kind, self.by_job))
+        return sources | jobs | {job_kind(job) for _, job in self.by_job}
 
     def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
         """Return how new jobs are kept away from hosts: a command for each of their schedulers."""
@@ -250,13 +262,13 @@ def job_kind(job: str) -> JobKind:
     return "kubernetes" if "/" in job else "slurm"
 
 
-def end_job(job: str | None) -> str | None:
-    """Return the command to copy that ends a job, None where its id is not plain."""
+def end_job(host: FleetHost, job: str | None) -> str | None:
+    """Return the command to copy that ends a job of a host, None where its id is not plain."""
     if job is None:
         return None
     if _SLURM_JOB.fullmatch(job):
-        return f"scancel {job}"
+        return f"{at(host)}scancel {job}"
     if _POD.fullmatch(job):
         namespace, _, pod = job.partition("/")
-        return f"kubectl -n {namespace} delete pod {pod}"
+        return f"{at(host)}kubectl -n {namespace} delete pod {pod}"
     return None

@@ -17,10 +17,11 @@ from gpudash.fleet.health.survey import (
     symptom,
     where,
 )
+from gpudash.fleet.jobs import known_key
 from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
 from gpudash.fleet.users import looks_kept_busy
+from gpudash.model.fleet import JobKey
 from gpudash.model.state import BUSY, HELD
-from gpudash.model.text import SafeText
 from gpudash.model.units import counted, grouped
 
 HELD_IDLE = rule(110, "held-idle", "GPUs with memory in use that have not computed for an hour")
@@ -46,7 +47,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
     by_user: dict[str, list[GpuRow]] = {}
     for row in rows:
         job = row.device.job
-        unknown = "unknown" if job is None else f"job {job}"
+        unknown = "unknown" if job is None else f"job {survey.job_name(row.host, job)}"
         for user in row.device.users or (unknown,):
             by_user.setdefault(user, []).append(row)
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
@@ -54,7 +55,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
     known = len({user for row in rows for user in row.device.users})
     by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]
-    end = end_job(first.device.job)
+    end = end_job(first.host, first.device.job)
     yield symptom(
         HELD_IDLE,
         "warn",
@@ -120,28 +121,28 @@ def _unpriced(survey: Survey, rows: Sequence[GpuRow]) -> str:
 @check
 def allocated_unused(survey: Survey) -> Iterator[Symptom]:
     """GPUs that a job was given and that nothing uses: no memory, no utilization."""
-    by_job: dict[SafeText, list[GpuRow]] = {}
+    by_job: dict[JobKey, list[GpuRow]] = {}
     for row in survey.held:
         job = row.device.job
         if job is not None and _is_unopened(row) and _idle(row) >= _UNUSED_SECONDS:
-            by_job.setdefault(job, []).append(row)
-    for job, rows in sorted(by_job.items(), key=lambda each: -_hours(each[1])):
-        users = rows[0].device.users
+            by_job.setdefault(known_key(row.host, job, survey.jobs), []).append(row)
+    for key, rows in sorted(by_job.items(), key=lambda each: -_hours(each[1])):
+        users, name = rows[0].device.users, survey.job_name(rows[0].host, key[1])
         owner = f" of {users[0]}" if users else ""
         longest = max(map(_idle, rows))
-        end = end_job(job)
-        given = _gpus(survey.by_job.get(job, rows))
+        end = end_job(rows[0].host, key[1])
+        given = _gpus(survey.by_job.get(key, rows))
         yield symptom(
             ALLOCATED_UNUSED,
             "warn",
-            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {job}{owner} held idle for "
+            f"{_gpus(rows)} of {counted(given, 'GPU')} of job {name}{owner} held idle for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"
             + ("" if end is None else f"; to end it: {end}"),
             rows,
-            subject=job,
-            evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {job}")],
+            subject=key,
+            evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {name}")],
             held_seconds=longest,
         )
 
@@ -149,7 +150,7 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
 @check
 def imbalanced(survey: Survey) -> Iterator[Symptom]:
     """Jobs that compute on some of their GPUs, and have left half of them or more idle."""
-    for job, rows in survey.by_job.items():
+    for key, rows in survey.by_job.items():
         if len(rows) < _MIN_JOB:
             continue
         busy = [row for row in rows if row.device.status == BUSY.id]
@@ -161,7 +162,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
         idle = [*filter(survey.covers_gpu, idle)]
         if not busy or not idle or 2 * _gpus(idle) < _gpus(rows):
             continue
-        users = busy[0].device.users
+        users, job = busy[0].device.users, survey.job_name(busy[0].host, key[1])
         owner = f" of {users[0]}" if users else ""
         yield symptom(
             IMBALANCED_JOB,
@@ -170,7 +171,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             f"{rough_duration(min(map(_idle, idle)))} or more: {where(idle)}",
             f"See whether it was started for fewer GPUs than it asked for: {enter(busy[0].host)}",
             idle,
-            subject=job,
+            subject=key,
             fields=["gpu_utilization_percent"],
             held_seconds=max(map(_idle, idle)),
         )

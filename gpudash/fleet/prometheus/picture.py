@@ -35,7 +35,7 @@ from gpudash.fleet.prometheus.scale import are_percent, scaled
 from gpudash.model.device import DeviceState, device_label
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.state import UNKNOWN, UNUSABLE
-from gpudash.model.text import NAME_BYTES, clean
+from gpudash.model.text import NAME_BYTES, SafeText, clean
 from gpudash.model.units import counted
 
 STALE_SECONDS = 120.0
@@ -230,14 +230,15 @@ class Picture:
 
     def jobs(self) -> tuple[FleetJob, ...]:
         """Return the jobs and pods that devices are allocated to, or were, the largest first."""
-        found: dict[Person, list[KnownDevice]] = {}
+        found: dict[tuple[SafeText | None, Person], list[KnownDevice]] = {}
         for device in self.inventory.devices():
             for person in device.people:
-                found.setdefault(person, []).append(device)
+                found.setdefault((device.host.cluster, person), []).append(device)
         jobs = [
             FleetJob(
                 id=clean(each.job, NAME_BYTES),
                 kind=each.kind,
+                cluster=cluster,
                 name=clean(each.job.rpartition("/")[2], NAME_BYTES)
                 if each.kind == "kubernetes"
                 else None,
@@ -245,9 +246,9 @@ class Picture:
                 hosts=tuple(sorted({device.host.name for device in devices})),
                 devices=len(devices),
             )
-            for each, devices in found.items()
+            for (cluster, each), devices in found.items()
         ]
-        return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
+        return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id, job.cluster or "")))
 
     def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
         """Return devices that the last answers had, but for partial ones."""

@@ -437,6 +437,7 @@ def _minute(
     return Minute(
         taken_at=datetime.fromtimestamp(end, timezone.utc),
         host=host.name if host.cluster is None else SafeText(f"{host.cluster}/{host.name}"),
+        cluster=host.cluster,
         seconds=max((gpu.seen * step for gpu in gpus), default=0.0),
         devices=devices,
         users=tuple(named),

@@ -195,6 +195,7 @@ class EventsPage(TablePage[Event]):
         if event is None:
             return
         if event.host is not None:
-            self.enter_named(event.host, event.at)
+            within = "" if event.cluster is None else f"{event.cluster}/"
+            self.enter_named(f"{within}{event.host}", event.at)
         elif event.job is not None:
-            self.narrow("job", event.job)
+            self.narrow("job", event.job, cluster=event.cluster)

@@ -160,11 +160,14 @@ class MapPage(FleetPage):
         return () if row is None else ((row.title, None),)
 
     def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
-        """Show the GPUs of a job whose number was typed."""
+        """Show the GPUs of a job whose number was typed, or the jobs where clusters share it."""
         jobs = self.model.ranked_jobs().rows
-        name = jobs[0].id if len(jobs) == 1 else ""
+        name = jobs[0].id if len({job.id for job in jobs}) == 1 else ""
         if name and self.model.filter.text.strip() in (name, name.rpartition(":")[2]):
-            self.open_found(name)
+            if len(jobs) == 1:
+                self.open_found(jobs[0].key)
+            else:
+                self.action_open_page("tables.JobsPage")
 
     def action_enter(self) -> None:
         """Go into the host under the cursor."""

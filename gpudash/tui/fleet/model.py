@@ -21,7 +21,7 @@ from gpudash.fleet.events import events
 from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
-from gpudash.fleet.jobs import JobGpu, job_gpus
+from gpudash.fleet.jobs import JobGpu, has_job, job_gpus, known_key
 from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
     GpuRow,
@@ -46,6 +46,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
     HostKey,
+    JobKey,
     encode_request,
     mark_of,
 )
@@ -164,7 +165,7 @@ class FleetModel:
         self.hosts.descending = self.gpus.descending = self.groups.descending = False
         self.job_gpus.descending = False
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
-        self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
+        self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.key), "gpus")
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._played, self.signals = Log(), SentSignals()
         self._filled: dict[str, HostKey | None] = {}
@@ -317,25 +318,20 @@ class FleetModel:
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
         return self.gpus
 
-    def ranked_job_gpus(self, job: str) -> Ranking[JobGpu]:
+    def ranked_job_gpus(self, job: JobKey) -> Ranking[JobGpu]:
         """Return the GPUs of a job, the slowest first."""
-        if self._is_due("job", (None, job)):
-            self.job_totals = totals(
-                fitting(self.rows, lambda _, device: device is not None and device.job == job)
+        if self._is_due("job", job):
+            found = fitting(
+                self.rows, lambda host, each: each is not None and has_job(host, each, job)
             )
-            rows = [
-                GpuRow(row.host, each)
-                for row in self.rows
-                if job in row.jobs
-                for each in row.devices
-                if each.job == job
-            ]
+            self.job_totals = totals(found)
+            rows = [GpuRow(row.host, each) for row in found for each in row.devices]
             self.job_gpus.fill(job_gpus(rows, self.job_of(job)))
         return self.job_gpus
 
-    def job_of(self, name: str) -> FleetJob | None:
-        """Return the job of an id, None if there is none."""
-        return next((job for job in self.snapshot.jobs if job.id == name), None)
+    def job_of(self, key: JobKey) -> FleetJob | None:
+        """Return the job of a cluster and an id, None if there is none."""
+        return next((job for job in self.snapshot.jobs if job.key == key), None)
 
     def ranked_groups(self) -> Ranking[GroupRow]:
         """Return the groups of hosts."""
@@ -380,8 +376,9 @@ class FleetModel:
         jobs = self.snapshot.jobs
         if not self.is_filtered:
             return [*jobs]
-        shown = {name for row in self.rows for name in row.jobs}
-        return [job for job in jobs if job.id in shown]
+        known = {job.key for job in jobs}
+        shown = {known_key(row.host, name, known) for row in self.rows for name in row.jobs}
+        return [job for job in jobs if job.key in shown]
 
     def ranked_events(self) -> Ranking[Event]:
         """Return what happened, where the filter lets it pass; of a recording, what was played."""

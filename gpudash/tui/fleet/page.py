@@ -18,7 +18,7 @@ from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import Totals, names_of, part_of
 from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost
+from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost, JobKey
 from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped, shown_key
 from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.dialogs.dialog import put_above
@@ -353,13 +353,19 @@ class FleetPage(Wheel, Page):
                 time.step(1)
         self.enter(found[0])
 
-    def narrow(self, term: str, value: str, page: str = "tables.GpusPage") -> None:
-        """Show only the GPUs on which a term of the filter has exactly this value, until back."""
+    def narrow(
+        self, term: str, value: str, page: str = "tables.GpusPage", cluster: str | None = None
+    ) -> None:
+        """Show only the GPUs on which a term of the filter has exactly this value, until back.
+
+        With a cluster only those in it.
+        """
         self.model.before_narrow = self.model.before_narrow or self.model.filter
-        apply(self.model, f"{term}={quoted(value)}")
+        inside = "" if cluster is None else f" cluster={quoted(cluster)}"
+        apply(self.model, f"{term}={quoted(value)}{inside}")
         self.action_open_page(page)
 
-    def open_found(self, job: str) -> None:
+    def open_found(self, job: JobKey) -> None:
         """Show the GPUs of a job that the filter has found; back from there is without it."""
         self.model.before_narrow = Filter("")
         put_above(self.app, page_class("tables.JobPage")(self.model, job))

@@ -20,7 +20,7 @@ from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu
 from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
-from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, HostKey
+from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, HostKey, JobKey
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.text import width
 from gpudash.model.units import celsius, duration, megahertz, percent, watts
@@ -326,12 +326,12 @@ class JobsPage(TablePage[FleetJob]):
     def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
         """Show the GPUs of the only job that passes the filter: its number was typed."""
         if self.model.is_filtered and len(self.ranking.rows) == 1:
-            self.open_found(self.ranking.rows[0].id)
+            self.open_found(self.ranking.rows[0].key)
 
     def action_enter(self) -> None:
         """Show the GPUs of the job under the cursor."""
         if (job := self.ranking.selected) is not None:
-            put_above(self.app, JobPage(self.model, job.id))
+            put_above(self.app, JobPage(self.model, job.key))
 
 
 class JobPage(TablePage[JobGpu]):
@@ -341,7 +341,7 @@ class JobPage(TablePage[JobGpu]):
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
     EMPTY = "nothing is known of its GPUs"
 
-    def __init__(self, model: FleetModel, job: str) -> None:
+    def __init__(self, model: FleetModel, job: JobKey) -> None:
         super().__init__(model)
         self.job = job
         # The cursor was in another job.
@@ -355,7 +355,8 @@ class JobPage(TablePage[JobGpu]):
     @property
     def heading(self) -> str:
         """Which job it is."""
-        return f"Job {self.job}"
+        cluster, name = self.job
+        return f"Job {name}" if cluster is None else f"Job {name} in {cluster}"
 
     @property
     def ranking(self) -> Ranking[JobGpu]:

@@ -148,6 +148,25 @@ def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported
         assert gpu.seen_seconds == pytest.approx(2 * HOUR, abs=90)
 
 
+def test_a_number_that_two_clusters_have_is_two_jobs(tmp_path: Path, reported: Reported) -> None:
+    def lines() -> Iterator[str]:
+        dcgm = re.compile("DCGM_FI_DEV_(GPU_UTIL|FB_USED)")
+        for cluster, hours in (("east", 2), ("west", 1)):
+            target = {"cluster": cluster, "hpc_job": "42", "instance": f"{cluster}:9400"}
+            for at in range(0, int(hours * HOUR) + 1, 60):
+                board = make_device(memory_used_bytes=4 * GIB, uuid=f"GPU-{cluster}")
+                sample = replace(held(at), devices=(board,))
+                yield from scraped(sample, dcgm, **target)
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        rows = reported(url, "job", 2).rows
+        assert [(each.cluster, each.job) for each in rows] == [("east", "42"), ("west", "42")]
+        assert [round(each.held_seconds / HOUR, 1) for each in rows] == [2.0, 1.0]
+        (user,) = reported(url, "user", 2).rows
+        assert (user.cluster, round(user.held_seconds / HOUR, 1)) == (None, 3.0)
+
+
 def test_a_server_without_gpus_has_no_rows(tmp_path: Path, reported: Reported) -> None:
     other = f'up{{job="x"}} 1 {START.timestamp():.3f}\n# EOF\n'
     with importing(tmp_path, [other]) as url:

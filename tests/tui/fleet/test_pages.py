@@ -556,6 +556,29 @@ async def test_the_number_of_a_job_leads_from_the_map_to_its_gpus_and_back() -> 
         assert (page_of(on), on.model.filter.text) == ("MapPage", "")
 
 
+async def test_a_number_that_two_clusters_have_leads_to_both_jobs_and_from_there_to_one() -> None:
+    def of(cluster: str, *statuses: str) -> FleetHost:
+        gpus = [device(n, word, job="4897") for n, word in enumerate(statuses)]
+        devices = tuple(replace(each, uuid=f"GPU-{cluster}-{each.index}") for each in gpus)
+        return host(1, cluster=cluster, devices=devices)
+
+    hosts = of("east", "busy", "busy", "busy"), of("west", "busy"), host(2, "free", cluster="west")
+    reduced = Reducer().reduce(fleet(hosts, users=(), jobs=(), findings=()))
+    async with on_screen(reduced, "slash", *"4897", "enter", size=(140, 30)) as on:
+        assert (page_of(on), on.model.totals.gpus) == ("JobsPage", 4)
+        assert [each.key for each in on.model.ranked_jobs().rows] == [
+            ("east", "4897"),
+            ("west", "4897"),
+        ]
+        assert [line.split()[:3] for line in on.lines if line.startswith(" 4897 ")] == [
+            ["4897", "east", "alice"],
+            ["4897", "west", "alice"],
+        ]
+        await on.press("down", "enter")
+        assert (page_of(on), on.model.job_totals.gpus) == ("JobPage", 1)
+        assert "Job 4897 in west" in on.text
+
+
 async def test_a_job_shows_its_gpus_beside_their_medians_the_slowest_first() -> None:
     own = {"sm_clock_mhz": 1980, "users": ("alice",)}
     gpus = [device(n, **own) for n in range(6)]
@@ -1065,6 +1088,22 @@ async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(
             await on.press("escape")
             # That of several of an instant which was chosen is under the cursor still.
             assert on.model.ranked_events().cursor == 1
+
+
+async def test_enter_on_an_event_goes_to_the_host_and_the_gpus_of_its_cluster() -> None:
+    hosts = (
+        host(1, "busy", cluster="east"),
+        host(1, devices=(device(0, "free", job="4242"),), cluster="west"),
+    )
+    lost = event(-9, "gpu-lost", host="gpu0001", cluster="west", gpu="0")
+    began = event(-5, "job-began", cluster="west", job="4242")
+    async with on_screen(fleet(hosts, sources=(), events=(lost, began)), "e", "enter") as on:
+        assert page_of(on) == "HostGpusPage"
+        (gpu,) = (line for line in on.lines[2:] if line.split()[1:2] == ["0"])
+        assert gpu.split()[:3] == ["west", "0", "free"]
+        await on.press("escape", "x", "up", "enter")
+        text = 'job="4242" cluster="west"'
+        assert (page_of(on), on.model.filter.text, on.model.totals.gpus) == ("GpusPage", text, 1)
 
 
 async def test_enter_on_an_event_between_two_samples_shows_the_first_that_has_it() -> None:
