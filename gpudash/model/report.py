@@ -146,8 +146,6 @@ class ReportRow(Use, frozen=True, kw_only=True):
     # fmt: off
     host: Annotated[SafeText | None, _document(Unit.NONE,
         "Its host, null for a user or a job.")] = None
-    cluster: Annotated[SafeText | None, _document(Unit.NONE,
-        "Of a job: that of its hosts, each of which numbers its own; null if not known.")] = None
     user: Annotated[SafeText | None, _use(Unit.NONE,
         "Whose it was; null for a device or a host, and where that is not known.")] = None
     job: Annotated[SafeText | None, _use(Unit.NONE,
@@ -165,6 +163,8 @@ class ReportRow(Use, frozen=True, kw_only=True):
         "The share by model of GPU, the largest first.")] = ()
     cost: Annotated[Amount | None, _use(Unit.NONE,
         "What the share costs by the prices of the settings; null without.")] = None
+    cluster: Annotated[SafeText | None, _document(Unit.NONE,
+        "Of a job: that of its hosts, as each cluster numbers its own; null if not known.")] = None
     # fmt: on
 
 
