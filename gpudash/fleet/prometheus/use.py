@@ -130,7 +130,8 @@ class PastUse(Past):
     ) -> Iterator[Minute]:
         """Yield what each host did in each part of the span; raises PrometheusError.
 
-        `owners` are those of jobs of which labels do not say whose they are.
+        `owners` are those of jobs of which labels do not say whose they are, of one cluster: they
+        are not taken where there are several, as theirs may have the same numbers.
         With `by_host` the most memory is that of all GPUs of a host at once, on one of them.
         """
         self._by_host, self._owners = by_host, owners
@@ -140,6 +141,8 @@ class PastUse(Past):
         count = self._inventory.size
         if not count:
             return
+        if len({host.cluster for host in self._inventory.hosts.values()}) > 1:
+            self._owners = {}
         spacing = self._spacing(since, until, count)
         # What has no sample for longer is gone, whether the server noticed that or not.
         self._fresh = ceil(1.1 * (spacing.within - spacing.step))

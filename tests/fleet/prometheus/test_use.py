@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.cli.arguments import parse
+from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model import report
 from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.report import Report
@@ -148,10 +150,15 @@ def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported
         assert gpu.seen_seconds == pytest.approx(2 * HOUR, abs=90)
 
 
-def test_a_number_that_two_clusters_have_is_two_jobs(tmp_path: Path, reported: Reported) -> None:
+@pytest.mark.parametrize("clusters", [("east", "west"), ("east",)])
+def test_a_number_that_two_clusters_have_is_two_jobs_of_unknown_owners(
+    tmp_path: Path, reported: Reported, clusters: tuple[str, ...]
+) -> None:
+    """Whose the jobs are that a scheduler knows: it is that of one of them."""
+
     def lines() -> Iterator[str]:
         dcgm = re.compile("DCGM_FI_DEV_(GPU_UTIL|FB_USED)")
-        for cluster, hours in (("east", 2), ("west", 1)):
+        for hours, cluster in zip((2, 1), clusters, strict=False):
             target = {"cluster": cluster, "hpc_job": "42", "instance": f"{cluster}:9400"}
             for at in range(0, int(hours * HOUR) + 1, 60):
                 board = make_device(memory_used_bytes=4 * GIB, uuid=f"GPU-{cluster}")
@@ -160,11 +167,18 @@ def test_a_number_that_two_clusters_have_is_two_jobs(tmp_path: Path, reported: R
         yield "# EOF\n"
 
     with importing(tmp_path, lines()) as url:
+        count = len(clusters)
         rows = reported(url, "job", 2).rows
-        assert [(each.cluster, each.job) for each in rows] == [("east", "42"), ("west", "42")]
-        assert [round(each.held_seconds / HOUR, 1) for each in rows] == [2.0, 1.0]
+        assert [(each.cluster, each.job) for each in rows] == [(each, "42") for each in clusters]
+        assert [round(each.held_seconds / HOUR, 1) for each in rows] == [2.0, 1.0][:count]
         (user,) = reported(url, "user", 2).rows
-        assert (user.cluster, round(user.held_seconds / HOUR, 1)) == (None, 3.0)
+        assert (user.cluster, round(user.held_seconds / HOUR, 1)) == (None, sum((2, 1)[:count]))
+        source = PrometheusSource(Endpoint(url=url))
+        span = START, START + timedelta(hours=2)
+        minutes = source.minutes(*span, {"42": clean("carol")}, by_host=False)
+        source.close(10)
+        owner = "carol" if count == 1 else None
+        assert {use.user for minute in minutes for use in minute.jobs} == {owner}
 
 
 def test_a_server_without_gpus_has_no_rows(tmp_path: Path, reported: Reported) -> None:
