@@ -59,6 +59,7 @@ _SPELLED = {
 }
 _COUNTED = frozenset(
     {"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery", "session", "holder"}
+    | {"host", "warning"}
 )
 _OF_DOCUMENTS = r"[,;] null [^;.]*"
 _INITIALS = frozenset(

@@ -224,6 +224,8 @@ def since(finding: Finding, now: datetime) -> str:
     return began.strftime(f"since {day}%H:%M") + newer
 
 
+_AGO = frozenset({"age_seconds", "xid_seconds"})
+"""Spans that say how long ago something was seen last."""
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}
 
 
@@ -235,7 +237,10 @@ def proof_text(proof: Evidence, *others: Evidence) -> str:
     """
     if proof.name == LEFT_OUT:
         return f"and {readable(proof.value, Unit.NONE)} more"
-    return f"{_label(proof.name)} {', '.join(map(_value_text, (proof, *others)))}"
+    values = ", ".join(map(_value_text, (proof, *others)))
+    if proof.name in _AGO:
+        return f"Last seen {values} ago"
+    return f"{_label(proof.name)} {values}"
 
 
 def _value_text(proof: Evidence) -> str:

@@ -159,7 +159,10 @@ class Painter:
         """Return the character of a cell under the cursor: a digit where it is a height."""
         text, _ = self.glyph(cell)
         level = self._blocks.find(text)
-        return text if level < 0 else str(round(level * 9 / (len(self._blocks) - 1)))
+        if level < 0:
+            return text
+        self.used.setdefault(("0-9", "height under the cursor"), self._theme.button_focused)
+        return str(round(level * 9 / (len(self._blocks) - 1)))
 
     def legend(self, *lines: int) -> list[Line]:
         """Return what heights and letters mean in lines of so many cells, as many as fit."""

@@ -145,3 +145,14 @@ def test_nothing_has_its_word_in_the_legend(key: str) -> None:
     assert painter.glyph(Cell((0,), 0))[0] == "."
     (line,) = painter.legend(80)
     assert ". none" in "".join(segment.text for segment in line)
+
+
+@pytest.mark.parametrize(("status", "is_height"), [("busy", True), ("lost", False)])
+def test_a_digit_under_the_cursor_has_its_meaning_in_the_legend(
+    status: str, is_height: bool
+) -> None:
+    rows = host_rows(fleet((host(0, *[status] * 8),)))
+    painter = Painter(PAINTINGS[0], rows, PLAIN)
+    assert painter.digit(Cell((0,), 0)).isdigit() is is_height
+    legend = "".join(segment.text for line in painter.legend(80, 80) for segment in line)
+    assert ("0-9 height under the cursor" in legend) is is_height
