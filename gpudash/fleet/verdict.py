@@ -19,7 +19,7 @@ class Verdict(NamedTuple):
     """What all findings come to, in a few words each, the most important first."""
 
     texts: tuple[str, ...]
-    """Empty without hosts."""
+    """Empty without hosts and findings."""
     level: Level
 
 
@@ -30,7 +30,7 @@ def verdict(findings: Sequence[Finding], answering: int, hosts: int, now: dateti
     not answer, it says on how many nothing is critical, and where it is not known since when one
     finding is, it does not say that none is new.
     """
-    if not hosts:
+    if not hosts and not findings:
         return Verdict((), "unknown")
     news = [each for each in findings if each.acknowledged is None]
     critical = [each for each in news if each.level == "critical"]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
@@ -51,4 +51,7 @@ def test_whether_all_can_be_left_alone(
 
 
 def test_without_hosts_nothing_is_said() -> None:
-    assert verdict([], 0, 0, NOON + timedelta(1)).texts == ()
+    assert verdict([], 0, 0, NOON).texts == ()
+    # That no source answers is a finding.
+    assert verdict([CRITICAL], 0, 0, NOON).level == "critical"
+    assert verdict([WARNING], 0, 0, NOON).texts == ("not known: no host answers",)
