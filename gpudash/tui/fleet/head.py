@@ -259,13 +259,13 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
 
 
 def _folded(names: Sequence[str], cells: int) -> str:
-    """Return names in brackets, the first of them and how many more there are if it must be."""
-    text = folded(names)
-    for count in range(min(len(names) - 1, cells), 0, -1):
+    """Return names in brackets, or the first of them and how many more there are, as has room."""
+    for count in (len(names), *range(min(len(names) - 1, cells), 0, -1)):
+        left = len(names) - count
+        text = folded(names[:count]) + (f" +{left}" if left else "")
         if width(text) <= cells:
-            break
-        text = f"{folded(names[:count])} +{len(names) - count}"
-    return text
+            return text
+    return ""
 
 
 def listed_line(

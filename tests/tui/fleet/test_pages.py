@@ -1395,3 +1395,22 @@ async def test_samples_taken_while_hosts_are_asked_are_no_past() -> None:
         await on.give(fleet(hosts, seconds=10))
         await on.give(fleet(hosts, seconds=20))
         assert len(on.model.history.moments) == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (80, "all 8 on 10 hosts: gpu[0001-0010]   all 4 on 1 host: gpu0011"),
+        (50, "all 8 on 10 hosts: gpu[0001-0010]"),
+        (42, "all 8 on 10 hosts: gpu0001 +9"),
+        (40, "all 8 on 10 hosts:"),
+    ],
+)
+async def test_free_hosts_are_folded_the_largest_first(cells: int, text: str) -> None:
+    hosts = (
+        *(host(n, *["free"] * 8) for n in range(1, 11)),
+        host(11, *["free"] * 4, expected_devices=4),
+    )
+    async with on_screen(fleet(hosts, users=()), size=(cells, 24)) as on:
+        (line,) = [line for line in on.lines if line.startswith(" free ")]
+        assert line.split(maxsplit=1)[1].strip() == text
