@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudash.fleet.identity import home_of, homes
+from gpudash.fleet.identity import are_of_one, home_of, homes
 from gpudash.fleet.jobs import known_key
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
@@ -335,10 +335,8 @@ class _Merger:
             same = home_of(_boards(host), here)
             if same is None or _are_apart(host, self.hosts[same]):
                 continue
-            ours, theirs = _boards(host), _boards(self.hosts[same])
-            # Half of them may be those of a container.
-            is_most = 2 * len(ours & theirs) > max(len(ours), len(theirs))
-            if is_most and home_of(theirs, there) == index:
+            theirs = _boards(self.hosts[same])
+            if are_of_one(_boards(host), theirs) and home_of(theirs, there) == index:
                 found[index] = same
         return found
 

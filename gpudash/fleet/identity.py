@@ -1,13 +1,9 @@
-"""Which host the GPUs of another are on: one that several names, or several sources, have.
-
-A module of its own, since what two sources show at once, what has another name than before and
-what is gone from a snapshot are one question.
-"""
+"""Which hosts are one by their GPUs: what two sources show at once, or has another name now."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Set
 from typing import TypeVar
 
 _H = TypeVar("_H", bound=Hashable)
@@ -21,6 +17,14 @@ def homes(gpus: Iterable[tuple[Hashable, _H]]) -> dict[Hashable, _H]:
         if found.setdefault(gpu, home) != home:
             several.add(gpu)
     return {gpu: home for gpu, home in found.items() if gpu not in several}
+
+
+def are_of_one(first: Set[Hashable], second: Set[Hashable]) -> bool:
+    """Whether what two sources show at once are the GPUs of one host: most of either are both's.
+
+    Half of them may be those of a container.
+    """
+    return 2 * len(first & second) > max(len(first), len(second))
 
 
 def home_of(gpus: Collection[Hashable], known: Mapping[Hashable, _H]) -> _H | None:

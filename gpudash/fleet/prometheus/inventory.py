@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from gpudash.fleet.identity import are_of_one
 from gpudash.fleet.prometheus.catalog import Catalog
 from gpudash.fleet.prometheus.dialects import (
     HOST_LABELS,
@@ -241,22 +242,27 @@ class Inventory:
     def _join(self, by_dialect: Mapping[str, Iterable[_Labelled]]) -> None:
         """Find hosts whose GPUs several exporters show, each of which calls them by its own name.
 
-        The last exporter counts, and an address less than a name.
+        The last exporter counts, and an address less than a name. Clones in other clusters do not.
         """
         before, self._names = self._names, {}
-        if len(by_dialect) < 2 and not before:
-            return
-        named: dict[tuple[str | None, str], dict[str, tuple[str | None, str]]] = {}
+        names: dict[tuple[str | None, str], dict[tuple[str | None, str], None]] = {}
+        boards: dict[tuple[str | None, str], set[str]] = {}
         for dialect in (each for each in dialects() if each.name in by_dialect):
             choice = self.catalog.choices[dialect.name]
             for labels, _ in by_dialect[dialect.name]:
                 cluster = cluster_of(labels)
                 host, board = choice.host(labels), uuid_of(labels, dialect)
                 if host is not None and board is not None:
-                    named.setdefault((cluster, board), {})[dialect.name] = cluster, host[1]
-        for (_, uuid), keys in named.items():
-            known = [before[key] for key in keys.values() if self._has(before.get(key), uuid)]
-            found = sorted([*keys.values(), *known], key=lambda key: not is_address(key[1]))
+                    key = cluster, host[1]
+                    names.setdefault((cluster, board), {})[key] = None
+                    boards.setdefault(key, set()).add(board)
+        for (_, uuid), keys in names.items():
+            if len(keys) == 1 and not before:
+                continue
+            last = boards[next(reversed(keys))]
+            same = [key for key in keys if are_of_one(boards[key], last)]
+            known = [before[key] for key in same if self._has(before.get(key), uuid)]
+            found = sorted([*same, *known], key=lambda key: not is_address(key[1]))
             self._names.update((key, found[-1]) for key in found if key != found[-1])
         for key in self.hosts.keys() & self._names.keys():
             self._forget_host(self.hosts[key])

@@ -212,8 +212,8 @@ def _shrinks(term: Metric) -> str:
 def _losses(term: Metric) -> str:
     """Ask how often in a day each device came back to a host of which others were there.
 
-    And, marked, how often each host went away, for longer than a scrape or two that fail; 0 for
-    never. What is shorter than a minute may be missed.
+    And, marked, how often each host went away for more than two minutes, as a scrape or two may
+    fail; 0 for never. A device that was away for less than a minute may be missed.
     """
     now, before = (f"max by ({term.by}) ({term.selector}{each})" for each in ("", " offset 1m"))
     there = f"on ({term.host_by}) {term.selector} offset 1m"

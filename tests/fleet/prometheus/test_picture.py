@@ -216,6 +216,21 @@ def test_a_host_of_two_exporters_is_one_whatever_they_call_it() -> None:
     assert {each.gpu_utilization_percent for each in host(seen, "lab").devices} == {50}
 
 
+@pytest.mark.parametrize("other", ["lab.example", "dcgm-x7k2"])
+def test_two_exporters_of_one_kind_whose_gpus_are_the_same_are_those_of_one_host(
+    other: str,
+) -> None:
+    """As an old and a new one beside each other, which have their own names for it."""
+    old, new = boards("lab", "abcd", instance="a:9400"), boards(other, "abcd", instance="a:9401")
+    seen = watched([*old, *new])
+    assert [*known(seen).values()] == [["ok"] * 5]
+    # Neither a GPU that was moved, nor clones of a machine in another cluster.
+    moved = watched([*boards("lab", "abcd"), *boards(other, "dxyz")])
+    assert len(known(moved)) == 2
+    clone = watched([*boards("lab", "abcd", cluster="x"), *boards(other, "abcd", cluster="y")])
+    assert len(known(clone)) == 2
+
+
 def test_a_card_that_is_gone_is_missed_whatever_the_numbers_of_the_rest() -> None:
     seen = watched(boards("a", "abcd"), boards("a", "abd"))
     assert states(seen) == ["ok"] * 4 + ["lost"]
