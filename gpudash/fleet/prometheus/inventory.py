@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gpudash.fleet.identity import are_of_one
 from gpudash.fleet.prometheus.catalog import Catalog
@@ -165,6 +165,11 @@ class Inventory:
     def at_target(self, host: KnownHost) -> KnownHost | None:
         """Return the host that the exporter of a host is of now, None where it has no address."""
         return self._targets.get(host.target) if host.target[2] else None
+
+    def instances_of(self, hosts: Container[KnownHost]) -> list[str]:
+        """Return the addresses of all exporters of some hosts."""
+        found = {target[2] for target, host in self._targets.items() if host in hosts}
+        return sorted(found - {""})
 
     def rename(self, old: KnownHost, new: KnownHost) -> None:
         """Take two hosts for one: what is only known under the old name is the new one's."""

@@ -212,19 +212,19 @@ def _shrinks(term: Metric) -> str:
 def _losses(term: Metric) -> str:
     """Ask how often in a day each device came back to a host of which others were there.
 
-    And, marked, how often each host went away for more than two minutes, as a scrape or two may
-    fail; 0 for never. A device that was away for less than a minute may be missed.
+    And of exporters, marked, how often each stopped answering for more than two minutes, as a
+    scrape or two may fail; 0 for never. A device that was away for less than a minute may be
+    missed.
     """
+    if not term.by:
+        last, *others = (
+            f"{term.selector}{each} == 1" for each in (" offset 3m", " offset 2m", " offset 1m", "")
+        )
+        went = f"count_over_time(({' unless '.join((last, *others))})[1d:1m])"
+        return f'label_replace({went} or 0 * {term.selector}, "{HOST_MARK}", "1", "", "")'
     now, before = (f"max by ({term.by}) ({term.selector}{each})" for each in ("", " offset 1m"))
     there = f"on ({term.host_by}) {term.selector} offset 1m"
-    returns = f"count_over_time(({now} unless {before} and {there})[1d:1m])"
-    last, *others = (
-        f"max by ({term.host_by}) ({term.selector}{each})"
-        for each in (" offset 3m", " offset 2m", " offset 1m", "")
-    )
-    went = f"count_over_time(({' unless '.join((last, *others))})[1d:1m])"
-    hosts = f"({went} or 0 * {others[-1]})"
-    return f'{returns} or label_replace({hosts}, "{HOST_MARK}", "1", "", "")'
+    return f"count_over_time(({now} unless {before} and {there})[1d:1m])"
 
 
 def _codes(term: Metric) -> str:
@@ -249,6 +249,16 @@ def _unsteady(
         return catalog.of_hosts(terms(catalog), names_by_label(picture.memory.unsteady()))
 
     return asked
+
+
+def _lost_often(picture: Picture) -> Iterable[Metric]:
+    """Yield the devices of hosts that may have lost some more than once, and their exporters."""
+    inventory, hosts = picture.inventory, {*picture.memory.unsteady()}
+    catalog = inventory.catalog
+    yield from catalog.of_hosts(catalog.main(), names_by_label(hosts))
+    for term in catalog.exporters() if hosts else ():
+        own = queries.matcher("instance", inventory.instances_of(hosts))
+        yield term._replace(matcher=f"{term.matcher}, {own}")
 
 
 def _undated_xids(picture: Picture) -> Iterable[Metric]:
@@ -294,7 +304,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
         Query("shrinks", inf, shrinking, shrinks, _shrinks, "xids"),
-        Query("losses", 300, _unsteady(Catalog.main), losses, _losses, "shrinks"),
+        Query("losses", 300, _lost_often, losses, _losses, "shrinks"),
         Query("past xids", 300, _unsteady(_last_xids), past_xids, _codes, "xids"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),
