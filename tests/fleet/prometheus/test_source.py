@@ -414,7 +414,7 @@ def test_xid_errors_are_recent_however_late_the_devices_of_before_are_known(
     server: Server, whole: Reading
 ) -> None:
     with behind(server) as (proxy, source):
-        proxy.holds = lambda body: "unless" in body
+        proxy.holds = lambda body: "timestamp" in body and "unless" in body
         read_until(source, lambda reading: any(d.temperature_celsius for d in devices(reading)))
         proxy.holds = lambda _body: False
         reading = read_until(source, lambda reading: reading.is_whole)
