@@ -142,7 +142,10 @@ def _noted(
             terminal.show_progress(f"gpudash: read up to {hour}")
         shown = hour
         yield last
-    hosts.update({host.key: host for host in last.hosts} if last else {})
+    if last is not None:
+        hosts.update({host.key: host for host in last.hosts})
+        warnings = (each for source in last.sources for each in source.warnings)
+        notes += [f"{name}: answers in part: {each}" for each in warnings]
 
 
 def _of_recording(

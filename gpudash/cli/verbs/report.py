@@ -139,11 +139,13 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
     jobs = owners(since)
     for source in sources:
         with closing(source):
+            name = source.read().report.name
             try:
                 for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
                     sums.add(minute)
+                for warning in source.past_warnings:
+                    terminal.write_message(f"gpudash: {name}: answers in part: {warning}\n")
             except GpudashError as error:
-                name = source.read().report.name
                 sums.miss(name, clean(str(error)))
                 failures.append(f"{name}: {error}")
     if len(failures) == len(sources):

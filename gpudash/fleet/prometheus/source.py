@@ -29,7 +29,7 @@ from gpudash.fleet.prometheus.instant import Instant, Task
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.oldest import oldest
-from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Past
+from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Ask, Past
 from gpudash.fleet.prometheus.picture import STALE_SECONDS
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS
 from gpudash.fleet.prometheus.workers import (
@@ -102,6 +102,8 @@ class PrometheusSource(Source):
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
         self._built: tuple[Instant, int, float, tuple[FleetHost, ...]] | None = None
+        self.past_warnings: dict[SafeText, None] = {}
+        """What the server said against its last answers about the past, each text once."""
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
@@ -162,8 +164,11 @@ class PrometheusSource(Source):
         client = Client(self._endpoint)
         try:
             known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
-            found = Past(partial(_answer, client), known, public_url(self._endpoint.url))
-            yield from found.snapshots(since.timestamp(), until.timestamp())
+            found = Past(self._asking(client), known, public_url(self._endpoint.url))
+            for each in found.snapshots(since.timestamp(), until.timestamp()):
+                said = tuple(self.past_warnings)
+                sources = tuple(replace(source, warnings=said) for source in each.sources)
+                yield replace(each, sources=sources) if said else each
         finally:
             client.close()
 
@@ -176,11 +181,22 @@ class PrometheusSource(Source):
         client = Client(self._endpoint)
         try:
             known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
-            used = PastUse(partial(_answer, client), known, public_url(self._endpoint.url))
+            used = PastUse(self._asking(client), known, public_url(self._endpoint.url))
             span = since.timestamp(), until.timestamp()
             yield from used.minutes(*span, owners, by_host=by_host)
         finally:
             client.close()
+
+    def _asking(self, client: Client) -> Ask:
+        """Return what asks and waits, and notes what is said against the answers."""
+        said = self.past_warnings = {}
+
+        def ask(path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
+            outcome = answer_of(client, path, parameters, decoder, _TIMEOUT_SECONDS)
+            said.update(dict.fromkeys(clean(each, MESSAGE_LENGTH) for each in outcome.warnings))
+            return outcome.data
+
+        return ask
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""

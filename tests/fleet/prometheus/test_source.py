@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 import pytest
 from msgspec.structs import replace
 
+from gpudash.cli.arguments import parse
 from gpudash.config.settings import FleetSettings, Settings
 from gpudash.fleet.collector import merge
 from gpudash.fleet.prometheus.endpoint import Endpoint
@@ -23,7 +24,7 @@ from gpudash.fleet.prometheus.questions import questions
 from gpudash.fleet.prometheus.source import PrometheusSource, opened
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
-from gpudash.model.errors import UsageError
+from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.fleet import (
     ChartRequest,
     FleetDevice,
@@ -126,6 +127,19 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
         assert {device.gpu_utilization_percent for device in devices} == {None}
         assert {device.memory_used_bytes for device in devices} == {None}
         assert any("impossible values" in text for text in reading.report.warnings)
+
+
+def test_what_is_told_of_a_past_that_is_known_in_part_says_so(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with behind(server) as (proxy, _):
+        for fault in ("", "partial"):
+            proxy.fault = fault
+            for verb in ("events", "report"):
+                options = parse([verb, f"--prometheus={proxy.url}", "--since=1h"])
+                assert options.run(options) == ExitStatus.OK
+                said = capfd.readouterr().err
+                assert ("answers in part: store-7 is unavailable" in said) == bool(fault)
 
 
 def test_a_partial_answer_loses_nothing(server: Server) -> None:
