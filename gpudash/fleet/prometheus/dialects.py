@@ -219,12 +219,14 @@ class LabelChoice(NamedTuple):
     """What the names of exporters' own pods begin with."""
     has_instances: bool = False
     """Whether there are MIG instances."""
+    has_ports: bool = False
+    """Whether one address has several hosts, such as tunnels to them, that ports tell apart."""
     has_bare: bool = False
     """Whether there may be devices without what others are known by, such as the utilization."""
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
-        named = ((label, named_by(label, labels)) for label in self.hosts)
+        named = ((label, named_by(label, labels, self.has_ports)) for label in self.hosts)
         return next(((label, name) for label, name in named if name is not None), None)
 
     def person(self, labels: Labels) -> Person | None:
@@ -250,7 +252,8 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
     else:
         naming = (label for label in HOST_LABELS if _names_hosts(label, rows))
         ranked = tuple(sorted(naming, key=lambda label: _are_addresses(label, rows)))
-    used = {next((each for each in ranked if named_by(each, row)), None) for row in rows}
+    by = [next((each for each in ranked if named_by(each, row)), None) for row in rows]
+    used = {*by}
     hosts = tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",)
     if host_label is None:
         spellings = (_SPELLINGS.get(label, (label,)) for label in hosts)
@@ -265,6 +268,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
             _stem(row[own]) for row in rows if row.get(own) and (row.get(theirs) or row.get(older))
         ),
         INSTANCE_LABEL in names,
+        _need_ports(row for row, label in zip(rows, by, strict=True) if label == "instance"),
         any(map(_is_bare, rows)),
     )
 
@@ -274,12 +278,15 @@ def host_name(instance: str) -> str:
     return _PORT.sub(r"\1", instance).removeprefix("[").removesuffix("]") or instance
 
 
-def named_by(label: str, labels: Labels) -> str | None:
-    """Return the host that one label names, None for none or for an exporter's own pod."""
+def named_by(label: str, labels: Labels, has_ports: bool = False) -> str | None:
+    """Return the host that one label names, None for none or for an exporter's own pod.
+
+    With `has_ports` that of a target is all of its address.
+    """
     value = labels.get(label, "")
     if not value or _EXPORTER.match(value):
         return None
-    return host_name(value) if label.endswith("instance") else value
+    return host_name(value) if label.endswith("instance") and not has_ports else value
 
 
 def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
@@ -296,6 +303,19 @@ def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
         gpus.setdefault(row.get("instance"), set()).add(row.get("UUID") or row.get("uuid"))
     first, *others = gpus.values()
     return all(each == first and None not in each for each in others)
+
+
+def _need_ports(rows: Iterable[Labels]) -> bool:
+    """Whether at one address there are several GPUs with the same index."""
+    gpus: dict[tuple[str | None, ...], str] = {}
+    for row in rows:
+        index, uuid = row.get("gpu") or row.get("index"), row.get("UUID") or row.get("uuid")
+        instance = row.get("instance")
+        if instance and index and uuid:
+            clusters = map(row.get, CLUSTER_LABELS)
+            if gpus.setdefault((host_name(instance), index, *clusters), uuid) != uuid:
+                return True
+    return False
 
 
 def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:

@@ -56,6 +56,8 @@ class Inventory:
         """Hosts by the names that they had before."""
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
+        self.has_ports = False
+        """Whether ports tell hosts apart, or did before."""
         self._names: dict[tuple[str | None, str], tuple[str | None, str]] = {}
         """The keys of hosts by what other exporters of theirs call them."""
         self._host_label = host_label
@@ -142,7 +144,7 @@ class Inventory:
     def host_of(self, labels: Labels) -> KnownHost | None:
         """Return the host of a series, or of the target that it is of."""
         for label in self._ranked:
-            name = named_by(label, labels)
+            name = named_by(label, labels, self.has_ports)
             if name is not None:
                 key = self._key(labels, name)
                 host = self.hosts.get(key) or self.renamed.get(key)
@@ -238,6 +240,8 @@ class Inventory:
             name: choose_labels([labels for labels, _ in some], self._host_label)
             for name, some in by_dialect.items()
         }
+        self.has_ports = self.has_ports or any(each.has_ports for each in choices.values())
+        choices = {name: each._replace(has_ports=self.has_ports) for name, each in choices.items()}
         if choices != self.catalog.choices:
             self.catalog = self.catalog._replace(choices=choices)
             used = {label for choice in choices.values() for label in choice.hosts}

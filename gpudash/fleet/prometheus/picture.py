@@ -198,7 +198,8 @@ class Picture:
         self._down = {}
         for labels, why in failing:
             host, instance = self.inventory.host_of(labels), labels.get("instance", "")
-            key = (cluster_of(labels), host_name(instance)) if host is None else host.key
+            name = instance if self.inventory.has_ports else host_name(instance)
+            key = (cluster_of(labels), name) if host is None else host.key
             if key[1]:
                 self._down[key] = f"{instance} {why or 'does not answer the scrapes'}"
         found = map(self.inventory.host_of, answering)

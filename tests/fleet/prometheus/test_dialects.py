@@ -59,6 +59,19 @@ def test_no_name_is_in_two_dialects() -> None:
         ([row(Hostname="a"), row(hostname="b")], ["a", "b"]),
         ([row(instance="a:9400"), row(instance="b:9400")], ["a", "b"]),
         ([row(instance="[::1]:9400"), row(instance="[::2]:9400")], ["::1", "::2"]),
+        # Tunnels to several hosts; two exporters of one.
+        (
+            [row(instance=f"localhost:{port}", gpu="0", UUID=f"GPU-{port}") for port in (1, 2)],
+            ["localhost:1", "localhost:2"],
+        ),
+        (
+            [row(instance=f"a:{port}", gpu="0", UUID="GPU-0") for port in (1, 2)],
+            ["a", "a"],
+        ),
+        (
+            [row(instance=f"a:{gpu}", gpu=gpu, UUID=f"GPU-{gpu}") for gpu in "01"],
+            ["a", "a"],
+        ),
         ([row(instance="fd00::77"), row(instance="fd00::9400")], ["fd00::77", "fd00::9400"]),
         (
             [

@@ -548,6 +548,27 @@ def test_what_no_gpu_can_have_is_not_known(
         assert field != "gpu_utilization_percent" or max(each or 0 for each in found) <= 100
 
 
+def test_hosts_that_only_ports_tell_apart_are_down_one_by_one() -> None:
+    def at(port: int) -> Row:
+        metric = {"__name__": UTIL, "gpu": "0", "UUID": f"GPU-{port}", "job": "dcgm"}
+        return Row(Raw(json.encode({**metric, "instance": f"localhost:{port}"})), (T, "50"))
+
+    seen = Picture()
+    seen.inventory.set_names([UTIL])
+    for ports in ((1, 2, 3), (1,)):
+        some = [at(port) for port in ports]
+        seen.inventory.learn(some)
+        seen.take_main(some, T + 60 * (len(ports) == 1), is_partial=False)
+    failing = ({"job": "dcgm", "instance": f"localhost:{port}"} for port in (2, 4))
+    seen.take_targets((labels, None) for labels in failing)
+    assert {each.name: (each.state, each.message) for each in seen.hosts(seen.now)} == {
+        "localhost:1": ("ok", None),
+        "localhost:2": ("down", "localhost:2 does not answer the scrapes"),
+        "localhost:3": ("down", "its series have ended"),
+        "localhost:4": ("down", "localhost:4 does not answer the scrapes"),
+    }
+
+
 def test_a_gpu_that_was_repartitioned_is_not_lost() -> None:
     engine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
     seen = picture({"a": [1, 1]})
