@@ -42,7 +42,7 @@ _MAX_INDEX = 1 << 10
 
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]{1,65536}")
 _ALLOCATION = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S+)")
-_INDICES = re.compile(r"gpu(?::[^:(),]+)?:[0-9]+\(IDX:([0-9,-]+)\)")
+_INDICES = re.compile(r"(?:gpu|shard|mps)(?::[^:(),]+)?:[0-9]+\(IDX:([0-9,-]+)\)")
 _GRES = re.compile(r"(?:^|,)gpu((?::[^:(),]+)*?):([0-9]{1,4})(?=[(,]|$)")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb", re.IGNORECASE)
 _FIELD = r"(?:^| ){}=(\S+)"
@@ -273,7 +273,7 @@ def _known(text: str) -> SafeText | None:
 
 
 def _indices(gres: str) -> list[int]:
-    """Return the GPUs of `gpu:h100:3(IDX:0-1,5)`."""
+    """Return the GPUs of `gpu:h100:3(IDX:0-1,5)`, or those of which a job has a share."""
     found: set[int] = set()
     for text in _INDICES.findall(gres):
         for part in text.split(","):

@@ -155,6 +155,16 @@ def test_a_node_with_another_name_than_its_host_is_that_host() -> None:
     assert found.hosts[0].devices[1].job == "1"
 
 
+@pytest.mark.parametrize("gres", [b"shard:3(IDX:4)", b"mps:50(IDX:4)", b"shard:h100:3(IDX:4)"])
+def test_a_share_of_a_gpu_has_that_gpu(gres: bytes) -> None:
+    node = b"NodeName=gpu03 Gres=gpu:h100:8,shard:h100:32 State=MIXED Partitions=gpu "
+    queue = b"6|6|news|(null)|gpu|RUNNING|0:35|UNLIMITED|gpu03|sh1"
+    job = b"JobId=6 JobName=sh1   Nodes=gpu03 CPU_IDs=6 Mem=0 GRES=" + gres
+    (host,), (found,) = parse((queue,), (job,), (node,))
+    assert [(each.index, each.job) for each in host.devices] == [(4, "6")]
+    assert (found.devices, found.hosts) == (1, ("gpu03",))
+
+
 def test_a_gpu_that_is_not_consumed_is_counted() -> None:
     gres = b"gpu:h100:no_consume:8,gpu_mem:640000,shard:h100:32"
     line = b"NodeName=a Gres=%s State=IDLE Partitions=x" % gres
