@@ -151,7 +151,8 @@ class Catalog(NamedTuple):
         for dialect in self._chosen():
             memory = self._present(dialect, MEMORY)
             terms = [self._term(dialect, each.name)._replace(factor=each.factor) for each in memory]
-            yield dialect, self._main(dialect), terms
+            bare = self._bare(dialect) if self.choices[dialect.name].has_bare else ()
+            yield dialect, [*self._main(dialect), *bare], terms
 
     def xids(self, seconds: float) -> Iterator[Metric]:
         """Yield last XID errors that are not 0, and the times of those of a span."""
@@ -259,11 +260,11 @@ class Catalog(NamedTuple):
             for metric in each if seen else ():
                 term = self._term(dialect, metric.name)
                 on = f"on ({term.by}) " if dialect.name in self.choices else ""
-                others = f"{{{matcher('__name__', map(self.name_of, seen))}}}"
+                others = f"{{{matcher('__name__', seen)}}}"
                 bound = f"< {IDLE_PERCENT / metric.factor:g}" if each is engine else ""
                 condition = f" unless {on}{others}"
                 yield term._replace(bound=bound, condition=condition, without=tuple(seen))
-            seen += [metric.name for metric in each]
+            seen += [self.name_of(metric.name) for metric in each]
 
     def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
         return [self._term(dialect, each.name) for each in self._present(dialect, field)]

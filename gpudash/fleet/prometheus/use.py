@@ -19,7 +19,7 @@ from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES,
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
 from gpudash.fleet.prometheus.known import KnownHost, Row, index_of, number_of, uuid_of
 from gpudash.fleet.prometheus.past import QUERY, Past
-from gpudash.fleet.prometheus.queries import Metric, promql, series
+from gpudash.fleet.prometheus.queries import Metric, matcher, promql, series
 from gpudash.fleet.prometheus.workers import VECTOR
 from gpudash.model.dcgm import dcgm_metric
 from gpudash.model.device import device_fields, device_label
@@ -359,6 +359,11 @@ def _terms(
     def long(selector: str, function: str, condition: str) -> str:
         return f"max by ({by}) ({function}_over_time({selector}[{_PAUSE}])) {condition}"
 
+    def alone(each: Metric, text: str) -> str:
+        # Where others show what a device does, it is not asked.
+        names = f"{{{matcher('__name__', each.without)}}}"
+        return f"({text} unless {last(names)})" if each.without else text
+
     def rest(each: Metric) -> str:
         # A time that is shorter, or is over, proves nothing.
         then, now = last(each.selector, round(PAUSE_SECONDS)), last(each.selector)
@@ -367,13 +372,16 @@ def _terms(
     # Without a bound they only show that it exists.
     used = [each for each in compute if each.bound]
     busy = (
-        f"{last(each.selector)} >= {float(each.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}"
+        alone(
+            each,
+            f"{last(each.selector)} >= {float(each.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}",
+        )
         for each in used
     )
     bounds = [(each.selector, f">= {NOTABLE_BYTES / each.factor:g}") for each in memory]
     held = [f"{last(selector)} {bound}" for selector, bound in bounds]
     computes = " or ".join(last(each.selector) for each in used)
-    rests = " or ".join(map(rest, used))
+    rests = " or ".join(alone(each, rest(each)) for each in used)
     kept = " or ".join(f"({long(selector, 'min', bound)})" for selector, bound in bounds)
     notable = " or ".join(f"({each})" for each in held)
     energy = (

@@ -216,3 +216,35 @@ def test_a_gpu_was_held_under_all_names_of_its_host_and_metrics(
             (row,) = reported(url, by, 4).rows
             assert row.held_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
             assert row.share_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
+
+
+def test_what_a_gpu_did_is_known_by_what_its_exporter_has_of_it(
+    tmp_path: Path, reported: Reported
+) -> None:
+    """Of one the utilization, of one that of its engine instead; each rests for half of it."""
+    names = {
+        "n1": ("DEV_GPU_UTIL", "PROF_GR_ENGINE_ACTIVE", "DEV_FB_USED"),
+        "n2": ("PROF_GR_ENGINE_ACTIVE", "DEV_FB_USED"),
+        "n3": ("DEV_FB_USED",),
+    }
+
+    def lines() -> Iterator[str]:
+        for at in range(0, int(2 * HOUR) + 1, 30):
+            moment = START.timestamp() + at
+            for host, own in names.items():
+                # An engine may be idle for a moment in which kernels ran.
+                values = {"DEV_FB_USED": 40_000, "DEV_GPU_UTIL": 50 if at < HOUR else 0}
+                values["PROF_GR_ENGINE_ACTIVE"] = int(at < HOUR and host == "n2")
+                labels = f'gpu="0",UUID="GPU-{host}",Hostname="{host}",instance="{host}:1",job="d"'
+                for name in own:
+                    yield f"DCGM_FI_{name}{{{labels}}} {values[name]} {moment}\n"
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        rows = {row.host: row for row in reported(url, "host", 2).rows}
+    for host, row in rows.items():
+        assert row.held_seconds == pytest.approx(2 * HOUR, abs=2 * _LOOK)
+        idle, unknown = (0, 2 * HOUR) if host == "n3" else (HOUR - 300, 0)
+        assert row.idle_seconds == pytest.approx(idle, abs=2 * _LOOK)
+        assert row.unknown_seconds == pytest.approx(unknown, abs=2 * _LOOK)
+    assert len(rows) == 3
