@@ -134,7 +134,8 @@ class Changes:
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
         """Return what has happened since the snapshot before; `leases` are those of its one host.
 
-        Nothing follows from a host that is still being asked, or whose values are only old.
+        Nothing follows from a host that is still being asked or that is powered down, or whose
+        values are only old.
         """
         if not self._hosts and not snapshot.hosts:
             # Of what comes next nothing is known from before.
@@ -179,7 +180,7 @@ class Changes:
 
     def _host(self, host: FleetHost, at: datetime) -> Iterator[Event]:
         known = self._hosts.get(host.key)
-        if host.state in ("connecting", "stale"):
+        if host.state in ("connecting", "powered-down", "stale"):
             self._asked.add(host.key)
             return
         is_down = host.state != "ok"

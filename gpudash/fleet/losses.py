@@ -81,7 +81,8 @@ def losses(
     known = {host.key: host for host in hosts}
     spans, xids = _spans(events, since, until, None if passing is None else {*passing})
     is_whole = passing is not None or _add_lasting(spans, known.values(), since, until)
-    down = {key: each for (key, gpu), each in spans.items() if gpu is None}
+    off = {key for key, host in known.items() if host.state == "powered-down"}
+    down = {key: each for (key, gpu), each in spans.items() if gpu is None and key not in off}
     gpus = {place: each for place, each in spans.items() if place[1] is not None}
     counts = {key: _gpu_count(known.get(key)) for key in down}
     return Losses(

@@ -55,6 +55,13 @@ def test_hosts_lose_the_hours_of_all_their_gpus_and_none_twice() -> None:
     assert texts(lost, THERE) == ["12.0 GPU-h down or lost: 1 host 8.0, 1 GPU 4.0"]
 
 
+def test_what_slurm_has_powered_down_is_not_lost() -> None:
+    off = replace(DOWN, state="powered-down")
+    assert found((-20, THERE), (-8, off), (-2, THERE)) == []
+    # Of a past that does not know of Slurm.
+    assert texts(found((-20, THERE), (-8, DOWN)), off) == []
+
+
 def test_what_was_lost_before_the_span_counts_from_its_beginning() -> None:
     lost = found((-23, without(0)), (-20, THERE))
     assert texts(lost, THERE) == ["4.0 GPU-h down or lost: 1 GPU"]
