@@ -218,7 +218,7 @@ def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
         for name in term.names
     )
     if not rest:
-        others = {_device(term, each) for name in term.without for each in samples.get(name, ())}
+        others = {_device(term, each) for other in term.without for each in _of(other, samples)}
         return [each for each in first if _device(term, each) not in others]
     by = term.by.split(", ")
     parts = [

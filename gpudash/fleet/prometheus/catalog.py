@@ -5,7 +5,7 @@ What an exporter is asked for itself is the same terms, without PromQL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
@@ -66,7 +66,9 @@ class Catalog(NamedTuple):
         """Yield a series a device that has all of its labels."""
         for dialect in dialects():
             if main := self._main(dialect):
-                yield from (*main, *self._bare(dialect), *self._terms(dialect, IDENTITY))
+                shown = self._shown(dialect) or self._terms(dialect, ENGINE)
+                rest = (_beside(term, main) for term in shown if term not in main)
+                yield from (*main, *rest, *self._terms(dialect, IDENTITY))
 
     def earlier(self) -> Catalog:
         """Return it with the names that other versions of its exporters have for the same."""
@@ -247,24 +249,22 @@ class Catalog(NamedTuple):
         )
         if used:
             return used + [term._replace(matcher=_INSTANCES) for term in engine]
-        for field in (MEMORY, TEMPERATURE, POWER):
-            engine = engine or self._terms(dialect, field)
-        return engine
+        return engine or self._shown(dialect)
 
     def _bare(self, dialect: Dialect) -> Iterator[Metric]:
         """Yield what shows those devices that have nothing of what others are known by."""
-        seen: list[str] = []
-        shown = (self._present(dialect, field) for field in (MEMORY, TEMPERATURE, POWER))
-        engine = self._present(dialect, ENGINE)
-        for each in (self._present(dialect, UTILIZATION), engine, next(filter(None, shown), [])):
-            for metric in each if seen else ():
-                term = self._term(dialect, metric.name)
-                on = f"on ({term.by}) " if dialect.name in self.choices else ""
-                others = f"{{{matcher('__name__', seen)}}}"
-                bound = f"< {IDLE_PERCENT / metric.factor:g}" if each is engine else ""
-                condition = f" unless {on}{others}"
-                yield term._replace(bound=bound, condition=condition, without=tuple(seen))
-            seen += [self.name_of(metric.name) for metric in each]
+        used, engine = self._terms(dialect, UTILIZATION), self._terms(dialect, ENGINE)
+        if used:
+            for term, each in zip(engine, self._present(dialect, ENGINE), strict=True):
+                bound = f"< {IDLE_PERCENT / each.factor:g}"
+                yield _beside(term, used, on=f"on ({term.by}) ")._replace(bound=bound)
+        for term in self._shown(dialect) if used or engine else ():
+            yield _beside(term, [*used, *engine], on=f"on ({term.by}) ")
+
+    def _shown(self, dialect: Dialect) -> list[Metric]:
+        """Return what exists of every device."""
+        terms = (self._terms(dialect, field) for field in (MEMORY, TEMPERATURE, POWER))
+        return next(filter(None, terms), [])
 
     def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
         return [self._term(dialect, each.name) for each in self._present(dialect, field)]
@@ -277,6 +277,12 @@ class Catalog(NamedTuple):
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
         names = tuple(map(self.name_of, names))
         return Metric(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
+
+
+def _beside(term: Metric, others: Sequence[Metric], on: str = "") -> Metric:
+    """Return a term for the devices that others do not show; `on` says by which labels."""
+    condition = "".join(f" unless {on}{each.selector}" for each in others)
+    return term._replace(condition=condition, without=tuple(others))
 
 
 def _opposite(bound: str) -> str:

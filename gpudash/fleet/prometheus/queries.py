@@ -44,8 +44,8 @@ class Metric(NamedTuple):
     """Labels that say what a device is, those that distinguish it among them."""
     condition: str = ""
     """Which of its values count."""
-    without: tuple[str, ...] = ()
-    """Metrics whose devices do not count, if the condition says so, by their labels."""
+    without: tuple[Metric, ...] = ()
+    """Terms whose devices do not count, as the condition says."""
     bound: str = ""
     """What holds of a value while the device idles, or is held; empty where none says so."""
     factor: float = 1.0

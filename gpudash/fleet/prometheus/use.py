@@ -19,7 +19,7 @@ from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES,
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
 from gpudash.fleet.prometheus.known import KnownHost, Row, index_of, number_of, uuid_of
 from gpudash.fleet.prometheus.past import QUERY, Past
-from gpudash.fleet.prometheus.queries import Metric, matcher, promql, series
+from gpudash.fleet.prometheus.queries import Metric, promql, series
 from gpudash.fleet.prometheus.workers import VECTOR
 from gpudash.model.dcgm import dcgm_metric
 from gpudash.model.device import device_fields, device_label
@@ -361,8 +361,8 @@ def _terms(
 
     def alone(each: Metric, text: str) -> str:
         # Where others show what a device does, it is not asked.
-        names = f"{{{matcher('__name__', each.without)}}}"
-        return f"({text} unless {last(names)})" if each.without else text
+        others = "".join(f" unless {last(other.selector)}" for other in each.without)
+        return f"({text}{others})" if others else text
 
     def rest(each: Metric) -> str:
         # A time that is shorter, or is over, proves nothing.
