@@ -204,10 +204,6 @@ class DashboardModel:
         """What an action led to, which is shown for some seconds."""
         return self.status_message.text
 
-    @message.setter
-    def message(self, text: str) -> None:
-        self.status_message.show(text)
-
     @property
     def status_text(self) -> str:
         """The text of the last line of every view: the result of an action, or an error."""

@@ -201,8 +201,7 @@ class HostPage(Page):
             return
         self.app.close_above(self.app.root)
         self.dashboard.listing.filter_by(wanted)
-        self.dashboard.message = ""
-        self.app.outdated = True
+        self.show_message("")
 
     # The selected process
 

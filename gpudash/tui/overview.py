@@ -213,10 +213,6 @@ class Overview(HostPage):
         """Open the prompt with the filter in force."""
         self.prompt.open()
 
-    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
-        """Show what fits so far."""
-        self.app.outdated = True
-
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the panels theirs back."""
         self._lay_out()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, UptimeClock, gpus_unknown
@@ -19,8 +20,7 @@ class FindingChange(NamedTuple):
     finding: Finding
 
 
-@dataclass
-class _Known:
+class _Known(Struct):
     finding: Finding
     rank: int
     seen_at: float

@@ -8,7 +8,6 @@ from gpudash.model.fleet import HostKey
 from gpudash.model.units import counted
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.fleet.model import FleetModel
-from gpudash.tui.theme import Theme
 
 
 class FilteredGpus:
@@ -20,11 +19,6 @@ class FilteredGpus:
         self._model = model
         self._before = ""
         self._cursor: HostKey | None = None
-
-    @property
-    def theme(self) -> Theme:
-        """That of the screen."""
-        return self._model.theme
 
     @property
     def text(self) -> str:
@@ -68,10 +62,6 @@ class FilteredGpus:
         """Filter as before."""
         apply(self._model, self._before)
         self._model.cursor = self._cursor
-
-    def report(self, message: str) -> None:
-        """Show a message in the footer."""
-        self._model.status_message.show(message)
 
 
 def apply(model: FleetModel, text: str) -> FilterError | None:

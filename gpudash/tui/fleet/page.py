@@ -376,10 +376,6 @@ class FleetPage(Wheel, Page):
         """Open the prompt with the filter in force."""
         self.prompt.open()
 
-    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
-        """Show what fits so far."""
-        self.app.outdated = True
-
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the page its own back."""
         self.bottom.set_class(self.prompt.is_open, "-covered")

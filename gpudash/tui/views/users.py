@@ -149,7 +149,7 @@ class UsersView(View):
         if user is not None and user.name:
             self.filter_by(f"user={quoted(user.name)}")
         elif user is not None:
-            self.dashboard.message = "the owner of these processes is unknown"
+            self.show_message("the owner of these processes is unknown")
 
     def on_click(self, event: Click) -> None:
         """Sort by a heading, or choose the user who was clicked."""

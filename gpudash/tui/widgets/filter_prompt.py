@@ -29,7 +29,7 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
 
 if TYPE_CHECKING:
-    from gpudash.tui.app import GpudashApp
+    from gpudash.tui.page import Page
 
 _SIGN = " / "
 _CARET = "^"
@@ -41,10 +41,6 @@ _MIN_BESIDE = 48
 
 class Filtered(Protocol):
     """What a filter narrows down."""
-
-    @property
-    def theme(self) -> Theme:
-        """How it is drawn."""
 
     @property
     def text(self) -> str:
@@ -78,9 +74,6 @@ class Filtered(Protocol):
     def take_back(self) -> None:
         """Show what was shown at the beginning."""
 
-    def report(self, message: str) -> None:
-        """Show a message, or none."""
-
 
 class FilteredProcesses:
     """The processes of the main screen."""
@@ -92,11 +85,6 @@ class FilteredProcesses:
         self._before: Filter[ProcessRow] = EVERYTHING
         self._anchor: ProcessKey | None = None
         """The process under the cursor when the prompt was opened, or moved to since."""
-
-    @property
-    def theme(self) -> Theme:
-        """That of the screen."""
-        return self._dashboard.theme
 
     @property
     def text(self) -> str:
@@ -145,10 +133,6 @@ class FilteredProcesses:
         """Filter as before."""
         self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
 
-    def report(self, message: str) -> None:
-        """Show a message in the footer."""
-        self._dashboard.message = message
-
 
 class FilterPrompt(Vertical):
     """Narrows a list down to what is typed; below it stands what is wrong with that."""
@@ -167,9 +151,6 @@ class FilterPrompt(Vertical):
         # Before the line that is typed has its own use for it.
         Binding("backspace", "abandon_empty", show=False, priority=True),
     ]
-
-    class Changed(Message):
-        """What is typed has changed."""
 
     class Kept(Message):
         """What is typed stays in force."""
@@ -195,6 +176,10 @@ class FilterPrompt(Vertical):
         """Stack the line that is typed on what could follow."""
         yield Horizontal(Static(_SIGN, id="sign", markup=False), self.edit, self._note)
         yield self._below
+
+    def on_mount(self) -> None:
+        """Keep the page that it is on: one that closes takes a letter late."""
+        self._page = cast("Page", self.screen)
 
     @property
     def is_open(self) -> bool:
@@ -227,7 +212,7 @@ class FilterPrompt(Vertical):
     def on_input_changed(self, message: Edit.Changed) -> None:
         """Filter with every letter, once it is on screen."""
         message.stop()
-        self.call_after_refresh(cast("GpudashApp", self.app).call_when_sent, self._apply)
+        self.call_after_refresh(self._page.app.call_when_sent, self._apply)
 
     def _apply(self) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""
@@ -235,20 +220,20 @@ class FilterPrompt(Vertical):
             return
         self._applied = self.edit.value
         self.error = self._filtered.apply(self._applied)
-        self.post_message(self.Changed())
+        self._page.app.outdated = True
 
     def action_keep(self) -> None:
         """Close, unless the filter is wrong."""
         self._apply()
         if self.error is None:
-            self._filtered.report(self._filtered.warning)
+            self._page.show_message(self._filtered.warning)
             self.close()
             self.post_message(self.Kept())
 
     def action_abandon(self) -> None:
         """Close as if nothing had been typed."""
         self._filtered.take_back()
-        self._filtered.report("")
+        self._page.show_message("")
         self.close()
 
     action_abandon_empty = action_abandon
@@ -261,7 +246,7 @@ class FilterPrompt(Vertical):
 
     def draw(self) -> None:
         """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
-        theme, cells = self._filtered.theme, self.app.size.width
+        theme, cells = self._page.shown.theme, self.app.size.width
         note = f" {self._filtered.note} "
         if cells - len(_SIGN) - width(note) < _MIN_INPUT:
             note = ""
