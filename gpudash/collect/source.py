@@ -22,11 +22,9 @@ class HostSource(Protocol):
         Raises DriverError when NVML cannot be used at all; a single bad device or value is part
         of the snapshot.
         """
-        ...
 
     def close(self) -> None:
         """Release the driver; raises DriverError when a call that hangs forbids it."""
-        ...
 
 
 class Holders(Struct, frozen=True):
@@ -44,7 +42,6 @@ class HostReader(Protocol):
 
     def host(self) -> Host:
         """Return the machine; the driver's versions are left None for NVML to fill in."""
-        ...
 
     def processes(
         self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
@@ -55,18 +52,15 @@ class HostReader(Protocol):
         one: the one that was listed has exited. What may not be seen is None; a process that is
         gone or hidden has a `hidden_reason`. Nothing raises.
         """
-        ...
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
         """Return who has the nodes of these GPUs open but is not `listed`, by minor number.
 
         A search takes time: a GPU for which none has found anything yet is left out.
         """
-        ...
 
     def begin(self) -> None:
         """Begin what takes long, to be read while the driver is."""
-        ...
 
     def leases(
         self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
@@ -75,8 +69,6 @@ class HostReader(Protocol):
 
         The processes on those that are `unlisted`, by UUID, are not known.
         """
-        ...
 
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything, such as a PID namespace."""
-        ...

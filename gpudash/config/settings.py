@@ -54,11 +54,9 @@ class Kind(Protocol):
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Return the valid part of a value and what is wrong with the rest."""
-        ...
 
     def valid(self, choices: Choices) -> str:
         """Return the valid values in words."""
-        ...
 
 
 class Number(Struct, frozen=True):

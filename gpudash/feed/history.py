@@ -35,11 +35,9 @@ class Numbers(Protocol):
 
     def add(self, snapshot: Snapshot) -> Minute | None:
         """Add a sample; return the minute before the one that it begins."""
-        ...
 
     def end(self) -> Minute | None:
         """Return the minute that goes on."""
-        ...
 
 
 class KeptHistory:

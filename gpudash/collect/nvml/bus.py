@@ -44,15 +44,12 @@ class Bus(Protocol):
 
     def power_states(self) -> dict[str, str]:
         """Return the runtime power status of each GPU in PCI order: active, suspended, ..."""
-        ...
 
     def identity(self, address: str) -> Identity:
         """Return name and UUID of a GPU without NVML; not for every tick."""
-        ...
 
     def driver_load(self) -> int | None:
         """Return a number that changes when the driver is loaded again, None if unknown."""
-        ...
 
 
 class PciBus:

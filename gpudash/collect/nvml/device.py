@@ -194,11 +194,9 @@ class _BatchPart(Protocol):
 
     def wanted(self, now: float) -> list[Scoped]:
         """Return what the next batch has to bring."""
-        ...
 
     def values(self, answers: FieldAnswers, now: float) -> Mapping[str, Any]:
         """Return the fields of the device that the batch fills."""
-        ...
 
 
 _NO_ANSWERS = FieldAnswers({}, frozenset())

@@ -57,7 +57,6 @@ class Chunks(Protocol):
 
     def read(self, number: int) -> bytes:
         """Return the lines of a chunk."""
-        ...
 
     def first_line(self, number: int) -> bytes:
         """Return the first of them, which may cost less; empty if it is not to be had alone."""

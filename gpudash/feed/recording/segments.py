@@ -61,14 +61,12 @@ class Segments(Protocol):
 
     def names(self) -> Iterable[str]:
         """Return the names of all, perhaps of other files, too; raises OSError, GpudashError."""
-        ...
 
     def open(self, name: str) -> int:
         """Return a descriptor of one; raises OSError, GpudashError where none can be had.
 
         FileNotFoundError is that this one has gone.
         """
-        ...
 
 
 class LocalSegments:
