@@ -114,6 +114,10 @@ class ScreenBuffer:
         self._colors, self._erases, self._moves = colors, erases, moves
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
+        self._overdue: dict[int, None] = {}
+        """Rows that were put again while they waited, in the order of that, and whose turn it is:
+        every other row that is taken is one of them."""
+        self._is_for_overdue = False
         self._cursor = self._cursor_wanted = 0, 0
         """Where Textual wants the cursor, which is hidden: what a text is composed in appears
         there."""
@@ -126,6 +130,7 @@ class ScreenBuffer:
         """Draw every cell again that is put from now on."""
         self._rows.clear()
         self._wanted.clear()
+        self._overdue.clear()
 
     def cells(self, segments: Iterable[Segment]) -> list[Cell]:
         """Return text and styles as cells; combining characters join the cell before them."""
@@ -156,6 +161,8 @@ class ScreenBuffer:
         row = self._wanted.pop(y, None)
         if row is None:
             row = self._rows.get(y, [])[:]
+        else:
+            self._overdue.setdefault(y)
         # Last of all: what a key has changed must not wait for what a sample did.
         self._wanted[y] = row
         end = min(x + len(cells), self.width)
@@ -203,13 +210,14 @@ class ScreenBuffer:
     def take(self, most: float = math.inf) -> str:
         """Return the bytes that show what was put; they leave the terminal without a style.
 
-        Once they are some `most` bytes the rows that were put first wait.
+        Once they are some `most` bytes the rows that were put first wait, but none for ever.
         """
         runs: list[Run] = []
         moved: list[Moved] = []
         size = 0
         while self._wanted and size < most:
-            y, row = self._wanted.popitem()
+            y = self._next()
+            row = self._wanted.pop(y)
             old = self._rows.get(y, [])
             if row != old:
                 parts = list(_moved(old, row)) if self._moves else []
@@ -238,6 +246,13 @@ class ScreenBuffer:
         data = "".join(out)
         self.size = len(data.encode())
         return data
+
+    def _next(self) -> int:
+        """Return the row to be taken next: the one put last or, in turn, one that is overdue."""
+        self._is_for_overdue = bool(self._overdue) and not self._is_for_overdue
+        y = next(iter(self._overdue) if self._is_for_overdue else reversed(self._wanted))
+        self._overdue.pop(y, None)
+        return y
 
     def _erased(self, text: str, end: int) -> tuple[str, int]:
         """Return a text that ends before a column, its last blanks erased, and where it ends."""

@@ -392,3 +392,15 @@ def test_over_a_slow_link_rows_put_last_are_sent_first_and_the_others_follow() -
         parts.append(re.findall("FIRST|first|second|third", buffer.take(10)))
     assert parts == [["FIRST"], ["third"], ["second"]], "in the order of their last change"
     assert buffer.take() == ""
+
+
+def test_over_a_link_that_is_too_slow_no_row_waits_for_ever() -> None:
+    buffer, rows, first = ScreenBuffer(ColorSystem.TRUECOLOR), range(5), ord("\u0100")
+    shown = dict.fromkeys(rows, 0)
+    for tick in range(40):
+        for y in rows:
+            buffer.draw(y, 0, 6, [Segment(chr(first + tick * len(rows) + y) * 6)], Style())
+        letter = max(buffer.take(1))
+        at, y = divmod(ord(letter) - first, len(rows))
+        shown[y] = at
+    assert min(shown.values()) > 30
