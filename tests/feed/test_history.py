@@ -66,14 +66,16 @@ class Host:
         """Sample for some time."""
         for _ in range(int(seconds // interval)):
             up = make_host(hostname=clean("h" * 400), uptime_seconds=self.clock.now)
-            taken = make_snapshot(1, taken_at=self.wall, host=up, devices=self.devices())
+            # As a collector writes it, which has examined it.
+            known = {"devices": self.devices(), "findings": ()}
+            taken = make_snapshot(1, taken_at=self.wall, host=up, **known)
             self.history.take(taken, wire.encode(taken))
             self.written.append(self.wall)
             self.clock.now += interval
             self.wall += timedelta(seconds=interval)
 
     def devices(self) -> tuple[Device, ...]:
-        return (make_device(),)
+        return (make_device(status="busy"),)
 
     @property
     def recording(self) -> Recording:
@@ -217,7 +219,10 @@ class VaryingHost(Host):
     def devices(self) -> tuple[Device, ...]:
         power = 10**5 + int(self.clock.now) * 7919 % 10**5
         count = 1 + int(self.clock.now) // 1000 % 2
-        return tuple(make_device(index=each, power_usage_mw=power + each) for each in range(count))
+        return tuple(
+            make_device(index=each, power_usage_mw=power + each, status="busy")
+            for each in range(count)
+        )
 
 
 def charted(host: Host, seconds: int) -> tuple[int, dict[str, list[Extent | None]]]:
