@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.fakenvml.build import build, environment
 
 _PEOPLE = {"root": 0, "alice": 4001, "bob": 4002}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.demo_clock import demo_clock
 from tests.documents.lab import Lab, jobs, lease, recording, settings
 from tests.documents.picture import svg
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 
 FOLDER = Path(__file__).parents[2] / "screenshots"

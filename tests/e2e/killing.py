@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.e2e.forking import run
 from tests.fakenvml.build import environment
 from tests.holders import Holder
-from tests.waiting import LIMIT_SECONDS
 
 ABSENT_PID = 1 << 22
 """The first that Linux gives to no process."""
@@ -58,14 +58,8 @@ def kill(
     **options: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run it to its end without a terminal; `settings` are those of the stand-in."""
-    return subprocess.run(
-        command(*pids, first=first, **options),
-        env=environment(library, **{"DEVICES": 2, "PROCS_PER_DEVICE": 1, **settings}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-    )
+    environ = environment(library, **{"DEVICES": 2, "PROCS_PER_DEVICE": 1, **settings})
+    return run(command(*pids, first=first, **options), environ)
 
 
 def _option(name: str, value: object) -> list[str]:

@@ -12,7 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from gpudash.actions.lease.queue import Timing
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e import forking
+from tests.e2e.forking import GPUDASH, Process
+from tests.e2e.run import gpudash
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
@@ -45,20 +47,20 @@ cli.main(["run", *sys.argv[1:]])
 """
 
 
-def start_with(timing: Timing, environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
+def start_with(timing: Timing, environ: dict[str, str], *words: str) -> Process:
     """Start `gpudash run` with these words with this timing of the queue."""
     return _start(environ, [sys.executable, "-c", _RUN.format(timing=tuple(timing)), *words])
 
 
-def start(environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
+def start(environ: dict[str, str], *words: str) -> Process:
     """Start gpudash with these words; its output can be read."""
     return _start(environ, [*GPUDASH, *words])
 
 
-def _start(environ: dict[str, str], argv: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def _start(environ: dict[str, str], argv: list[str]) -> Process:
+    return forking.start(
         argv,
-        env=environ,
+        environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -66,7 +68,7 @@ def _start(environ: dict[str, str], argv: list[str]) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: Process) -> tuple[int, str, str]:
     """Return status, output and errors of one that ends."""
     out, err = process.communicate(timeout=3 * LIMIT_SECONDS)
     return process.returncode, out, err

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
+from tests.e2e.forking import GPUDASH, run
 from tests.fakenvml.build import LIBRARY, environment
-from tests.waiting import LIMIT_SECONDS
-
-GPUDASH = (sys.executable, "-m", "gpudash")
 
 
 @dataclass(frozen=True)
@@ -51,93 +42,15 @@ class Result:
         return self.stdout.decode()
 
 
-LOADED = """
-import json, os, sys
-import gpudash.actions.lease.acquire, gpudash.actions.lease.queue
-import gpudash.analysis.health.engine, gpudash.cli.oneshot, gpudash.cli.query, gpudash.cli.smi
-import gpudash.cli.arguments, gpudash.cli.modes, gpudash.cli.parser, gpudash.cli.smi_verbs
-import gpudash.collect.holders, gpudash.collect.host, gpudash.collect.local
-import gpudash.doctor.bundle, gpudash.feed.recording, gpudash.feed.supervisor
-import gpudash.output.matrix, gpudash.output.smi_details, gpudash.output.smi_xml
-import gpudash.output.table, gpudash.system.fork, pynvml
-from gpudash import cli
-"""
-"""What a process loads once that forks for command lines."""
-
-_FORKS = f"""{LOADED}
-for line in sys.stdin:
-    program, words, environ, folder = json.loads(line)
-    files = os.memfd_create("out"), os.memfd_create("err")
-    pid = os.fork()
-    if pid == 0:
-        sys.argv = [program, *words]
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environ)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(files[0], 1)
-        os.dup2(files[1], 2)
-        cli.main()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    texts = [os.pread(file, 1 << 24, 0).decode("latin-1") for file in files]
-    os.close(files[0])
-    os.close(files[1])
-    print(json.dumps([status, *texts]), flush=True)
-"""
-
-
-class _Forker:
-    """A process that has loaded the program, and forks for command lines until we end.
-
-    Loading is most of what a run costs. How a process starts by itself is what streams, screens
-    and all that is killed are about, which are started as users do.
-    """
-
-    def __init__(self, library: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _FORKS],
-            env=environment(library),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        atexit.register(self.end)
-
-    def end(self) -> None:
-        """End it with all that it has started."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
-
-    def run(self, program: str, words: Sequence[str], environ: Mapping[str, str]) -> Result:
-        """Run a command line to its end; one that lasts too long ends all."""
-        job = json.dumps([program, words, environ, os.getcwd()]).encode()
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        start = time.monotonic()
-        stdin.write(job + b"\n")
-        stdin.flush()
-        if not select.select([stdout], [], [], LIMIT_SECONDS)[0]:
-            _forker.cache_clear()
-            self.end()
-            raise subprocess.TimeoutExpired([program, *words], LIMIT_SECONDS)
-        status, out, err = json.loads(stdout.readline())
-        seconds = time.monotonic() - start
-        return Result(status, out.encode("latin-1"), err.encode("latin-1").decode(), seconds)
-
-
-@cache
-def _forker(library: Path) -> _Forker:
-    return _Forker(library)
-
-
 def gpudash(*arguments: str, library: Path, **settings: object) -> Result:
     """Run gpudash to its end; `settings` are settings of the stand-in (DEVICES=8).
 
     Raises subprocess.TimeoutExpired, after killing it, when it never ends.
     """
-    return _forker(library).run("gpudash", arguments, environment(library, **settings))
+    start = time.monotonic()
+    done = run([*GPUDASH, *arguments], environment(library, **settings), text=False)
+    seconds = time.monotonic() - start
+    return Result(done.returncode, done.stdout, done.stderr.decode(), seconds)
 
 
 Line = tuple[str, Mapping[str, object]]
@@ -147,7 +60,7 @@ Line = tuple[str, Mapping[str, object]]
 def each_of(
     lines: Sequence[Line],
     library: Path,
-    program: str = "gpudash",
+    program: str | None = None,
     variables: Mapping[str, str] = {},
     **settings: object,
 ) -> list[tuple[int, str, str]]:
@@ -155,8 +68,8 @@ def each_of(
     found = []
     for words, more in lines:
         environ = {**environment(library, **{**settings, **more}), **variables}
-        run = _forker(library).run(program, words.split(), environ)
-        found.append((run.status, run.text, run.stderr))
+        done = run([*([program] if program else GPUDASH), *words.split()], environ)
+        found.append((done.returncode, done.stdout, done.stderr))
     return found
 
 

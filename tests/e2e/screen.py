@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder

@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tests.e2e.run import GPUDASH, each_of
+from tests.e2e.forking import GPUDASH, Process, start
+from tests.e2e.run import each_of
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS, until
 
@@ -66,22 +65,16 @@ class Viewer:
 @contextmanager
 def serving(
     library: Path, path: Path, *words: str, interval: float = 1, **told: object
-) -> Iterator[psutil.Popen]:
+) -> Iterator[Process]:
     """A service on a socket that has its first sample."""
     where = ("--listen", "127.0.0.1:0", "--socket", str(path), "--interval", str(interval))
-    server = psutil.Popen(
-        [*GPUDASH, "serve", *where, *words],
-        env=environment(library, **told),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        until(lambda: has_sampled(path), lambda: server.poll() is None or server.stderr.read())
-        yield server
-    finally:
-        with suppress(psutil.NoSuchProcess):
+    argv = [*GPUDASH, "serve", *where, *words]
+    with start(argv, environment(library, **told), stderr=subprocess.PIPE, text=True) as server:
+        try:
+            until(lambda: has_sampled(path), lambda: server.poll() is None or server.stderr.read())
+            yield server
+        finally:
             server.kill()
-        server.communicate()
 
 
 def has_sampled(path: Path) -> bool:

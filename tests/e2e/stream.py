@@ -16,7 +16,7 @@ import psutil
 
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH, Process, start
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS, until
 
@@ -28,7 +28,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 class Stream:
     """A running `gpudash --json` whose lines are read with a deadline."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self._pending = b""
 
@@ -66,9 +66,9 @@ def streaming(
     variables: Mapping[str, str] = NO_VARIABLES,
     **told: object,
 ) -> Iterator[Stream]:
-    process = subprocess.Popen(
+    process = start(
         [*GPUDASH, "--json", "--interval", "0.1", *arguments],
-        env={**environment(library, **told), **variables},
+        {**environment(library, **told), **variables},
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,7 +8,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import termios
 import time
 import uuid
@@ -21,11 +20,9 @@ import psutil
 import pyte
 
 from tests.e2e.emulation import Emulator
+from tests.e2e.forking import MARK, start
 from tests.e2e.keys import sequence
 from tests.waiting import LIMIT_SECONDS
-
-MARK = "GPUDASH_TEST_TERMINAL"
-"""Environment variable by which every process of a terminal is found again, orphans too."""
 
 _FRAME, _FRAME_SECONDS = 2026, 10.0
 """The mode within which a terminal shows nothing yet, and for how long it obeys."""
@@ -57,20 +54,18 @@ class Terminal:
         os.set_blocking(self._master, False)
         self._set_size(columns, rows)
         self.started = time.monotonic()
-        self._process = subprocess.Popen(
+        self._process = start(
             argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={
+            {
                 "LANG": "C.UTF-8",
                 **_neutral(env),
                 **({"COLORTERM": "truecolor"} if truecolor else {}),
                 "TERM": term,
                 MARK: self._mark,
             },
-            start_new_session=True,
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call, no lock
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
         )
         os.close(slave)
         self._open = True
@@ -310,11 +305,6 @@ def _work(processes: Sequence[psutil.Process]) -> list[tuple[int, float]] | None
                 return None
             spent.append((process.pid, times.user + times.system))
     return sorted(spent)
-
-
-def _take_terminal() -> None:
-    """Make the pty the controlling terminal, so that Ctrl-C, resizes and hang-ups arrive."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _neutral(env: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.waiting import LIMIT_SECONDS
 

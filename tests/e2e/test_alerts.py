@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e

@@ -16,8 +16,9 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model import wire
 from gpudash.model.text import wire_size
+from tests.e2e.forking import GPUDASH
 from tests.e2e.killing import command
-from tests.e2e.run import GPUDASH, Result, gpudash
+from tests.e2e.run import Result, gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS

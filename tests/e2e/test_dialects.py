@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.e2e.run import GPUDASH, Line, each_of, gpudash
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.output.newer import NEWER
 from tests.waiting import LIMIT_SECONDS

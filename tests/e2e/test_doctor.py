@@ -13,7 +13,8 @@ import pytest
 
 import gpudash as package
 from tests.e2e.faults import BEYOND
-from tests.e2e.run import GPUDASH, Line, each_of, gpudash, no_library
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import Line, each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 

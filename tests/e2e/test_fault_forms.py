@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
-from tests.e2e.run import GPUDASH, Line, complete, each_of, gpudash
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

@@ -17,7 +17,8 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from gpudash.system import processes
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
-from tests.e2e.run import GPUDASH, complete, each_of
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import complete, each_of
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged

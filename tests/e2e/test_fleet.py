@@ -19,7 +19,8 @@ from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetSnapshot, decode, encode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
-from tests.e2e.run import GPUDASH, Line, each_of
+from tests.e2e.forking import GPUDASH, run, start
+from tests.e2e.run import Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.fleet.rig.faults import faulty
@@ -41,14 +42,7 @@ class Far:
         self.environment = {**environment(library, DEVICES=2), **found, **nothing}
 
     def __call__(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*GPUDASH, *words],
-            env={**self.environment, **environ},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-        )
+        return run([*GPUDASH, *words], {**self.environment, **environ})
 
     def once(self, *words: str) -> FleetSnapshot:
         return decode(self(*words, "--once", "--json").stdout.encode())
@@ -105,9 +99,11 @@ def test_one_host_that_answers_with_something_else_is_called_that(tmp_path: Path
     program.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     words = ["--host", "lab7", "--once", "--timeout", "1"]
-    run = subprocess.run([*GPUDASH, *words], env=env, capture_output=True, text=True)
-    assert (run.returncode, run.stdout) == (ExitStatus.NO_ANSWER, "")
-    assert run.stderr == ("gpudash: lab7 answers with something else: answers 'Welcome to lab7!'\n")
+    done = run([*GPUDASH, *words], env)
+    assert (done.returncode, done.stdout) == (ExitStatus.NO_ANSWER, "")
+    assert done.stderr == (
+        "gpudash: lab7 answers with something else: answers 'Welcome to lab7!'\n"
+    )
 
 
 def test_a_recording_carries_many_hosts(far: Far) -> None:
@@ -203,12 +199,11 @@ def test_a_source_that_does_not_answer_in_time_has_failed(far: Far) -> None:
 
 
 def test_the_stream_ends_with_its_reader_and_leaves_no_ssh(far: Far) -> None:
-    stream = subprocess.Popen(
+    stream = start(
         [*GPUDASH, "--json", "--host", "gpu1,gpu2", "--interval", "0.5"],
-        env=far.environment,
+        far.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        start_new_session=True,
     )
     assert stream.stdout is not None
     assert decode(stream.stdout.readline().rstrip(b"\n")).hosts
@@ -224,9 +219,9 @@ def test_a_signal_ends_the_stream_though_its_reader_has_stopped(
 ) -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
-    with subprocess.Popen(
+    with start(
         [*GPUDASH, "--json", "--host", hosts, "--interval", "0.1"],
-        env=far.environment,
+        far.environment,
         stdin=subprocess.DEVNULL,
         stdout=writing,
         stderr=subprocess.PIPE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpudash.model.fleet import decode
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.fleet.rig.exporters import FLEET
 from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import Server, past

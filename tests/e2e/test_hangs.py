@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import complete, gpudash
 from tests.fakenvml.build import environment
 from tests.waiting import all_end, children_of, until
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpudash.model.wire import decode
-from tests.e2e.run import GPUDASH, gpudash, tell
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import gpudash, tell
 from tests.e2e.stream import streaming
 from tests.fakenvml.build import environment
 

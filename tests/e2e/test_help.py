@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e

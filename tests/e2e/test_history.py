@@ -49,21 +49,16 @@ def test_a_unit_keeps_it_in_its_state(
 
 
 def test_a_full_disk_ends_nothing(fakenvml: Path, tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     socket, folder = tmp_path / "socket", tmp_path / "history"
-    with serving(fakenvml, socket, "--history", str(folder)):
+    with serving(fakenvml, socket, "--history", str(folder)) as server, Viewer(socket) as each:
         until(lambda: any(each.stat().st_size for each in folder.iterdir()))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with serving(fakenvml, socket, "--history", str(folder)) as server, Viewer(socket) as each:
-            each.line()
-            each.ask(b'{"interval": 1}\n')
-            assert each.line()["taken_at"] < each.line()["taken_at"]
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(LIMIT_SECONDS) == 143
-            assert server.stderr is not None
-            assert server.stderr.read().count("File too large") == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, 100))
+        each.line()
+        each.ask(b'{"interval": 1}\n')
+        assert each.line()["taken_at"] < each.line()["taken_at"]
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(LIMIT_SECONDS) == 143
+        assert server.stderr is not None
+        assert server.stderr.read().count("File too large") == 1
     run = gpudash("--once", "--json", "--replay", str(folder), library=fakenvml)
     assert run.status == 0

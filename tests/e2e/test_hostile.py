@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.forking import GPUDASH
 from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden, recording
 from tests.e2e.leasing import places, start
-from tests.e2e.run import GPUDASH, LOADED
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
@@ -150,22 +149,16 @@ LIVE = [
     ["--\x1b]0;owned\x07\x9b31m\u202e\n"],
     ["\x1b]0;owned\x07\x9b31m\u202e\n"],
 ]
-FORKS = f"""{LOADED}
-for words in json.loads(sys.argv[1]):
-    if os.fork() == 0:
-        cli.main(words)
-    os.wait()
-    os.write(1, bytes(1))
-"""
-"""Runs gpudash with words after words, a NUL behind what each prints; it is loaded once."""
 
 
 def printed(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[bytes]:
     """What each command sends to a terminal."""
-    argv = [sys.executable, "-c", FORKS, json.dumps(commands)]
-    with Terminal(argv, env=env, columns=400, rows=100) as terminal:
-        terminal.wait_exit()
-        return bytes(terminal.raw).split(b"\0")[:-1]
+    found = []
+    for words in commands:
+        with Terminal([*GPUDASH, *words], env=env, columns=400, rows=100) as terminal:
+            terminal.wait_exit()
+            found.append(bytes(terminal.raw))
+    return found
 
 
 def test_outputs_and_errors_are_text(hostile: dict[str, str]) -> None:

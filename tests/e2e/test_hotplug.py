@@ -15,7 +15,8 @@ import pytest
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from tests.e2e import leasing
-from tests.e2e.run import GPUDASH, complete, tell
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import complete, tell
 from tests.e2e.stream import Stream
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.screen import collectors, the_collector
 from tests.e2e.terminal import Terminal
 

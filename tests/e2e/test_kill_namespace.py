@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.forking import GPUDASH
 from tests.e2e.killing import command
-from tests.e2e.run import GPUDASH
 from tests.e2e.screen import GUARD_SECONDS, press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.far_ssh import install
-from tests.e2e.run import GPUDASH, tell
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import tell
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

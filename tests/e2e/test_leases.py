@@ -18,8 +18,9 @@ import psutil
 import pytest
 
 from gpudash.actions.lease.queue import TIMING, Timing
+from tests.e2e.forking import GPUDASH
 from tests.e2e.leasing import finish, places, start, start_with
-from tests.e2e.run import GPUDASH, Line, each_of
+from tests.e2e.run import Line, each_of
 from tests.pid_reuse import Cloner
 from tests.waiting import all_end, until
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e

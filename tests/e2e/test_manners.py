@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e

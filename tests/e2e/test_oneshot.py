@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpudash.model.wire import decode
-from tests.e2e.run import GPUDASH, Line, complete, each_of, gpudash
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 from tests.waiting import LIMIT_SECONDS

@@ -17,7 +17,8 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.wire import decode
-from tests.e2e.run import GPUDASH, each_of, gpudash, no_library
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder

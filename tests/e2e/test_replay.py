@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import GPUDASH, each_of
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import each_of
 from tests.e2e.terminal import Terminal
 from tests.factories import make_device, make_host, make_process
 from tests.feed.recording.lines import START, line, write

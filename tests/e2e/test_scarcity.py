@@ -16,7 +16,8 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from gpudash.model.wire import decode, encode
-from tests.e2e.run import GPUDASH, complete
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import complete
 from tests.e2e.screen import the_collector, watching
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal

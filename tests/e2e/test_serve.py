@@ -22,7 +22,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.run import GPUDASH, each_of, gpudash, tell
+from tests.e2e.forking import GPUDASH, Process, start
+from tests.e2e.run import each_of, gpudash, tell
 from tests.fakenvml.build import environment
 from tests.fleet.rig import prometheus
 from tests.holders import Holder
@@ -36,7 +37,7 @@ Metrics = dict[str, list[tuple[dict[str, str], float]]]
 class Exporter:
     """A running server, which is asked over a connection of its own each time."""
 
-    def __init__(self, process: subprocess.Popen[str], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, process: Process, tls: ssl.SSLContext | None) -> None:
         assert process.stderr is not None
         self.process, self.tls = process, tls
         line = process.stderr.readline()
@@ -98,7 +99,7 @@ def serving(
     """A server at a free port."""
     argv = [*GPUDASH, "serve", "--listen", "127.0.0.1:0", "--interval", "0.2", *words]
     env = environment(library, **told)
-    with subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True) as process:
+    with start(argv, env, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Exporter(process, tls)
         finally:

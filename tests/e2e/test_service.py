@@ -22,14 +22,15 @@ import pytest
 from gpudash.feed.attached import attach
 from gpudash.feed.collector import RELEASED
 from gpudash.model.snapshot import Snapshot
-from tests.e2e.run import GPUDASH, each_of, gpudash
+from tests.e2e.forking import GPUDASH, run
+from tests.e2e.run import each_of, gpudash
 from tests.e2e.serving import LINE, Viewer, doctor, has_sampled, pretending, serving
 from tests.e2e.stream import NO_VARIABLES, Stream, streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
 from tests.holders import hold, open_device
-from tests.waiting import until
+from tests.waiting import children_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -88,11 +89,11 @@ def test_all_viewers_cost_the_driver_one(fakenvml: Path, path: Path, tmp_path: P
         for viewer in (first, second) * 3:
             assert viewer.next().collected_by == psutil.Process().username()
         for command in ("dmon", "pmon"):
-            run = subprocess.run([*GPUDASH, command, "-c", "1"], env=env, capture_output=True)
-            assert len(run.stdout.splitlines()) > 2
-        run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True)
-        assert run.stdout == b"True\n"
-        assert callers(tmp_path) <= {each.pid for each in server.children()}
+            done = run([*GPUDASH, command, "-c", "1"], env)
+            assert len(done.stdout.splitlines()) > 2
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True)
+        assert done.stdout == b"True\n"
+        assert callers(tmp_path) <= {each.pid for each in children_of(server.pid)}
 
 
 def test_it_collects_as_often_as_the_fastest_viewer_asks(fakenvml: Path, path: Path) -> None:
@@ -163,7 +164,7 @@ def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path:
             new = viewer.until(lambda snapshot: snapshot.findings)
             assert {each.acknowledged for each in new.findings or ()} == {None}
             ack = [*GPUDASH, "ack", ":0", "--reason", "known"]
-            subprocess.run(ack, env=variables, check=True, capture_output=True)
+            run(ack, variables).check_returncode()
             viewer.until(
                 lambda snapshot: (
                     snapshot.findings and all(each.acknowledged for each in snapshot.findings)
@@ -332,7 +333,7 @@ def test_another_pid_namespace_does_not_attach(fakenvml: Path, shared: Path) -> 
 def test_a_server_that_is_stopped_is_done_without(fakenvml: Path, path: Path) -> None:
     with serving(fakenvml, path) as server, attached(fakenvml, path) as viewer:
         viewer.until(is_shared)
-        server.suspend()
+        server.send_signal(signal.SIGSTOP)
         with attached(fakenvml, path) as late:
             assert not is_shared(late.next())
         viewer.until(lambda snapshot: not is_shared(snapshot))

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.e2e.emulation import cells
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.slow import SlowTerminal
 from tests.fakenvml.build import environment
 from tests.holders import hold, pid_list

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.run import GPUDASH, tell
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import tell
 from tests.e2e.screen import STALE, collectors, the_collector, watching
 from tests.e2e.stream import streaming, uses
 from tests.e2e.terminal import Terminal

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

@@ -15,7 +15,8 @@ from gpudash.model.records import SampleBuffer
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import smi_details, smi_xml
 from gpudash.output.smi_details import details, reads, sections
-from tests.e2e.run import GPUDASH, each_of, gpudash
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import each_of, gpudash
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import pytest
 
-from tests.e2e.run import GPUDASH
+from tests.e2e.forking import GPUDASH
 
 
 @lru_cache
