@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run, start
 from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.e2e
 def test_the_stream_runs_a_command_and_prints_only_json(tmp_path: Path) -> None:
     file = shlex.quote(str(tmp_path / "out"))
     argv = [*GPUDASH, "--json", "--demo", "--on-finding", f"cat >> {file}; echo >> {file}; echo hi"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stream:
+    with start(argv, os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stream:
         assert stream.stdout is not None
         assert stream.stderr is not None
         assert stream.stderr.readline() == b"hi\n"
@@ -36,7 +37,7 @@ def test_a_recording_runs_it_too(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     argv = [*GPUDASH, "--demo", "record", str(path), "--level", "warn"]
     argv += ["--on-finding", f"cat >> {file}; echo >> {file}"]
-    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as recorder:
+    with start(argv, os.environ, stderr=subprocess.DEVNULL) as recorder:
         until(
             lambda: (
                 recorded(path)
@@ -63,5 +64,5 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_a_level_without_a_command_is_a_mistake_that_leaves_no_file(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     argv = [*GPUDASH, "record", str(file), "--level", "warn"]
-    assert subprocess.run(argv, capture_output=True, timeout=LIMIT_SECONDS).returncode == 2
+    assert run(argv, os.environ).returncode == 2
     assert not file.exists()

@@ -16,7 +16,7 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model import wire
 from gpudash.model.text import wire_size
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, start
 from tests.e2e.killing import command
 from tests.e2e.run import Result, gpudash
 from tests.e2e.terminal import Terminal
@@ -64,7 +64,7 @@ def settings(pids: Collection[int]) -> dict[str, object]:
 
 def record(path: Path, env: dict[str, str]) -> None:
     """Record until there is a sample."""
-    process = subprocess.Popen([*GPUDASH, "record", str(path)], env=env, stderr=subprocess.DEVNULL)
+    process = start([*GPUDASH, "record", str(path)], env, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + DEADLINE
     try:
         while not (path.exists() and path.stat().st_size):
@@ -119,7 +119,7 @@ def test_processes_with_long_arguments_are_named_and_worked_with_everywhere(
         assert len(refused.stderr) < 1000
         pid, victim = max(started.items())
         argv = command(pid, yes=True, no_config=True)
-        with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as kill:
+        with start(argv, env, stdout=subprocess.PIPE) as kill:
             assert victim.wait(DEADLINE) == -signal.SIGTERM
             out, _ = kill.communicate(timeout=DEADLINE)
         assert kill.returncode == 0
@@ -142,7 +142,7 @@ def test_processes_that_merely_hold_the_nodes_do_not_swell_every_gpu(fakenvml: P
             pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
         orphaned = ",".join(f"{index}:9000" for index in range(8))
         env = environment(fakenvml, DEVICES=8, LOAD="idle", ORPHANED=orphaned)
-        with subprocess.Popen(stream, env=env, stdout=pipe) as process:
+        with start(stream, env, stdout=pipe) as process:
             assert process.stdout is not None
             deadline = time.monotonic() + DEADLINE
             for line in process.stdout:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, start
 from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.output.newer import NEWER
@@ -225,12 +225,8 @@ def test_what_has_no_row_is_one_line_and_a_status(fakenvml: Path) -> None:
 
 def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
-    process = subprocess.Popen(
-        [*GPUDASH, *words],
-        env=environment(fakenvml, DEVICES=2),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    env = environment(fakenvml, DEVICES=2)
+    process = start([*GPUDASH, *words], env, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(7)]
     process.stdout.close()
@@ -257,12 +253,8 @@ def test_a_query_reads_what_it_prints_and_no_more(fakenvml: Path) -> None:
 
 def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> None:
     words = ("--query-gpu=clocks.applications.gr,inforom.ecc", "--format=csv,noheader", "-l", "60")
-    process = subprocess.Popen(
-        [*GPUDASH, *words],
-        env=environment(fakenvml, DEVICES=1),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    env = environment(fakenvml, DEVICES=1)
+    process = start([*GPUDASH, *words], env, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     first = process.stdout.readline()
     process.terminate()

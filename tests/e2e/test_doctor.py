@@ -13,7 +13,7 @@ import pytest
 
 import gpudash as package
 from tests.e2e.faults import BEYOND
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import Line, each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -51,9 +51,9 @@ def test_what_the_driver_and_the_place_for_leases_are(fakenvml: Path, tmp_path: 
 
 def test_no_library(tmp_path: Path) -> None:
     env = environment(no_library(tmp_path))
-    run = subprocess.run([*GPUDASH, "doctor", "--json"], env=env, capture_output=True)
-    assert run.returncode == 1
-    verdicts = {check["topic"]: check["verdict"] for check in json.loads(run.stdout)}
+    done = run([*GPUDASH, "doctor", "--json"], env)
+    assert done.returncode == 1
+    verdicts = {check["topic"]: check["verdict"] for check in json.loads(done.stdout)}
     assert (verdicts["driver"], verdicts["gpudash"]) == ("FAIL", "PASS")
 
 
@@ -64,8 +64,8 @@ def test_missing_bytecode_comes_with_a_remedy_that_ends_it(tmp_path: Path) -> No
 
     def remedies() -> list[str]:
         argv = [*GPUDASH, "doctor", "--json"]
-        run = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True)
-        checks = [check for check in json.loads(run.stdout) if check["topic"] == "bytecode"]
+        done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True)
+        checks = [check for check in json.loads(done.stdout) if check["topic"] == "bytecode"]
         assert {check["verdict"] for check in checks} <= {"WARN"}
         return [check["advice"] for check in checks]
 

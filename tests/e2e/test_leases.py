@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from gpudash.actions.lease.queue import TIMING, Timing
+from tests.e2e import forking
 from tests.e2e.forking import GPUDASH
 from tests.e2e.leasing import finish, places, start, start_with
 from tests.e2e.run import Line, each_of
@@ -392,7 +393,7 @@ def test_what_holds_a_lease_outlives_closed_descriptors_and_signals_but_not_its_
 ) -> None:
     script = "import os, sys; os.closerange(3, 256); print('closed', flush=True); sys.stdin.read()"
     words = ("run", "--for", "0", "--", sys.executable, "-c", script)
-    holder = Popen([*GPUDASH, *words], env=environ, stdin=PIPE, stdout=PIPE, text=True)
+    holder = forking.start([*GPUDASH, *words], environ, stdin=PIPE, stdout=PIPE, text=True)
     try:
         assert _line(holder) == "closed"
         guard = until(lambda: _guard(environ))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.model.wire import decode
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, start
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
@@ -119,9 +119,9 @@ def test_json_loads_only_what_it_needs(fakenvml: Path) -> None:
 
 
 def test_a_table_is_repeated_until_its_reader_leaves(fakenvml: Path) -> None:
-    with subprocess.Popen(
+    with start(
         [*GPUDASH, "--once", "-l", "0.2", "--pid", "1"],
-        env=environment(fakenvml, DEVICES=1),
+        environment(fakenvml, DEVICES=1),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

@@ -17,7 +17,7 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.wire import decode
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, Process, start
 from tests.e2e.run import each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -32,20 +32,16 @@ NAMES = ("host.jsonl", "host.jsonl.zst")
 @contextmanager
 def recording(
     library: Path, *words: str, limit: int | None = None, **told: object
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Process]:
     """A recorder that runs, its files no larger than `limit`."""
-
-    def bound() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    process = subprocess.Popen(
+    process = start(
         [*GPUDASH, "record", "--interval", "0.1", *words],
-        env=environment(library, **{"DEVICES": 2, **told}),
+        environment(library, **{"DEVICES": 2, **told}),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=bound,  # noqa: PLW1509 - one system call
     )
+    if limit is not None:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
     try:
         yield process
     finally:
