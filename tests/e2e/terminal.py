@@ -121,7 +121,13 @@ class Terminal:
 
     def processes(self) -> list[psutil.Process]:
         """All processes alive that the program started, itself and orphans included."""
-        return [process for process in psutil.process_iter() if self._is_ours(process)]
+        marked, found = f"{MARK}={self._mark}".encode(), []
+        for pid in psutil.pids():
+            # One may end at any time, and a zombie has no environment.
+            with suppress(OSError, psutil.NoSuchProcess):
+                if marked in Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(psutil.Process(pid))
+        return found
 
     def wait_for(self, condition: Condition, timeout: float = LIMIT_SECONDS) -> str:
         """Read until a text, pattern or predicate holds on the screen, and return the screen.
@@ -284,15 +290,6 @@ class Terminal:
 
     def _set_size(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            return (
-                process.status() != psutil.STATUS_ZOMBIE
-                and process.environ().get(MARK) == self._mark
-            )
-        except (psutil.Error, OSError):
-            return False
 
 
 def _work(processes: Sequence[psutil.Process]) -> list[tuple[int, float]] | None:
