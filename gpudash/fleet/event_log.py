@@ -71,4 +71,4 @@ class Log:
 def identity(event: Event) -> object:
     """Return what is equal for one event that was seen twice, a little apart."""
     job = event.job if event.is_of_job else None
-    return event.kind, event.cluster, event.host, event.gpu, job, event.xid
+    return event.kind, event.cluster, event.host, event.gpu_key, job, event.xid

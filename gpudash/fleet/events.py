@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.identity import home_of, homes
+from gpudash.fleet.last_seen import LastGpu, LastHost, LastJob
 from gpudash.fleet.sources import ANNOTATING
-from gpudash.fleet.summary import brief, label_of, statuses_of
+from gpudash.fleet.summary import brief, statuses_of
+from gpudash.model.device import device_label
 from gpudash.model.fleet import (
     Event,
     EventKind,
@@ -38,85 +39,34 @@ _OVER_SECONDS = 3600.0
 """How long a job is missed with its hosts or GPUs until it is taken to have ended."""
 RETURNED = "answers again", "is back"
 """What is said of hosts and GPUs that were lost, and not of new ones."""
+EXCHANGED = "was exchanged for another GPU"
 _DRAINING = ANNOTATING | {"demo"}
 _HOT = HOT.id
 _Held = Mapping[JobKey, tuple[int, SafeText | None]]
 """How many GPUs of a host each job has, and its user."""
 
 
-class _Gpu(Struct):
-    """A GPU as it was seen last."""
-
-    label: SafeText
-    uuid: SafeText | None = None
-    problem: str | None = None
-    xid: int | None = None
-    is_hot: bool = False
-    job: SafeText | None = None
-
-    def is_like(self, device: FleetDevice, *, is_hot: bool) -> bool:
-        """Whether a device that is well is as it was."""
-        return (
-            self.problem is None
-            and device.state == "ok"
-            and device.xid == self.xid
-            and device.job == self.job
-            and is_hot is self.is_hot
-        )
-
-
-class _Host(Struct):
-    """A host as it was seen last."""
-
-    host: FleetHost
-    is_down: bool
-    gpus: dict[str, _Gpu] = {}
-    """By their UUIDs; those that were lost, too."""
-    has_lost: bool = False
-    """Whether one of them is lost."""
-    is_drained: bool | None = None
-    """None while that is not known."""
-
-
-class _Job(Struct):
-    """A job that runs: on how many devices of which hosts, as far as that is known."""
-
-    hosts: frozenset[HostKey | str]
-    devices: int
-    user: SafeText | None = None
-    is_scheduled: bool = False
-    """Whether a scheduler says that it runs, and not only the labels of its devices."""
-    missed: Event | None = None
-    """That it has gone with all that it ran on; None while it runs."""
-    is_over: bool = False
-    """Whether that was reported, since nothing of it came back."""
-
-    def is_lost(self, devices: int) -> bool:
-        """Whether it has gone with its devices, of which so many are lost."""
-        return not self.is_scheduled and 0 < self.devices <= devices
-
-
 class Changes:
     """Finds what happened from one snapshot to the next."""
 
     def __init__(self) -> None:
-        self._hosts: dict[HostKey, _Host] = {}
+        self._hosts: dict[HostKey, LastHost] = {}
         self._shown: tuple[FleetHost, ...] = ()
         """The hosts of the newest snapshot."""
         self._held: dict[HostKey, _Held] = {}
         """Jobs by host, with their GPUs there and their user."""
         self._by_job: dict[JobKey, dict[HostKey, tuple[int, SafeText | None]]] = {}
         """The same by job."""
-        self._named: dict[JobKey, _Job] = {}
+        self._named: dict[JobKey, LastJob] = {}
         """What follows for each job, but for those in `_touched`."""
         self._touched: set[JobKey] = set()
-        self._jobs: dict[JobKey, _Job] = {}
+        self._jobs: dict[JobKey, LastJob] = {}
         self._leases: dict[tuple[str, int | None], Lease] = {}
         self._asked: set[HostKey] = set()
         """Hosts that are there and have not answered yet."""
         self._fresh: set[str] = set()
         """Those that the newest snapshot is the first of."""
-        self._lost: list[tuple[SafeText | None, _Gpu]] = []
+        self._lost: list[tuple[SafeText | None, LastGpu]] = []
         """Those whose job the newest snapshot is the first without, each with its cluster."""
         self._outliers: frozenset[str] = frozenset()
         """GPUs that are hotter than others, and not slowed down."""
@@ -185,7 +135,7 @@ class Changes:
             return
         is_down = host.state != "ok"
         if known is None:
-            known = self._hosts[host.key] = _Host(host, is_down=is_down)
+            known = self._hosts[host.key] = LastHost(host, is_down=is_down)
             self._fresh.add(host.name)
             is_news = self._last is not None and host.key not in self._asked
             self._asked.discard(host.key)
@@ -244,24 +194,29 @@ class Changes:
 
     # GPUs
 
-    def _gpus(self, host: FleetHost, known: _Host, at: datetime) -> Iterator[Event]:
+    def _gpus(self, host: FleetHost, known: LastHost, at: datetime) -> Iterator[Event]:
         is_new, gpus, count = not known.gpus, known.gpus, 0
         has_changed = is_new or host.key not in self._held
+        added: list[LastGpu] = []
+        moved: list[str] = []
         for device in host.devices:
             if device.parent_uuid is not None:
                 has_changed = True
                 continue
             count += 1
-            gpu, is_hot = gpus.get(device.key), self._is_hot(device)
+            gpu, is_hot = known.gpu(device), self._is_hot(device)
             if gpu is not None and gpu.is_like(device, is_hot=is_hot):
                 # Nearly all, of thousands.
                 continue
             has_changed = True
             if gpu is None:
-                gpu = gpus[device.key] = _Gpu(clean(label_of(host, device)), device.uuid)
+                gpu = gpus[device.key] = LastGpu(device.index, device.uuid)
                 if not is_new and unreadable_state(device) is None:
-                    yield _of_gpu("gpu-returned", host, gpu, at, "is new here")
+                    added.append(gpu)
             elif not is_new:
+                if device.index != gpu.index:
+                    moved.append(f"{device.index} was {gpu.index}")
+                    gpu.index = device.index
                 yield from self._changes(host, gpu, device, at)
             state = _problem(device)
             if state is not None and gpu.problem is None and device.job is None:
@@ -272,15 +227,35 @@ class Changes:
         if has_changed:
             self._hold(host.key, _held(host))
             known.has_lost = any(gpu.problem is not None for gpu in gpus.values())
-        for key in gpus.keys() - {each.key for each in host.devices} if count < len(gpus) else ():
-            gpu = gpus[key]
-            if gpu.problem is None:
+        if moved:
+            words = f"its GPUs have other indices: {brief(tuple(moved), 4)}"
+            yield _of_host("renumbered", host, at, words)
+        if count < len(gpus):
+            yield from self._gone_gpus(host, known, at, added)
+        for gpu in added:
+            yield _of_gpu("gpu-returned", host, gpu, at, "is new here")
+
+    def _gone_gpus(
+        self, host: FleetHost, known: LastHost, at: datetime, added: list[LastGpu]
+    ) -> Iterator[Event]:
+        """Yield what is not there any more; those in whose place others were added are exchanged.
+
+        Such are those that were lost before, first of all.
+        """
+        left = known.gpus.keys() - {each.key for each in host.devices}
+        for key in sorted(left, key=lambda key: (known.gpus[key].problem is None, key)):
+            gpu = known.gpus[key]
+            if added:
+                added.pop(0)
+                del known.gpus[key]
+                yield _of_gpu("gpu-returned", host, gpu, at, EXCHANGED)
+            elif gpu.problem is None:
                 gpu.problem, known.has_lost = "gone", True
                 self._lost.append((host.cluster, gpu))
                 yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
 
     def _changes(
-        self, host: FleetHost, gpu: _Gpu, device: FleetDevice, at: datetime
+        self, host: FleetHost, gpu: LastGpu, device: FleetDevice, at: datetime
     ) -> Iterator[Event]:
         """Yield what happened to a GPU since it was last seen."""
         job = device.job or gpu.job
@@ -349,7 +324,7 @@ class Changes:
         jobs = [job for (_, job), each in self._jobs.items() if not on.isdisjoint(each.hosts)]
         return clean(brief(tuple(sorted(jobs)))) if jobs else None
 
-    def _missed(self, job: JobKey, known: _Job, at: datetime, what: str) -> Iterator[Event]:
+    def _missed(self, job: JobKey, known: LastJob, at: datetime, what: str) -> Iterator[Event]:
         """Yield that a job is over which has been missed for long."""
         if known.missed is None:
             gone = _of_job("job-ended", job, known, at, lost_with=what)
@@ -385,13 +360,13 @@ class Changes:
             self._by_job.setdefault(job, {})[key] = share
         self._touched.update(before, held or ())
 
-    def _running(self, snapshot: FleetSnapshot) -> dict[JobKey, _Job]:
+    def _running(self, snapshot: FleetSnapshot) -> dict[JobKey, LastJob]:
         for job in self._touched:
             on = self._by_job[job]
             if on:
                 users = (user for _, user in on.values())
                 count = sum(count for count, _ in on.values())
-                self._named[job] = _Job(frozenset(on), count, next(filter(None, users), None))
+                self._named[job] = LastJob(frozenset(on), count, next(filter(None, users), None))
             else:
                 del self._by_job[job]
                 self._named.pop(job, None)
@@ -406,9 +381,9 @@ class Changes:
                 hosts = _places(each)
                 if not is_scheduled and self._unseen(snapshot) >= hosts:
                     continue
-                known = known or _Job(frozenset(), 0)
+                known = known or LastJob(frozenset(), 0)
                 devices, user = each.devices or known.devices, each.user or known.user
-                running[each.key] = _Job(hosts, devices, user, is_scheduled)
+                running[each.key] = LastJob(hosts, devices, user, is_scheduled)
         return running
 
     def _leases_of(self, snapshot: FleetSnapshot, leases: Sequence[Lease]) -> Iterator[Event]:
@@ -421,7 +396,7 @@ class Changes:
             for key in known.keys() - others.keys() if hosts else ():
                 lease = known[key]
                 who = f"{lease.username or 'unknown'}, PID {lease.pid or '?'}"
-                gpu = _Gpu(clean(str(lease.index)), clean(lease.uuid))
+                gpu = LastGpu(lease.index, clean(lease.uuid))
                 yield _of_gpu(kind, hosts[0], gpu, snapshot.taken_at, who, user=lease.username)
         self._leases = there
 
@@ -465,13 +440,15 @@ def _of_host(kind: EventKind, host: FleetHost, at: datetime, words: str) -> Even
 
 
 def _of_gpu(
-    kind: EventKind, host: FleetHost, gpu: _Gpu, at: datetime, words: str, **known: Any
+    kind: EventKind, host: FleetHost, gpu: LastGpu, at: datetime, words: str, **known: Any
 ) -> Event:
-    return replace(_of_host(kind, host, at, words), gpu=gpu.label, uuid=gpu.uuid, **known)
+    return replace(
+        _of_host(kind, host, at, words), gpu=device_label(gpu.index), uuid=gpu.uuid, **known
+    )
 
 
 def _of_job(
-    kind: EventKind, job: JobKey, known: _Job, at: datetime, *, lost_with: str = ""
+    kind: EventKind, job: JobKey, known: LastJob, at: datetime, *, lost_with: str = ""
 ) -> Event:
     names = sorted(each if isinstance(each, str) else each[1] for each in known.hosts)
     on = "" if len(names) == 1 else f" on {brief(tuple(names), 3)}"

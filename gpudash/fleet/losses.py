@@ -23,7 +23,7 @@ _BEGIN = frozenset(state.id for state in _BEGINS)
 _BROKEN = frozenset(state.id for state in STATES if state.is_broken)
 _Span = tuple[datetime, datetime]
 _Place = tuple[HostKey, str | None]
-"""A host and what a GPU is called there, None for the host itself."""
+"""A host and the key of a GPU there, None for the host itself."""
 
 
 class Losses(NamedTuple):
@@ -105,7 +105,7 @@ def _spans(
     began: dict[_Place, tuple[datetime | None, bool]] = {}
     known = [each for each in events if each.kind in (*_LOST, *_BACK, "xid")]
     for each in sorted(known, key=lambda event: event.at):
-        place: _Place = (each.cluster, each.host or ""), each.gpu
+        place: _Place = (each.cluster, each.host or ""), each.gpu_key
         passes = passing is None or each in passing
         if each.kind in _LOST:
             began.setdefault(place, (each.at, passes))
@@ -135,7 +135,7 @@ def _add_lasting(
             lost.append((None, host.age_seconds))
         elif host.state == "ok":
             gone = [each for each in host.devices if _is_gone(unreadable_state(each))]
-            lost += [(label_of(host, each), each.age_seconds) for each in gone]
+            lost += [(each.key, each.age_seconds) for each in gone]
         for gpu, seconds in lost:
             if (host.key, gpu) in spans:
                 continue
@@ -200,7 +200,9 @@ def begun(
     Hosts that send nothing new, GPUs that are hot, slow or held idle: those of which it is known
     since when.
     """
-    heated = {(each.cluster, each.host, each.gpu) for each in events if each.kind == "throttled"}
+    heated = {
+        (each.cluster, each.host, each.gpu_key) for each in events if each.kind == "throttled"
+    }
     seconds = (at - since).total_seconds()
     stale = 0
     found: dict[State, set[object]] = {state: set() for state in _BEGINS}
@@ -210,7 +212,7 @@ def begun(
             stale += (host.age_seconds or seconds) < seconds
         for each in row.judged if row.is_known and _BEGIN.intersection(row.counts) else ():
             state = state_of(each.status)
-            if state not in found or (*host.key, label_of(host, each)) in heated:
+            if state not in found or (*host.key, each.key) in heated:
                 continue
             slow = host.slow_seconds.get(each.uuid or "")
             lasted = each.idle_seconds if state is HELD else slow

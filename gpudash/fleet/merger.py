@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.identity import are_of_one, home_of, homes
 from gpudash.fleet.names import short
+from gpudash.fleet.summary import reused_indices
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -121,7 +122,10 @@ class Merger:
                 known = self.hosts[index]
                 if known.cluster not in (None, own):
                     continue
-                devices = tuple([_given(each, host, given, found) for each in known.devices])
+                # What is lost has no index that another has.
+                left = {each: given[each] for each in given.keys() - reused_indices(known)}
+                pairs = ((each, left if each.state == "lost" else given) for each in known.devices)
+                devices = tuple([_given(each, host, some, found) for each, some in pairs])
                 # All of its hosts are of one cluster.
                 cluster = own if len(places) == 1 else known.cluster
                 whole = replace(filled(known, host), devices=devices, cluster=cluster)
@@ -184,7 +188,9 @@ class Merger:
         # Beside what is live, what was seen last would be taken for live as well.
         lasting = fresh.state == "ok" and other.state != "ok"
         by_uuid = {device.uuid: device for device in other.devices if device.uuid}
-        by_index = {device.index: device for device in other.devices if not device.parent_uuid}
+        gpus = (device for device in reversed(other.devices) if not device.parent_uuid)
+        # The one that is there stands before a lost one that had its index.
+        by_index = {device.index: device for device in gpus}
         devices = []
         for device in fresh.devices:
             past = by_uuid.get(device.uuid) if device.uuid else by_index.get(device.index)

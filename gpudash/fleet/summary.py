@@ -8,7 +8,7 @@ known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from math import inf
@@ -397,6 +397,13 @@ def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
     if parent is None:
         return device.index
     return next((each.index for each in host.devices if each.uuid == parent), None)
+
+
+def reused_indices(host: FleetHost) -> Set[int]:
+    """Return the indices that lost GPUs had and others have since."""
+    gpus = [each for each in host.devices if each.parent_uuid is None]
+    lost = {each.index for each in gpus if each.state == "lost"}
+    return lost.intersection([each.index for each in gpus if each.state != "lost"])
 
 
 def label_of(host: FleetHost, device: FleetDevice) -> str:

@@ -93,14 +93,16 @@ def _rows(
         else [
             (host, each)
             for each in host.devices
-            if (label_of(host, each) == event.gpu if event.gpu else event.job in (None, each.job))
+            if (each.key == event.gpu_key if event.gpu else event.job in (None, each.job))
         ]
     )
     users = () if event.user is None else (event.user,)
     gone = host, FleetDevice(index=0, label=event.gpu or SafeText(""))
     for on, device in about or (gone,):
         whose = event.job or device.job
-        merged = replace(device, xid=event.xid, job=whose, users=users or device.users)
+        # It may have had another index then.
+        label = event.gpu or device.label
+        merged = replace(device, label=label, xid=event.xid, job=whose, users=users or device.users)
         yield GpuOfHost(on, merged, event)
 
 

@@ -261,6 +261,7 @@ class FleetChart(Struct, frozen=True, kw_only=True):
 EventKind = Literal[
     "gpu-lost",
     "gpu-returned",
+    "renumbered",
     "host-down",
     "host-up",
     "xid",
@@ -296,6 +297,11 @@ class Event(Struct, frozen=True, kw_only=True):
     user: Annotated[SafeText | None, _use(Unit.NONE, "Whose job or lease it is.")] = None
     what: Annotated[SafeText, _document(Unit.NONE, "In a few words that go without the rest.")]
     # fmt: on
+
+    @property
+    def gpu_key(self) -> str | None:
+        """Which GPU of its host it is about, as `key` of a device; None for none."""
+        return None if self.gpu is None else self.uuid or f"#{self.gpu}"
 
     @property
     def level(self) -> Level:

@@ -286,6 +286,17 @@ def test_a_scheduler_annotates_the_hosts_that_are_shown() -> None:
     assert [job.user for job in merged.jobs] == ["eve"]
 
 
+def test_a_scheduler_that_goes_by_index_knows_nothing_of_a_lost_gpu_that_had_it_before() -> None:
+    known = (FleetDevice(index=1, job=clean("7"), users=(clean("eve"),)),)
+    report = FleetSource(kind="slurm", name=clean("slurm"))
+    slurm = Reading(report=report, hosts=(replace(host("gpu01"), devices=known),))
+    there = host("gpu01", "a", "b")
+    gone = FleetDevice(index=1, uuid=clean("c"), state="lost")
+    for gpus, jobs in (((*there.devices, gone), [None, "7", None]), ((gone,), ["7"])):
+        [merged] = merge([slurm, prometheus(replace(there, devices=gpus))]).hosts
+        assert [each.job for each in merged.devices] == jobs
+
+
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_host_with_gpus_that_the_scheduler_alone_knows_is_one_without_metrics(
     is_whole: bool,

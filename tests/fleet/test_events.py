@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from gpudash.cli.arguments import parse
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.event_log import MAX_KEPT, Log
-from gpudash.fleet.events import events
+from gpudash.fleet.events import EXCHANGED, events
 from gpudash.fleet.reduce import Reducer
 from gpudash.model import fleet as document
 from gpudash.model import wire
@@ -89,6 +89,53 @@ def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
         ("gpu-lost", "gpu0001", "7"),
         ("gpu-returned", "gpu0001", "7"),
     ]
+
+
+def with_gpus(*cards: int, lost: int | None = None, missed: bool = True) -> FleetHost:
+    """A host whose GPUs are numbered in order; one that is lost keeps its index."""
+    left = [card for card in cards if card != lost]
+    found = [device(index, uuid=f"GPU-{card}", job=None) for index, card in enumerate(left)]
+    if lost is not None and missed:
+        gone = device(lost, "lost", uuid=f"GPU-{lost}", state="lost", job=None)
+        found.append(replace(gone, age_seconds=5))
+    return host(1, devices=tuple(found))
+
+
+@pytest.mark.parametrize("missed", [True, False], ids=["shown as lost", "left out"])
+def test_gpus_that_get_other_indices_are_neither_lost_nor_back(*, missed: bool) -> None:
+    down = host(1, state="down", devices=())
+    after = with_gpus(0, 1, 2, 3, lost=1, missed=missed)
+    found = [*events((at(0, with_gpus(0, 1, 2, 3)), at(10, after), at(20, down), at(30, after)))]
+    assert sorted((each.kind, each.gpu, each.uuid) for each in found) == [
+        ("gpu-lost", "1", "GPU-1"),
+        ("host-down", None, None),
+        ("host-up", None, None),
+        ("renumbered", None, None),
+    ]
+
+
+def test_a_gpu_is_back_at_whatever_index_and_an_event_has_the_index_of_then() -> None:
+    lost, back = with_gpus(0, 1, 2, lost=1), with_gpus(0, 2, 1)
+    (*_, returned, renumbered) = events((at(0, with_gpus(0, 1, 2)), at(10, lost), at(20, back)))
+    assert (returned.kind, returned.gpu, returned.uuid) == ("gpu-returned", "2", "GPU-1")
+    assert (renumbered.kind, renumbered.gpu) == ("renumbered", None)
+    assert renumbered.what == "its GPUs have other indices: 2 was 1"
+
+
+@pytest.mark.parametrize("missed", [True, False], ids=["shown as lost", "left out"])
+def test_a_gpu_in_the_place_of_a_lost_one_is_exchanged_for_it(*, missed: bool) -> None:
+    lost = with_gpus(0, 1, 2, lost=1, missed=missed)
+    (*_, event) = events((at(0, with_gpus(0, 1, 2)), at(10, lost), at(20, with_gpus(0, 7, 2))))
+    assert (event.kind, event.gpu, event.uuid, event.what) == (
+        "gpu-returned", "1", "GPU-1", EXCHANGED
+    )  # fmt: skip
+    (event,) = events((at(0, with_gpus(0, 1, 2)), at(10, with_gpus(0, 7, 2))))
+    assert (event.uuid, event.what) == ("GPU-1", EXCHANGED)
+
+
+def test_a_gpu_whose_uuid_is_known_later_is_no_other() -> None:
+    first = [replace(each, uuid=None) for each in host(1).devices]
+    assert told(at(0, host(1, devices=tuple(first))), at(10, host(1))) == []
 
 
 def test_a_host_goes_down_and_up_and_its_job_goes_on_meanwhile() -> None:

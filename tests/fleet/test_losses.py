@@ -62,6 +62,22 @@ def test_what_slurm_has_powered_down_is_not_lost() -> None:
     assert texts(found((-20, THERE), (-8, DOWN)), off) == []
 
 
+def test_a_gpu_is_lost_until_it_is_back_at_any_index_or_exchanged() -> None:
+    def cards(*uuids: int, lost: int | None = None) -> FleetHost:
+        gpus = [device(index, uuid=f"GPU-{uuid}") for index, uuid in enumerate(uuids)]
+        if lost is not None:
+            gpus.append(device(lost, "lost", state="lost", uuid=f"GPU-{lost}"))
+        return host(1, devices=tuple(gpus))
+
+    there, without = cards(0, 1, 2), cards(0, 2, lost=1)
+    for last, text in (
+        (without, "10.0 GPU-h down or lost: 1 GPU"),
+        (cards(0, 2, 1), "6.0 GPU-h down or lost: 1 GPU"),
+        (cards(0, 9, 2), "6.0 GPU-h down or lost: 1 GPU"),
+    ):
+        assert texts(found((-20, there), (-10, without), (-4, last)), last) == [text]
+
+
 def test_what_was_lost_before_the_span_counts_from_its_beginning() -> None:
     lost = found((-23, without(0)), (-20, THERE))
     assert texts(lost, THERE) == ["4.0 GPU-h down or lost: 1 GPU"]
@@ -160,7 +176,7 @@ def test_what_began_is_counted_where_it_is_known_since_when() -> None:
     )
     rows = host_rows(fleet(hosts))
     what = SafeText("x")
-    place = {"host": SafeText("gpu0001"), "gpu": SafeText("0")}
+    place = {"host": SafeText("gpu0001"), "gpu": SafeText("0"), "uuid": SafeText("GPU-0")}
     hot = Event(at=INSTANT, kind="throttled", what=what, **place)
     new = begun(rows, (hot,), SINCE, INSTANT)
     assert new == {"STALE": 1, HOT.word: 1, SLOW.word: 1, HELD.word: 2}

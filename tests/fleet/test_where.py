@@ -183,6 +183,7 @@ def test_what_happened_is_filtered_in_the_same_words(words: str, fits: str) -> N
             kind="xid",
             host=SafeText("gpu0005"),
             gpu=SafeText("0"),
+            uuid=SafeText("GPU-0"),
             xid=79,
             job=SafeText("ended"),
             what=SafeText("fell off the bus"),

@@ -12,7 +12,14 @@ from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.jobs import known_key
 from gpudash.fleet.names import check_host, short
-from gpudash.fleet.summary import PROBLEMS, GpuRow, gpu_index, missing_gpus, statuses_of
+from gpudash.fleet.summary import (
+    PROBLEMS,
+    GpuRow,
+    gpu_index,
+    missing_gpus,
+    reused_indices,
+    statuses_of,
+)
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKey, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
@@ -109,7 +116,12 @@ class Survey:
 
     def covers_gpu(self, row: GpuRow) -> bool:
         """Whether findings are to be about a GPU or MIG instance."""
-        return self._covers is None or self._covers(row.host, gpu_index(*row))
+        if self._covers is None:
+            return True
+        index = gpu_index(*row)
+        # It names the one that was lost, while that is missed.
+        is_other = row.device.state != "lost" and index in reused_indices(row.host)
+        return self._covers(row.host, None if is_other else index)
 
     def missing(self, host: FleetHost) -> int:
         """Return how many of the GPUs that findings are to be about are not there."""

@@ -124,7 +124,7 @@ class Catalog(NamedTuple):
         """Yield the memory of devices that do not compute."""
         for dialect in self._chosen():
             idle = any_of(
-                f"{max_by(term.by, term.selector)} {term.bound}"
+                f"{max_by(term.past_by, term.selector)} {term.bound}"
                 for term in self._main(dialect)
                 if term.bound
             )
@@ -142,7 +142,7 @@ class Catalog(NamedTuple):
             ]
             bounded = [term for term in (*self._main(dialect), *memory) if term.bound]
             some = list(self.of_hosts(bounded, hosts, gpus))
-            there = [max_by(term.by, term.selector) for term in some]
+            there = [max_by(term.past_by, term.selector) for term in some]
             pairs = zip(there, some, strict=True)
             used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
             if there:
@@ -228,8 +228,9 @@ class Catalog(NamedTuple):
                     terms.insert(0, (1.0, self.of_hosts(whole, percent)))
                 for factor, term in ((factor, term) for factor, some in terms for term in some):
                     times = "" if factor == 1 else f" * {factor:.17g}"
-                    text = max_by(term.by, term.selector) + times
                     is_mean = hosts and not by_device
+                    by = term.past_by if by_device else term.by
+                    text = max_by(by, term.selector) + times
                     texts.append(f"avg by ({term.host_by}) ({text})" if is_mean else text)
                     plain.append(term.selector + times)
         texts = plain if is_single and not hosts and len(plain) == 1 else texts
@@ -276,7 +277,10 @@ class Catalog(NamedTuple):
         choice = self.choices.get(dialect.name, _NO_CHOICE)
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
         names = tuple(map(self.name_of, names))
-        return Metric(names, f"{host_by}, {dialect.device_label}, {INSTANCE_LABEL}", host_by)
+        labels = (host_by, dialect.device_label, INSTANCE_LABEL)
+        known = (host_by, dialect.device_label, dialect.index_label, dialect.uuid_label)
+        past = dict.fromkeys((*filter(None, known), INSTANCE_LABEL))
+        return Metric(names, ", ".join(labels), ", ".join(past), host_by)
 
 
 def _beside(term: Metric, others: Sequence[Metric], on: str = "") -> Metric:

@@ -28,7 +28,6 @@ from gpudash.fleet.prometheus.known import (
     Row,
     cluster_of,
     index_of,
-    number_of,
     uuid_of,
 )
 from gpudash.model.text import NAME_BYTES, clean
@@ -157,12 +156,18 @@ class Inventory:
         host = self.host_of(labels)
         if host is None:
             return None
+        instance = labels.get(INSTANCE_LABEL, "")
         for dialect in dialects():
-            is_there = dialect.name in self.catalog.choices
-            index = index_of(labels, dialect, host) if is_there else None
-            if index is not None:
-                return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
+            if dialect.name in self.catalog.choices:
+                uuid, index = uuid_of(labels, dialect), index_of(labels, dialect)
+                if uuid is not None or index is not None:
+                    return host.device(uuid, index, instance)
         return None
+
+    def index_of(self, labels: Labels) -> int | None:
+        """Return the index that the labels of a series have, None for none."""
+        found = (index_of(labels, dialect) for dialect in dialects())
+        return next((each for each in found if each is not None), None)
 
     def at_target(self, host: KnownHost) -> KnownHost | None:
         """Return the host that the exporter of a host is of now, None where it has no address."""
@@ -176,16 +181,15 @@ class Inventory:
     def rename(self, old: KnownHost, new: KnownHost) -> None:
         """Take two hosts for one: what is only known under the old name is the new one's."""
         old.ended_at = max(each.seen_at for each in old.devices.values())
-        there = {each.identity: each for each in new.devices.values()}
-        for key, device in old.devices.items():
-            twin = there.get(device.identity)
-            if twin is not None:
+        for device in old.devices.values():
+            twin = new.device(device.uuid, device.index, device.instance)
+            if twin is None:
+                new.miss(device)
+            else:
                 twin.idle.follow(device.idle)
                 if device.xid is not None:
                     twin.xid, twin.xid_at = device.xid, device.xid_at
-            elif key not in new.devices:
-                device.host = new
-                new.devices[key] = device
+        new.indices |= old.indices
         for each in (*old.before, old):
             self.renamed[each.key] = new
         new.before = (*old.before, old, *new.before)
@@ -200,12 +204,13 @@ class Inventory:
 
     def drop(self, device: KnownDevice) -> None:
         """Forget a device, and its host if that was the last one."""
-        del device.host.devices[device.index, device.instance]
+        host = device.host
+        host.forget(device)
         self._found.clear()
         self._learned = frozenset()
-        if not device.host.devices:
-            self._forget_host(device.host)
-            for each in device.host.before:
+        if not host.devices:
+            self._forget_host(host)
+            for each in host.before:
                 self.renamed.pop(each.key, None)
 
     def _forget_host(self, host: KnownHost) -> None:
@@ -312,12 +317,13 @@ class Inventory:
         host = None if choice is None else self._named(labels, choice)
         if choice is None or host is None:
             return None
-        own = number_of(labels.get(dialect.index_label or "", ""))
-        if own is not None:
-            host.by_uuid[labels.get(dialect.device_label, "")] = own
-        index = index_of(labels, dialect, host)
+        uuid, index = uuid_of(labels, dialect), index_of(labels, dialect)
+        instance = labels.get(INSTANCE_LABEL, "")
+        device = host.device(uuid, index, instance)
         if index is None:
-            return None
+            if device is None:
+                return None
+            index = device.index
         target = _target(labels)
         if host.key not in self.hosts:
             self.hosts[host.key] = host
@@ -327,17 +333,17 @@ class Inventory:
         host.target = host.target if is_past and host.target[2] else target
         if target[1] and target[1] not in self.catalog.jobs:
             self.catalog = self.catalog._replace(jobs=self.catalog.jobs | {target[1]})
-        instance = labels.get(INSTANCE_LABEL, "")
-        device = host.devices.get((index, instance))
-        if device is None:
-            device = host.devices[index, instance] = KnownDevice(host, index, instance)
-        elif is_past:
-            return device
+        if is_past:
+            host.indices.add(index)
+            if device is not None:
+                return device
+        device = device or KnownDevice(host, index, instance, uuid)
+        if is_past:
+            host.miss(device)
+        elif host.place(device, index, uuid):
+            # What labels without a UUID are of has changed.
+            self._found.clear()
         _describe(device, labels, dialect)
-        others = (each.uuid for each in host.devices.values() if each.index != index)
-        if is_past and device.uuid in others:
-            # The driver has renumbered them: which one is gone is another question.
-            device.uuid = None
         group = labels.get(choice.group) if choice.group else None
         host.group = clean(group, NAME_BYTES) if group else host.group
         return device
@@ -345,11 +351,7 @@ class Inventory:
 
 def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
     """Take what the labels of a series say of its device, and of the driver of its host."""
-    host = device.host
-    uuid, model = uuid_of(labels, dialect), labels.get(dialect.model_label)
-    old, device.uuid = device.uuid, uuid or device.uuid
-    if old != device.uuid:
-        host.replaced = (host.replaced | {old} if old else host.replaced) - {device.uuid}
+    host, model = device.host, labels.get(dialect.model_label)
     device.name = clean(model, NAME_BYTES) if model else device.name
     device.profile = labels.get("GPU_I_PROFILE", "")
     driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)

@@ -73,9 +73,17 @@ class KnownDevice(Struct, eq=False):
     """Fields of a device of the document by name, None for what is not known any more."""
 
     @property
+    def gpu(self) -> str | int:
+        """Which GPU it is, or is of: its UUID, or its index where it has none.
+
+        The driver gives indices anew at each start: without a lost GPU, others have other ones.
+        """
+        return self.uuid or self.index
+
+    @property
     def identity(self) -> tuple[str | int, str]:
-        """What it has under any name of its host: its UUID, or its index where it has none."""
-        return self.uuid or self.index, self.instance
+        """What it has under any name of its host, at any index."""
+        return self.gpu, self.instance
 
     @property
     def full_uuid(self) -> SafeText | None:
@@ -96,11 +104,12 @@ class KnownHost(Struct, eq=False):
     cluster: SafeText | None
     group: SafeText | None = None
     driver: SafeText | None = None
-    devices: dict[tuple[int, str], KnownDevice] = {}
-    """By index, and by GPU instance id of a MIG instance."""
-    by_uuid: dict[str, int] = {}
-    replaced: set[SafeText] = field(default_factory=set)
-    """UUIDs in whose place it has others."""
+    devices: dict[tuple[str | int, str], KnownDevice] = {}
+    """By `identity`."""
+    numbered: dict[tuple[int, str], KnownDevice] = {}
+    """Which has an index, or had it last, by index and GPU instance id of a MIG instance."""
+    indices: set[int] = field(default_factory=set)
+    """All that its GPUs have had: it had so many of them at once."""
     lag: float | None = None
     """Age of its newest sample when that was last asked for, None before."""
     interval: float = 0.0
@@ -123,6 +132,50 @@ class KnownHost(Struct, eq=False):
     is_percent: bool | None = None
     """Whether its ratios are percentages; None while that cannot be seen."""
 
+    def device(self, uuid: str | None, index: int | None, instance: str) -> KnownDevice | None:
+        """Return its device of a UUID, or of an index where that, or the device, is without one.
+
+        An index that another GPU has, or had last, is none of a UUID that is not known.
+        """
+        found = None if uuid is None else self.devices.get((uuid, instance))
+        if found is None and index is not None:
+            found = self.numbered.get((index, instance))
+            if found is not None and None not in (uuid, found.uuid):
+                return None
+        return found
+
+    def place(self, device: KnownDevice, index: int, uuid: SafeText | None) -> bool:
+        """Take that a device has this index now, and its UUID if that is known.
+
+        Return whether another one, or none, had the index.
+        """
+        before = self.numbered.get((index, device.instance))
+        self.forget(device)
+        device.index, device.uuid = index, uuid or device.uuid
+        self.devices[device.identity] = self.numbered[index, device.instance] = device
+        self.indices.add(index)
+        return before is not device
+
+    def miss(self, device: KnownDevice) -> None:
+        """Take that it had a device that is not there now."""
+        device.host = self
+        self.devices[device.identity] = device
+        self.numbered.setdefault((device.index, device.instance), device)
+
+    def without_uuid(self, index: int, instance: str) -> KnownDevice:
+        """Return the device of an index that is none of those with a UUID."""
+        found = self.devices.get((index, instance))
+        if found is None:
+            found = KnownDevice(self, index, instance)
+            self.miss(found)
+        return found
+
+    def forget(self, device: KnownDevice) -> None:
+        """Take that a device is none of its own, if it was."""
+        self.devices.pop(device.identity, None)
+        if self.numbered.get((device.index, device.instance)) is device:
+            del self.numbered[device.index, device.instance]
+
 
 def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:
     """Return the UUID as the driver writes it, None for none."""
@@ -131,10 +184,9 @@ def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:
     return clean(prefix + uuid, NAME_BYTES) if uuid else None
 
 
-def index_of(labels: Labels, dialect: Dialect, host: KnownHost) -> int | None:
-    """Return NVML's index; where the label is a UUID, as the series of identity had it."""
-    text = labels.get(dialect.device_label, "")
-    return host.by_uuid.get(text) if dialect.index_label else number_of(text)
+def index_of(labels: Labels, dialect: Dialect) -> int | None:
+    """Return NVML's index, None where the labels do not have it."""
+    return number_of(labels.get(dialect.index_label or dialect.device_label, ""))
 
 
 def finite(text: str) -> float | None:

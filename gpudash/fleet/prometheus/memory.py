@@ -7,7 +7,7 @@ which is coarse, and one at the few hosts of which more must be known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
@@ -61,17 +61,23 @@ class Memory:
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
 
-    def take_answer(self, at: float, *, is_partial: bool, may_doubt: bool) -> bool:
-        """Take that an answer had what was seen at an instant; return whether that is doubted.
+    def is_doubtful(self, there: Set[KnownDevice]) -> bool:
+        """Whether an answer that has these devices may have them by wrong names.
 
         What has just vanished may have other names: its exporter was upgraded, it was divided.
+        What is back may be another: the driver has numbered the GPUs anew.
         """
-        before, self.answered_at = self.answered_at, at
-        there = self._inventory.devices() if may_doubt and before else ()
-        is_doubted = any(each.seen_at == before for each in there)
-        if not (is_partial or is_doubted):
+        last = self.answered_at
+        return bool(last) and any(
+            (each.seen_at == last) if each not in there else each.seen_at and self.is_missing(each)
+            for each in self._inventory.devices()
+        )
+
+    def take_answer(self, at: float, *, is_partial: bool) -> None:
+        """Take that an answer had what was seen at an instant."""
+        self.answered_at = at
+        if not is_partial:
             self.complete_at = at
-        return is_doubted
 
     def is_missing(self, device: KnownDevice) -> bool:
         """Whether a whole answer left a device out.
@@ -101,8 +107,9 @@ class Memory:
         """Forget what is gone and not to be missed."""
         if gone := self._gone():
             self._follow(gone)
+            self._forget_exchanged(self._gone())
+            self._forget_removed(self._gone())
             gone = self._gone()
-            self._forget_removed(gone)
         silent = {each for each in gone if len(gone[each]) >= len(each.devices)}
         self._unsteady |= gone.keys() - silent
         self._doubtful += self._silent - silent
@@ -137,12 +144,20 @@ class Memory:
             if is_whole and new is not None and new is not host:
                 self._inventory.rename(host, new)
                 continue
-            for device, home in homes:
-                if home is not host:
-                    self._inventory.drop(device)
-                else:
-                    # The driver has renumbered them: which one is gone is another question.
-                    device.uuid = host.replaced.pop() if host.replaced else None
+            for device, _ in homes:
+                self._inventory.drop(device)
+
+    def _forget_exchanged(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
+        """Drop what others are there for: no host has more GPUs than it had indices."""
+        for host, devices in gone.items():
+            there = {each.gpu for each in host.devices.values() if not self.is_missing(each)}
+            # One without a UUID may be another, which has one and another index since.
+            first = sorted(devices, key=lambda each: (each.uuid is not None, each.seen_at))
+            absent = [each for each in first if each.gpu not in there]
+            gpus = list(dict.fromkeys(each.gpu for each in absent))
+            excess = max(0, len(there) + len(gpus) - len(host.indices)) if there else 0
+            for device in (each for each in absent if each.gpu in gpus[:excess]):
+                self._inventory.drop(device)
 
     def _forget_removed(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
         """Drop what a host has no more that has as many GPUs now as others of its model.
@@ -372,4 +387,4 @@ def _kind(devices: Iterable[KnownDevice]) -> object:
 
 
 def _gpus(devices: Iterable[KnownDevice]) -> int:
-    return len({each.index for each in devices})
+    return len({each.gpu for each in devices})

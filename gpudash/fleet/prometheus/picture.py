@@ -7,7 +7,6 @@ device is remembered, see `memory`, and since when it has not computed, and has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from operator import attrgetter
 from typing import Any
 
 from gpudash.analysis.activity import Rest, notable
@@ -56,7 +55,6 @@ _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
 _USERS = frozenset(dialect.user_label for dialect in dialects())
 _STATUS = {True: UNUSABLE.id, False: UNKNOWN.id}
 """That of a GPU by whether it has to be replaced; what else it does is found elsewhere."""
-_index = attrgetter("index")
 
 
 class Picture:
@@ -83,11 +81,14 @@ class Picture:
     ) -> bool:
         """Take the utilization of all devices that there are; others are lost from now on.
 
-        Not yet where that is doubted, which it returns.
+        Nothing of it where that is doubted, which it returns.
         """
+        found = list(scaled(self.inventory, rows))
+        if may_doubt and self.memory.is_doubtful({device for device, _, _ in found}):
+            return True
         self.now = at
         self.wrong_values = 0
-        for device, series, value in scaled(self.inventory, rows):
+        for device, series, value in found:
             is_use = series.field in (UTILIZATION, ENGINE)
             if not is_use and device.seen_at == at:
                 continue
@@ -96,9 +97,9 @@ class Picture:
             device.values[UTILIZATION] = used
             self.wrong_values += value is None
             device.idle.use(used, at)
-        is_doubted = self.memory.take_answer(at, is_partial=is_partial, may_doubt=may_doubt)
+        self.memory.take_answer(at, is_partial=is_partial)
         self._forget()
-        return is_doubted
+        return False
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""
@@ -279,7 +280,7 @@ class Picture:
         if host.is_frozen and there:
             age = None if host.changed_at is None else now - host.changed_at
         if len(there) == len(devices) and not any(each.instance for each in there):
-            built = [self._built(each, now) for each in sorted(there, key=_index)]
+            built = [self._built(each, now) for each in sorted(there, key=lambda each: each.index)]
         else:
             built = list(self._groups(host, there, now))
         return FleetHost(
@@ -316,24 +317,24 @@ class Picture:
         self, host: KnownHost, present: list[KnownDevice], now: float
     ) -> Iterator[FleetDevice]:
         """Yield GPUs by index, those that are gone as lost, each followed by its MIG instances."""
-        by_index: dict[int, list[KnownDevice]] = {}
-        for device in sorted(host.devices.values(), key=_index):
-            by_index.setdefault(device.index, []).append(device)
-        for index, group in by_index.items():
+        by_gpu: dict[str | int, list[KnownDevice]] = {}
+        # What another has the index of stands after that.
+        for device in sorted(host.devices.values(), key=lambda each: (each.index, -each.seen_at)):
+            by_gpu.setdefault(device.gpu, []).append(device)
+        for group in by_gpu.values():
             there = [each for each in group if each in present]
             instances = sorted((each for each in there if each.instance), key=_instance)
             if not there:
-                first = group[0]
                 is_host_there = bool(present) or host in self._without
                 is_lost = is_host_there and any(map(self.memory.is_missing, group))
                 state: DeviceState = "lost" if is_lost else "ok"
                 last = max(group, key=lambda each: each.seen_at)
                 is_known = is_lost and last.seen_at and not last.is_rough
                 yield FleetDevice(
-                    index=index,
-                    label=device_label(index),
-                    uuid=first.uuid,
-                    name=first.name,
+                    index=last.index,
+                    label=device_label(last.index),
+                    uuid=last.uuid,
+                    name=last.name,
                     state=state,
                     users=last.users,
                     job=last.job,
@@ -411,12 +412,15 @@ class Picture:
         self.memory.forget(self.now)
 
     def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
-        found = ((self.inventory.find(row), row.number) for row in rows)
-        return ((each[0], value) for each, value in found if each is not None)
+        """Yield devices with values, without those at an index that they do not have any more."""
+        for row in rows:
+            found = self.inventory.find(row)
+            if found and self.inventory.index_of(row.labels) in (None, found[0].index):
+                yield found[0], row.number
 
 
 def _gpus(host: KnownHost) -> int:
-    return len({device.index for device in host.devices.values()})
+    return len({device.gpu for device in host.devices.values()})
 
 
 def _instance(device: KnownDevice) -> int:

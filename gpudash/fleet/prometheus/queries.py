@@ -36,6 +36,8 @@ class Metric(NamedTuple):
     """More than one stand for their sum."""
     by: str = ""
     """Labels that distinguish devices."""
+    past_by: str = ""
+    """Labels that distinguish them over time, in which an index may pass to another."""
     host_by: str = ""
     """Labels that distinguish their hosts."""
     matcher: str = ""
@@ -91,9 +93,9 @@ def lasting(span: str, step: str = "") -> Form:
         if not term.bound:
             return ""
         function = "max" if term.bound.startswith("<") else "min"
-        over = _over(function, term.by, term.selector, span, step)
+        over = _over(function, term.past_by, term.selector, span, step)
         # A span that is shorter proves nothing about all of it.
-        past = max_by(term.by, f"{term.selector} offset {span}")
+        past = max_by(term.past_by, f"{term.selector} offset {span}")
         return f"({over} {term.bound}{term.condition} and {past} {term.bound})"
 
     return form
@@ -110,7 +112,7 @@ def gone(seconds: float) -> tuple[Form, ...]:
         def form(term: Metric) -> str:
             seen = (
                 f"max by ({term.identified_by}) (timestamp({term.selector} offset {ago:.0f}s) "
-                f"unless on ({term.by}) {term.selector})"
+                f"unless on ({term.past_by}) {term.selector})"
             )
             return f'label_replace({seen}, "__name__", "{term.names[0]}", "", "")'
 
@@ -135,7 +137,7 @@ def last_seen(seconds: float) -> Form:
         moment = f"time() + 0 * {term.selector}" if is_long else f"timestamp({term.selector})"
         # Not every server takes an offset of 0.
         offset = f" offset {end:.0f}s" if end else ""
-        return f"max_over_time(({max_by(term.by, moment)})[{window:.0f}s:{step}]{offset})"
+        return f"max_over_time(({max_by(term.past_by, moment)})[{window:.0f}s:{step}]{offset})"
 
     return form
 
@@ -157,11 +159,11 @@ def last_unlike(seconds: float) -> Form:
     span, step = _span(seconds, _STEPS)
 
     def form(term: Metric) -> str:
-        there = max_by(term.by, term.selector)
+        there = max_by(term.past_by, term.selector)
         other = f"max_over_time((time() + 0 * ({there} != {term.bound}))[{span}:{step}])"
         first = f"min_over_time((time() + 0 * {there})[{span}:{step}])"
         marked = f'label_replace({first}, "{FIRST_LABEL}", "1", "", "")'
-        both = f"{other} or on ({term.by}) {marked}"
+        both = f"{other} or on ({term.past_by}) {marked}"
         return f'label_replace({both}, "{XID_LABEL}", "{term.bound}", "", "")'
 
     return form

@@ -26,7 +26,7 @@ from gpudash.fleet.prometheus.dialects import (
 from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, promql
+from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, max_by, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -222,14 +222,14 @@ def _losses(term: Metric) -> str:
         )
         went = f"count_over_time(({' unless '.join((last, *others))})[1d:1m])"
         return f'label_replace({went} or 0 * {term.selector}, "{HOST_MARK}", "1", "", "")'
-    now, before = (f"max by ({term.by}) ({term.selector}{each})" for each in ("", " offset 1m"))
-    there = f"on ({term.host_by}) {term.selector} offset 1m"
-    return f"count_over_time(({now} unless {before} and {there})[1d:1m])"
+    now, before = max_by(term.past_by, term.selector), f"{term.selector} offset 1m"
+    back = f"{now} unless on ({term.by}) {before} and on ({term.host_by}) {before}"
+    return f"count_over_time(({back})[1d:1m])"
 
 
 def _codes(term: Metric) -> str:
     """Ask which XID errors each device had in a day."""
-    had = f'count_values by ({term.by}) ("{XID_LABEL}", {term.selector} > 0)'
+    had = f'count_values by ({term.past_by}) ("{XID_LABEL}", {term.selector} > 0)'
     return f"max_over_time(({had})[1d:1m])"
 
 

@@ -296,7 +296,10 @@ class PastUse(Past):
 
     def _key(self, labels: Labels, dialect: Dialect) -> tuple[KnownHost, int] | None:
         host = self._inventory.host_of(labels)
-        index = None if host is None else index_of(labels, dialect, host)
+        index = index_of(labels, dialect)
+        if host is not None and index is None:
+            device = host.device(uuid_of(labels, dialect), None, "")
+            index = None if device is None else device.index
         return None if host is None or index is None else (host, index)
 
     def _name(

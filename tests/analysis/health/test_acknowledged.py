@@ -127,6 +127,18 @@ def test_a_gpu_that_is_not_even_listed_is_acknowledged_by_its_index(tmp_path: Pa
     assert [each.evidence[0].value for each in (*new, *old)] == [1, 1]
 
 
+def test_an_index_names_the_gpu_that_was_lost_and_not_the_one_that_has_it_since(
+    tmp_path: Path,
+) -> None:
+    reducer = Reducer(acknowledged=known(tmp_path / "a", of("gpu0001:1")))
+    gone = device(1, "lost", uuid="GPU-lost", state="lost", job=None)
+    broken = device(1, xid=79, xid_seconds=60.0)
+    hosts = (host(1, devices=(device(0), broken, gone), expected_devices=3),)
+    new, old = both(reducer.reduce(FleetSnapshot(taken_at=INSTANT, hosts=hosts)).findings)
+    assert [each.rule for each in new] == ["xid-critical"]
+    assert [(each.rule, each.uuids) for each in old] == [("gpus-lost", ("GPU-lost",))]
+
+
 def test_a_straggler_is_compared_to_its_job_all_the_same(tmp_path: Path) -> None:
     slow = device(0, sm_clock_mhz=900)
     others = tuple(device(index, sm_clock_mhz=1900) for index in range(1, 8))

@@ -239,7 +239,7 @@ def test_for_the_time_of_a_sample_only_some_of_the_past_is_read() -> None:
     spans = set()
     for days in (1, 7):
         for glance in "01234":
-            text = last_seen(days * 86400)(Metric(("util",), by="gpu", bound=glance))
+            text = last_seen(days * 86400)(Metric(("util",), past_by="gpu", bound=glance))
             found = re.search(r"\[(\d+)s:", text)
             assert found is not None
             spans.add(is_long := int(found[1]) > 86400)

@@ -15,7 +15,7 @@ from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetRequest, FleetSnapshot
 from gpudash.model.snapshot import Finding
-from tests.fleet.rig.exporters import Gpu, Host
+from tests.fleet.rig.exporters import Gpu, Host, line, samples
 from tests.fleet.rig.prometheus import Server, importing, past
 from tests.fleet.rig.reading import read_until
 
@@ -219,6 +219,35 @@ def test_an_exporter_without_a_gpu_answers_and_misses_all(
         "blind2 answers and sees no GPU: it had 2 GPUs",
     )
     assert found.held_seconds == pytest.approx(15 * MINUTE, abs=LATE)
+
+
+@pytest.mark.parametrize("dialect", ["dcgm", "dcgm49", "smi"])
+def test_a_gpu_is_missed_whose_index_another_has_since_the_last_start(
+    tmp_path: Path, dialect: str
+) -> None:
+    """It was lost five hours ago, and its host started an hour ago."""
+    now, target = time.time(), {"job": "x", "instance": "a:9400", "node": "a"}
+    spans = (
+        (PAST, LONG_AGO, (0, 1, 2, 3), (0, 1, 2, 3)),
+        (LONG_AGO, HOUR + 600, (0, 1, 3), (0, 1, 3)),
+        (HOUR, 0.0, (0, 1, 3), (0, 1, 2)),
+    )
+    lines = []
+    for first, last, cards, indices in spans:
+        gpus = tuple(Gpu(n, card=card) for n, card in zip(indices, cards, strict=True))
+        for ago in range(int(first), int(last), -int(STEP)):
+            found = samples(Host("a", dialect, gpus), now - ago, now)
+            lines += [line(name, {**labels, **target}, v, now - ago) for name, labels, v in found]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (host,) = read(Server(url, now)).hosts
+    assert [(each.index, each.uuid, each.state) for each in host.devices] == [
+        (0, "GPU-a-0", "ok"),
+        (1, "GPU-a-1", "ok"),
+        (2, "GPU-a-3", "ok"),
+        (2, "GPU-a-2", "lost"),
+    ]
+    assert host.expected_devices == 4
+    assert host.devices[3].age_seconds == pytest.approx(LONG_AGO, abs=LATE)
 
 
 def test_a_gpu_that_an_older_exporter_had_is_missed_by_a_newer_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.cli.arguments import parse
-from gpudash.fleet.events import events
+from gpudash.fleet.events import EXCHANGED, events
 from gpudash.fleet.prometheus.endpoint import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model.errors import ExitStatus, GpudashError
@@ -270,8 +271,12 @@ def test_other_names_and_other_intervals_are_no_events(
     start = float(int(time.time()) - 6 * 3600) // 60 * 60 + 37
     with importing(tmp_path, _of_other_names(start)) as url:
         told = [(each["kind"], each["host"], each["gpu"]) for each in found(url, capfd)]
-    # Which of its GPUs is gone the numbers of the rest do not say.
-    assert told == [("xid", "slow", "0"), ("gpu-lost", "numbered", "3"), ("xid", "smi", "0")]
+    assert told == [
+        ("xid", "slow", "0"),
+        ("gpu-lost", "numbered", "2"),
+        ("renumbered", "numbered", None),
+        ("xid", "smi", "0"),
+    ]
 
 
 def test_exporters_that_were_scraped_more_rarely_before_were_there(
@@ -286,9 +291,11 @@ def test_exporters_that_were_scraped_more_rarely_before_were_there(
         assert found(url, capfd, "--since=85m") == []
 
 
-def _gpu(host: str, gpu: int, *, name: str = "DEV_GPU_UTIL", label: str = "Hostname") -> str:
+def _gpu(
+    host: str, gpu: int, card: object = None, *, name: str = "DEV_GPU_UTIL", label: str = "Hostname"
+) -> str:
     """Return a series of DCGM's exporter without its value; `label` names the host."""
-    board = f'gpu="{gpu}",UUID="GPU-{host}{gpu}",{label}="{host}"'
+    board = f'gpu="{gpu}",UUID="GPU-{host}{gpu if card is None else card}",{label}="{host}"'
     return f'DCGM_FI_{name}{{{board},instance="{host}:9400",job="dcgm-exporter"}}'
 
 
@@ -370,6 +377,74 @@ def test_hosts_whose_exporters_show_no_utilization_any_more_are_there(
         each["name"]: [d["state"] for d in each["devices"]] for each in json.loads(shown)["hosts"]
     }
     assert states == {"n1": ["ok", "lost"], "n2": ["ok"]}
+
+
+def _started_anew(start: int, cards: str, named: int = 0) -> Iterator[str]:
+    """Yield four hours of two hosts, one of which loses a GPU and then starts twice.
+
+    `cards` are its GPUs after the second start, by the letters of their UUIDs, which its exporter
+    has from an instant on.
+    """
+    for at in range(0, 4 * 3600, 15):
+        yield f"{_gpu('other', 0)} 0.5 {start + at}\n"
+        there = "abcd" if at < 3600 else "ab d" if at < 6000 else "abd" if at < 9600 else cards
+        if not (6000 <= at < 6600 or 9000 <= at < 9600):
+            for index, card in enumerate(there.ljust(4)):
+                series = _gpu("n1", index, card)
+                if at < named:
+                    series = series.replace(f',UUID="GPU-n1{card}"', "")
+                yield f"{series} 50 {start + at}\n" if card != " " else ""
+
+
+@pytest.mark.parametrize(
+    ("cards", "told", "hours"),
+    [
+        ("abd", [], 2.7),
+        ("abdc", [("gpu-returned", "3", "is back"), ("renumbered", None, "3 was 2")], 1.3),
+        (
+            "abed",
+            [("renumbered", None, "3 was 2"), ("gpu-returned", "2", EXCHANGED)],
+            1.3,
+        ),
+    ],
+    ids=["missed", "back", "exchanged"],
+)
+def test_gpus_go_by_their_uuids_whatever_their_indices(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    cards: str,
+    told: list[tuple[str, str | None, str]],
+    hours: float,
+) -> None:
+    start = int(time.time()) // 60 * 60 - 4 * 3600
+    with importing(tmp_path, [*_started_anew(start, cards), "# EOF\n"]) as url:
+        known = found(url, capfd)
+        options = parse(["events", f"--prometheus={url}", "--since=24h"])
+        assert options.run(options) == ExitStatus.OK
+    lost = re.search(
+        r"GPU-h down or lost: 1 host [0-9.]+, 1 GPU ([0-9.]+)\n", capfd.readouterr().out
+    )
+    assert lost is not None
+    assert float(lost[1]) == pytest.approx(hours, abs=0.11)
+    what = [
+        (each["kind"], each["gpu"], str(each["what"]).rpartition(": ")[2])
+        for each in known
+        if not str(each["kind"]).startswith("host")
+    ]
+    assert what == [("gpu-lost", "2", "fell off the bus"), ("renumbered", None, "2 was 3"), *told]
+    assert known[0]["uuid"] == "GPU-n1c"
+
+
+def test_an_index_is_that_of_the_gpu_whose_uuid_is_known_there_next(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An exporter has UUIDs since it was upgraded, after a loss and before the next start."""
+    start = int(time.time()) // 60 * 60 - 4 * 3600
+    told = told_of(tmp_path, capfd, _started_anew(start, "abd", named=4800))
+    assert [each[:3] for each in told if each[0] not in ("host-down", "host-up")] == [
+        ("gpu-lost", "n1", "2"),
+        ("renumbered", "n1", None),
+    ]
 
 
 def test_a_job_that_ended_before_the_span_does_not_begin_in_it(

@@ -231,10 +231,103 @@ def test_two_exporters_of_one_kind_whose_gpus_are_the_same_are_those_of_one_host
     assert len(known(clone)) == 2
 
 
-def test_a_card_that_is_gone_is_missed_whatever_the_numbers_of_the_rest() -> None:
+def cards(picture: Picture, name: str = "a") -> list[tuple[int, str, str]]:
+    """Return index, letter of the UUID and state of the GPUs of a host."""
+    found = [each for each in host(picture, name).devices if each.parent_uuid is None]
+    return [(each.index, (each.uuid or "-")[-1], each.state) for each in found]
+
+
+LOST_C = [(0, "a", "ok"), (1, "b", "ok"), (2, "d", "ok"), (2, "c", "lost")]
+"""What is left of four GPUs of which the third is lost, after the next start."""
+
+
+def test_a_gpu_that_is_gone_is_missed_whatever_the_indices_of_the_rest() -> None:
+    other = boards("b", "xyz")
+    three = [each for each in boards("a", "abcd") if each.labels["gpu"] != "2"]
+    seen = watched(boards("a", "abcd") + other, three + other, other, boards("a", "abd") + other)
+    assert (cards(seen), host(seen).expected_devices) == (LOST_C, 4)
+    assert [each.age_seconds for each in host(seen).devices] == [None, None, None, 180]
+
+
+def test_a_gpu_of_before_is_missed_whatever_the_indices_of_the_rest() -> None:
+    seen = watched(boards("a", "abd"))
+    gone = [row(UTIL, "a", n, T - 7200, UUID=f"GPU-{u}") for n, u in ((2, "c"), (3, "d"))]
+    seen.memory.take_gone(gone, T)
+    assert cards(seen) == LOST_C
+    # The index of a look back is that of another now.
+    last = [row("", "a", n, at, UUID=f"GPU-{u}") for n, u, at in ((2, "c", T - 5000), (2, "d", T))]
+    seen.memory.take_last_seen(last, T)
+    assert host(seen).devices[3].age_seconds == 5000
+
+
+def test_a_gpu_that_comes_back_at_another_index_is_back() -> None:
+    assert cards(watched(boards("a", "abcd"), boards("a", "abd"), boards("a", "abdc"))) == [
+        (0, "a", "ok"), (1, "b", "ok"), (2, "d", "ok"), (3, "c", "ok")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("between", ["abd", "abcd"], ids=["lost before", "at once"])
+def test_a_gpu_that_was_exchanged_is_not_missed(between: str) -> None:
+    seen = watched(boards("a", "abcd"), boards("a", between), boards("a", "abed"))
+    assert [each[1:] for each in cards(seen)] == [(card, "ok") for card in "abed"]
+    assert host(seen).expected_devices == 4
+
+
+def test_of_two_lost_gpus_the_one_that_was_not_exchanged_is_missed() -> None:
+    moments = [boards("a", each) for each in ("abcd", "acd", "ac", "ace")]
+    seen = watched(*moments)
+    assert [each[1:] for each in cards(seen)] == [
+        ("a", "ok"), ("c", "ok"), ("e", "ok"), ("d", "lost")
+    ]  # fmt: skip
+    # What a look back finds of it is no news.
+    seen.memory.take_gone([row(UTIL, "a", 1, T - 600, UUID="GPU-b")], T)
+    assert [each[1] for each in cards(seen)] == ["a", "c", "e", "d"]
+
+
+def test_a_gpu_without_a_uuid_is_the_one_of_its_index_once_it_has_one() -> None:
+    seen = watched([row(UTIL, "a", n, 0) for n in range(3)], boards("a", "ab"))
+    assert cards(seen) == [(0, "a", "ok"), (1, "b", "ok"), (2, "-", "lost")]
+    seen.inventory.learn([row(UTIL, "a", 0, 0)])
+    assert cards(seen)[0] == (0, "a", "ok")
+
+
+def test_mig_instances_go_with_their_gpu_to_another_index() -> None:
+    engine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+
+    def of(index: int, card: str) -> list[Row]:
+        labels = {"UUID": f"GPU-{card}", "GPU_I_PROFILE": "1g.10gb"}
+        return [row(engine, "a", index, 0.5, GPU_I_ID=each, **labels) for each in "78"]
+
+    seen = Picture()
+    seen.inventory.set_names([UTIL, engine])
+    before, after = boards("a", "ab") + of(2, "c") + of(3, "d"), boards("a", "ab") + of(2, "d")
+    for number, now in enumerate((before, boards("a", "ab") + of(3, "d"), after)):
+        seen.inventory.learn(now)
+        seen.take_main(now, T + 60 * number, is_partial=False)
+    assert cards(seen) == LOST_C
+    labels = [each.label for each in host(seen).devices]
+    assert labels == ["0", "1", "2", "2:7", "2:8", "2"]
+    assert {each.parent_uuid for each in host(seen).devices} == {None, "GPU-d"}
+
+
+def test_what_comes_back_is_nothing_before_its_labels_are_read_again() -> None:
+    """The index alone says that the lost one is back, and that another is lost."""
+    other = boards("b", "xyz")
+    seen = watched(boards("a", "abcd") + other, boards("a", "ab") + other, other)
+    back = [*boards("a", "abd"), *other]
+    values = [row(UTIL, "a", n, 7) for n in range(3)] + rows(UTIL, {"b": [7, 7, 7]})
+    assert seen.take_main(values, T + 180, is_partial=False, may_doubt=True)
+    assert states(seen)[0] == "down"
+    seen.inventory.learn(back)
+    assert not seen.take_main(values, T + 180, is_partial=False)
+    assert cards(seen) == LOST_C
+
+
+def test_what_a_gpu_did_at_another_index_says_nothing_of_now() -> None:
     seen = watched(boards("a", "abcd"), boards("a", "abd"))
-    assert states(seen) == ["ok"] * 4 + ["lost"]
-    assert host(seen).devices[3].uuid == "GPU-c"
+    rested = {n: row("", "a", n, 0, UUID=f"GPU-{u}") for n, u in ((1, "b"), (3, "d"))}
+    seen.take_idle(rested.values(), T - 3600)
+    assert [each.idle_seconds for each in host(seen).devices] == [60, 3660, 60, None]
 
 
 def test_a_name_that_is_used_again_is_another_host() -> None:

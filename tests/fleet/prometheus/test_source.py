@@ -577,3 +577,39 @@ def test_the_unit_of_a_ratio_is_that_of_each_host_in_its_past_too(server: Server
     for mean, *values in zip(fleet[0].values, *(line.values for line in every), strict=True):
         known = [value for value in values if value is not None]
         assert mean is None or mean == pytest.approx(sum(known) / len(known), abs=0.1)
+
+
+@pytest.mark.parametrize("dialect", ["dcgm", "dcgm49", "smi"])
+def test_a_lost_gpu_stays_lost_when_its_host_starts_and_numbers_the_others_anew(
+    tmp_path: Path, dialect: str
+) -> None:
+    gpus = tuple(map(Gpu, range(4)))
+    pages: dict[str, Host | None] = {"0": Host("a", dialect, gpus), "1": Host("b")}
+    seen: list[tuple[str, list[tuple[int, str, str]]]] = []
+
+    def last(reading: Reading) -> tuple[str, list[tuple[int, str, str]]]:
+        """Return the state of the host, which some exporters do not name, and its GPUs."""
+        hosts = (each for each in reading.hosts if each.name != "b")
+        for host in hosts:
+            found = [(each.index, (each.uuid or "-")[-1], each.state) for each in host.devices]
+            seen.append((host.state, found))
+        return seen[-1] if seen else ("", [])
+
+    with faulty() as first, faulty() as second:
+        for number, server in enumerate((first, second)):
+            server.page = partial(live_page, pages, str(number))
+        config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
+        with serving(tmp_path, config) as url:
+            source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
+            read_until(source, lambda reading: len(last(reading)[1]) == 4)
+            pages["0"] = Host("a", dialect, (*gpus[:2], gpus[3]))
+            lost = [(0, "0", "ok"), (1, "1", "ok"), (2, "2", "lost"), (3, "3", "ok")]
+            read_until(source, lambda reading: last(reading) == ("ok", lost))
+            pages["0"] = None
+            read_until(source, lambda reading: last(reading)[0] == "down")
+            seen.clear()
+            pages["0"] = Host("a", dialect, (*gpus[:2], Gpu(2, card=3)))
+            left = [(0, "0", "ok"), (1, "1", "ok"), (2, "3", "ok"), (2, "2", "lost")]
+            read_until(source, lambda reading: last(reading) == ("ok", left))
+            source.close(10)
+    assert not [found for state, found in seen if state == "ok" and found != left]

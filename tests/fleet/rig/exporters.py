@@ -36,6 +36,8 @@ class Gpu(NamedTuple):
     """How long its job runs, if that has not computed yet."""
     lost_seconds: float = DOWN_SECONDS
     """How long it is gone, if it is lost."""
+    card: int | None = None
+    """What its UUID ends with, if that is not its index."""
     away: tuple[tuple[float, float], ...] = ()
     """When it was gone before, from so many seconds ago to so many; then it is without an error."""
 
@@ -109,7 +111,8 @@ def _is_in(spans: tuple[tuple[float, float], ...], seconds: float) -> bool:
 
 def uuid(host: Host, gpu: Gpu) -> str:
     """Return the UUID of a GPU, without the prefix."""
-    return f"{host.cluster}{host.board or host.name}-{gpu.index}"
+    card = gpu.index if gpu.card is None else gpu.card
+    return f"{host.cluster}{host.board or host.name}-{card}"
 
 
 def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
@@ -150,8 +153,13 @@ def history(
             yield f"scrape_samples_scraped{_braces(host.target)} {len(found)} {at:.3f}\n"
             for name, labels, value in found:
                 known = recorded.get(name, name)
-                yield f"{known}{_braces(_stored(labels, host.target))} {value!r} {at:.3f}\n"
+                yield line(known, _stored(labels, host.target), value, at)
     yield "# EOF\n"
+
+
+def line(name: str, labels: Labels, value: float, at: float) -> str:
+    """Return a sample as a line of OpenMetrics."""
+    return f"{name}{_braces(labels)} {value!r} {at:.3f}\n"
 
 
 def _stored(labels: Labels, target: Labels) -> Labels:
