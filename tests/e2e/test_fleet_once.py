@@ -31,7 +31,7 @@ def once(url: str, *words: str) -> tuple[int, str]:
 
 def test_once_prints_the_first_picture_and_what_it_has_not(server: Server) -> None:
     with faulty(server.url) as proxy:
-        proxy.holds = lambda body: "unless" in body
+        proxy.holds = lambda body: "timestamp" in body and "unless" in body
         status, out = once(proxy.url, "--json")
     assert status == 0
     printed = decode(out.encode())
@@ -55,7 +55,7 @@ def test_once_knows_all_of_a_few_hosts(server: Server) -> None:
 def test_nothing_is_judged_by_a_part_of_the_answers(server: Server) -> None:
     judge = ("--json", "--fail-on", "critical")
     with faulty(server.url) as proxy:
-        proxy.holds = lambda body: "unless" in body
+        proxy.holds = lambda body: "timestamp" in body and "unless" in body
         status, out = once(proxy.url, *judge, "--timeout", "4")
         assert status == 69
         assert "not all was answered" in " ".join(decode(out.encode()).sources[0].warnings)
