@@ -18,10 +18,11 @@ import termios
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from pathlib import Path
 from threading import Timer
 from typing import IO, Any
 
+from tests.fakenvml.build import LIBRARY
 from tests.waiting import LIMIT_SECONDS
 
 GPUDASH = (sys.executable, "-m", "gpudash")
@@ -120,9 +121,14 @@ class _Parent:
         socket.send_fds(self._jobs, [json.dumps(job).encode()], files)
 
 
-@cache
+_parents: dict[str, _Parent] = {}
+"""By the folders of the libraries that they would load."""
+
+
 def _parent(folders: str) -> _Parent:
-    return _Parent(folders)
+    """One with these folders, or any for a command line that needs no library."""
+    found = _parents.get(folders) or (None if folders else next(iter(_parents.values()), None))
+    return found or _parents.setdefault(folders, _Parent(folders))
 
 
 class Forked:
@@ -148,13 +154,13 @@ class Forked:
             _opened(number, asked, text, theirs)
             for number, asked in enumerate((stdin, stdout, stderr))
         )
-        self._ending, ending = os.pipe()
+        reports, ending = os.pipe()
         job = [list(words), dict(env), os.getcwd()]
         _parent(env.get("LD_LIBRARY_PATH", "")).fork(job, [*theirs, ending])
         given = (stdin, stdout, stderr)
         for end in {*theirs, ending} - {0, 1, 2, *given}:
             os.close(end)
-        self._reports = os.fdopen(self._ending, "rb", 0)
+        self._reports = os.fdopen(reports, "rb", 0)
         self.pid = int(self._reports.readline())
 
     def poll(self) -> int | None:
@@ -236,7 +242,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], **files: Any) -> Process:
     Each has a session of its own, or the one of the tests where it is no fork and no terminal.
     """
     words = _forked(argv)
-    if words and not _AT_START & env.keys():
+    if words and not _AT_START & env.keys() and not _is_empty(env.get("LD_LIBRARY_PATH", "")):
         return Forked(words, env, **files)
     if os.isatty(files.get("stdin", -1)):
         files |= {"start_new_session": True, "preexec_fn": _take_terminal}
@@ -250,6 +256,12 @@ def _forked(argv: Sequence[str]) -> list[str]:
     if os.path.basename(argv[0]) == "nvidia-smi":
         return [*argv]
     return [*argv[1:]] if argv[0] == sys.executable and "cli.main(" in argv[2] else []
+
+
+def _is_empty(folders: str) -> bool:
+    """Whether the library there is none: it is of one test, and nothing is loaded for that."""
+    library = Path(folders.partition(":")[0], LIBRARY)
+    return library.is_file() and not library.stat().st_size
 
 
 def _take_terminal() -> None:
