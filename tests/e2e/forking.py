@@ -181,7 +181,9 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It is gone before its status is reported.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it."""
