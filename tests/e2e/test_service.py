@@ -347,8 +347,8 @@ def test_its_viewers_go_on_when_it_is_killed(fakenvml: Path, path: Path) -> None
             viewers.append(stack.enter_context(attached(fakenvml, path)))
             # One that had to wait for a CPU for too long attaches later.
             viewers[-1].until(is_shared)
-        server.kill()
         killed_at = time.time()
+        server.kill()
         for viewer in viewers:
             own = viewer.until(lambda snapshot: not is_shared(snapshot))
             assert own.taken_at.timestamp() > killed_at
