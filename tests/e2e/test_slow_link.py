@@ -46,7 +46,7 @@ PLACES = {
 }
 VIEWS = {
     "d": "x explain",
-    "w": r"Nothing is wrong|\n \d+ (?:critical|warn|info)",
+    "w": r"Nothing is wrong|Findings: \d",
     "m": "P2P read",
     "u": "IDLE-MEM",
     "enter": "FAMILY",
