@@ -41,9 +41,10 @@ _BRIEF_SECONDS, _BRIEF_HOSTS = 2.0, 250
 """In which so many hosts are known whole, by a server that is not busy; more take far longer."""
 _SAY_WHAT_IS_MISSING = ("table", "json")
 """Formats with a place for warnings."""
-_EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
+_EAGER_SECONDS, _EAGER_INTERVAL, _EAGER_PAUSE = 15.0, 0.25, 3.0
 """Seconds after a start or a request in which what arrives is printed at once, and the least
-between two lines then."""
+between two lines then: these, or so many times what the last one took, which is long for
+thousands of hosts, whose answers wait for it."""
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
@@ -125,13 +126,15 @@ def _print_lines(
     view, has_starter = Printed(options), control.descriptor is not None
     asked: fleet.FleetRequest | None = None
     printed_at, eager_until, has_news = -inf, time.monotonic() + _EAGER_SECONDS, False
+    took = 0.0
     while True:
         now = time.monotonic()
         is_eager = has_news and now < eager_until
-        due = printed_at + (min(_EAGER_INTERVAL, control.seconds) if is_eager else control.seconds)
+        eager = max(_EAGER_INTERVAL, _EAGER_PAUSE * took)
+        due = printed_at + (min(eager, control.seconds) if is_eager else control.seconds)
         if now >= due and has_answer(readings := collector.read()):
             terminal.write(fleet.encode(view.of(readings)) + b"\n")
-            printed_at, has_news = now, False
+            printed_at, has_news, took = now, False, time.monotonic() - now
             continue
         has_news |= _advance(collector, max(due - now, _EAGER_INTERVAL), control.descriptor)
         control.read()
