@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple, get_args, get_type_hints
 
@@ -250,7 +250,8 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
     if host_label is not None:
         ranked: tuple[str, ...] = (host_label,)
     else:
-        naming = (label for label in HOST_LABELS if _names_hosts(label, rows))
+        there = (label for label in HOST_LABELS if label in names)
+        naming = (label for label in there if _names_hosts(label, rows))
         ranked = tuple(sorted(naming, key=lambda label: _are_addresses(label, rows)))
     by = [next((each for each in ranked if named_by(each, row)), None) for row in rows]
     used = {*by}
@@ -258,6 +259,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
     if host_label is None:
         spellings = (_SPELLINGS.get(label, (label,)) for label in hosts)
         hosts = tuple(dict.fromkeys(chain.from_iterable(spellings)))
+    kinds = {(row.get("__name__", ""), INSTANCE_LABEL in row) for row in rows}
     own, (theirs, older, _) = _TARGET_POD_LABELS[0], (label for label, _ in _POD_LABELS)
     return LabelChoice(
         hosts,
@@ -269,12 +271,13 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         ),
         INSTANCE_LABEL in names,
         _need_ports(row for row, label in zip(rows, by, strict=True) if label == "instance"),
-        any(map(_is_bare, rows)),
+        any(_is_bare(*each) for each in kinds),
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def host_name(instance: str) -> str:
-    """Return the host of `host:port`."""
+    """Return the host of `host:port`; called for each series that is new."""
     return _PORT.sub(r"\1", instance).removeprefix("[").removesuffix("]") or instance
 
 
@@ -328,12 +331,11 @@ def is_address(name: str) -> bool:
     return _ADDRESS.fullmatch(name) is not None
 
 
-def _is_bare(labels: Labels) -> bool:
-    """Whether the series of a device is none of those that most are known by."""
-    known = known_series().get(labels.get("__name__", ""))
+def _is_bare(metric: str, is_instance: bool) -> bool:
+    """Whether a series of a device, or of a MIG instance, is none of those that most have."""
+    known = known_series().get(metric)
     if known is None:
         return False
-    is_instance = INSTANCE_LABEL in labels
     return known[1].field in (MEMORY, TEMPERATURE, POWER, *(() if is_instance else (ENGINE,)))
 
 
