@@ -61,8 +61,12 @@ def known_key(host: FleetHost, job: str, known: Container[JobKey]) -> JobKey:
 
     One whose cluster is not known, as in an older document, is that of any host.
     """
-    key, anywhere = (host.cluster, job), (None, job)
-    return anywhere if key not in known and anywhere in known else key
+    key = host.cluster, job
+    if key in known:
+        # Nearly all, of each device at each refresh.
+        return key
+    anywhere = None, job
+    return anywhere if anywhere in known else key
 
 
 def has_job(host: FleetHost, device: FleetDevice, job: JobKey) -> bool:

@@ -32,9 +32,9 @@ from gpudash.model.state import (
     FREE,
     HELD,
     IN_USE,
+    STATES,
     UNKNOWN,
     UNUSABLE,
-    state_of,
     unreadable_state,
 )
 from gpudash.model.text import SafeText
@@ -42,6 +42,8 @@ from gpudash.model.units import grouped
 
 _ACTIVITIES = frozenset(state.id for state in (BUSY, HELD, IN_USE, FREE, UNKNOWN))
 _AVAILABLE = frozenset(state.id for state in AVAILABLE)
+_BROKEN = frozenset(state.id for state in STATES if state.is_broken)
+_HEARD_OF = frozenset(("ok", "connecting"))
 _MAX_AGE_SECONDS = 300.0
 """Age from which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
@@ -284,12 +286,17 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     if not rows:
         return job
     does = count_gpus(rows)
-    gpus = does.total()
+    gpus, devices = does.total(), job.devices
     if gpus != len(rows):
-        job = replace(job, devices=max(0, job.devices - (_units(rows) - gpus)))
-    hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
-    broken = count_gpus([row for row in rows if _is_broken(row)]).total()
-    job = replace(job, hosts=hosts, broken=broken)
+        devices = max(0, devices - (_units(rows) - gpus))
+    broken = [row for row in rows if _is_broken(*row)]
+    job = replace(
+        job,
+        devices=devices,
+        hosts=job.hosts or tuple(dict.fromkeys([host.name for host, _ in rows])),
+        # Nearly all jobs have none.
+        broken=count_gpus(broken).total() if broken else 0,
+    )
     percents = [
         percent
         for host, device in rows
@@ -308,10 +315,9 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     )
 
 
-def _is_broken(row: GpuRow) -> bool:
+def _is_broken(host: FleetHost, device: FleetDevice) -> bool:
     """Whether a GPU is of no use to its job, or nothing is heard of its host."""
-    host, device = row
-    return host.state not in ("ok", "connecting") or state_of(device.status).is_broken
+    return device.status in _BROKEN or host.state not in _HEARD_OF
 
 
 def _units(rows: Sequence[GpuRow]) -> int:
