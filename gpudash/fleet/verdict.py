@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.rule import since
+from gpudash.analysis.health.rule import rough_duration, since
 from gpudash.fleet.summary import part_of
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import Level
 from gpudash.model.units import counted
+
+_NEW_SECONDS = 3600.0
+"""How long a finding is news, of whose age it is said how short it is."""
 
 
 class Verdict(NamedTuple):
@@ -49,7 +52,7 @@ def verdict(findings: Sequence[Finding], answering: int, hosts: int, now: dateti
 
 
 def _newest(findings: Sequence[Finding], now: datetime) -> str:
-    """Return since when none of some findings is new, `none new since 02:54`."""
+    """Return how new the newest of some findings is: `newest 40 s ago`, `none new since 02:54`."""
     ages = [
         replace(each, held_seconds=each.newest_seconds, newest_seconds=None)
         if each.newest_seconds is not None
@@ -58,4 +61,7 @@ def _newest(findings: Sequence[Finding], now: datetime) -> str:
     ]
     if any(each.held_seconds is None for each in ages):
         return "since when is not known of all"
-    return f"none new {since(min(ages, key=lambda each: each.held_seconds or 0.0), now)}"
+    newest = min(ages, key=lambda each: each.held_seconds or 0.0)
+    age = newest.held_seconds or 0.0
+    is_new = age < _NEW_SECONDS
+    return f"newest {rough_duration(age)} ago" if is_new else f"none new {since(newest, now)}"

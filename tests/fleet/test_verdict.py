@@ -24,7 +24,8 @@ KNOWN = finding("critical", 0.1, acknowledged="RMA 4711")
     ("findings", "answering", "text", "level"),
     [
         ([CRITICAL, WARNING], 4, "1 critical, none new since 09:00", "critical"),
-        ([CRITICAL, NEWER, KNOWN], 4, "2 critical, none new since 11:50", "critical"),
+        ([CRITICAL, NEWER, KNOWN], 4, "2 critical, newest 10 min ago", "critical"),
+        ([CRITICAL, finding("critical", 0.0)], 4, "2 critical, newest 0 s ago", "critical"),
         ([CRITICAL], 0, "1 critical, none new since 09:00", "critical"),
         ([WARNING, REMARK], 4, "nothing critical, 1 warning, none new since 11:00", "warn"),
         ([REMARK], 4, "nothing critical, no warning", "ok"),

@@ -757,11 +757,11 @@ async def test_lines_to_spare_show_more_findings() -> None:
 async def test_map_and_findings_say_whether_all_can_be_left_alone() -> None:
     wrong: dict[str, Any] = {"rule": "host-down", "level": "critical", "sentence": SafeText("x")}
     found = (
-        Finding(**wrong, held_seconds=9 * 3600.0, newest_seconds=25 * 60.0),
+        Finding(**wrong, held_seconds=9 * 3600.0, newest_seconds=85 * 60.0),
         Finding(**wrong, held_seconds=60.0, acknowledged="known"),
         Finding(**{**wrong, "level": "info"}, held_seconds=60.0),
     )
-    newest = (INSTANT - timedelta(minutes=25)).astimezone()
+    newest = (INSTANT - timedelta(minutes=85)).astimezone()
     words = f"1 critical, none new since {newest:%H:%M}"
     long = host(0, "hot", "slow", "held-idle", *["busy"] * 5, message="a long message of it")
     async with on_screen(fleet((long, *some_hosts(40)[1:]), findings=found)) as on:
