@@ -19,7 +19,7 @@ def moment_dialog(time: Timeline[Any], shown_at: datetime, theme: Theme) -> Choo
     known, span = time.known, time.span
     if known is None or span is None:
         return None
-    hint = "type a time, yesterday, or -30s from the end"
+    hint = "type a time, or -30s from the end"
     if span.first is not None:
         hint += ", +1h from the start"
 
