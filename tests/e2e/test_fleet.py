@@ -272,7 +272,7 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.send("@")
         terminal.wait_for("type a time")
         terminal.send("-30m", "enter")
-        terminal.wait_for(clocks[1])
+        terminal.wait_for(lambda text: clocks[1] in text and "type a time" not in text)
         for key, clock in (("]", clocks[2]), ("[", clocks[1]), ("[", clocks[0])):
             terminal.send(key)
             terminal.wait_for(clock)
