@@ -55,18 +55,12 @@ def run(options: argparse.Namespace) -> int:
         at = "" if options.at is None else f" --at {shlex.quote(options.at)}"
         file = "" if options.replay is None else f" {shlex.quote(options.replay)}"
         raise UsageError(f"the screen of a recording is gpudash replay{file}{at}")
-    config, for_this_run = not options.no_config, overrides(options)
-    for_this_run["reported"] = None if options.demo else report_words(options)
     if options.host:
         from gpudash.cli import remote
 
         host = options.host[0]
         remote.of(options, host)
-        return show(
-            lambda: lambda interval: remote.open_feed(options, host, interval),
-            config=config,
-            **for_this_run,
-        )
+        return _show(options, lambda: lambda interval: remote.open_feed(options, host, interval))
     argv, parent = collector_command(options, shared=True), os.getpid()
     gpus = gpu_selectors(options)
 
@@ -94,7 +88,14 @@ def run(options: argparse.Namespace) -> int:
 
         return open_feed
 
-    return show(start_collecting, config=config, **for_this_run)
+    return _show(options, start_collecting)
+
+
+def _show(options: argparse.Namespace, start: Callable[[], Callable[[float], SnapshotFeed]]) -> int:
+    """Show one host as the command line says."""
+    reported = None if options.demo else report_words(options)
+    config = not options.no_config
+    return show(start, config=config, reported=reported, **overrides(options))
 
 
 def show(

@@ -53,8 +53,8 @@ class Losses(NamedTuple):
         total = self.host_gpu_hours + self.gpu_hours
         least = "" if self.is_whole else "at least "
         # The hours of stale and drained hosts, and after an XID, are in no sum.
-        lost = "down or lost"
-        lost = f"{least}{_hours(total)} GPU-h {lost}: {sums}" if total else f"{sums} {lost}"
+        hours = f"{least}{_hours(total)} GPU-h down or lost: "
+        lost = f"{hours}{sums}" if total else f"{sums} down or lost"
         return [
             *([lost] if named else ()),
             *([f"{self.xids:,} XID"] if self.xids else ()),

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from gpudash.analysis.health.rule import rough_duration, since
+from gpudash.analysis.health.rule import rough_duration, since_clock
 from gpudash.fleet.summary import part_of
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import Level
@@ -53,15 +51,13 @@ def verdict(findings: Sequence[Finding], answering: int, hosts: int, now: dateti
 
 def _newest(findings: Sequence[Finding], now: datetime) -> str:
     """Return how new the newest of some findings is: `newest 40 s ago`, `none new since 02:54`."""
-    ages = [
-        replace(each, held_seconds=each.newest_seconds, newest_seconds=None)
-        if each.newest_seconds is not None
-        else each
-        for each in findings
-    ]
-    if any(each.held_seconds is None for each in ages):
-        return "since when is not known of all"
-    newest = min(ages, key=lambda each: each.held_seconds or 0.0)
-    age = newest.held_seconds or 0.0
-    is_new = age < _NEW_SECONDS
-    return f"newest {rough_duration(age)} ago" if is_new else f"none new {since(newest, now)}"
+    ages = []
+    for each in findings:
+        age = each.held_seconds if each.newest_seconds is None else each.newest_seconds
+        if age is None:
+            return "since when is not known of all"
+        ages.append(age)
+    newest = min(ages)
+    if newest < _NEW_SECONDS:
+        return f"newest {rough_duration(newest)} ago"
+    return f"none new {since_clock(newest, now)}"

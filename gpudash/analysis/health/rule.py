@@ -217,11 +217,16 @@ def since(finding: Finding, now: datetime) -> str:
     """
     if finding.held_seconds is None:
         return ""
-    began = (now - timedelta(seconds=finding.held_seconds)).astimezone()
-    day = "" if began.date() == now.astimezone().date() else "%m-%d "
     newest = finding.newest_seconds
     newer = "" if newest is None else f", newest {rough_duration(newest)} ago"
-    return began.strftime(f"since {day}%H:%M") + newer
+    return since_clock(finding.held_seconds, now) + newer
+
+
+def since_clock(seconds: float, now: datetime) -> str:
+    """Return since when it is what began so many seconds ago, by the local clock."""
+    began = (now - timedelta(seconds=seconds)).astimezone()
+    day = "" if began.date() == now.astimezone().date() else "%m-%d "
+    return began.strftime(f"since {day}%H:%M")
 
 
 _AGO = frozenset({"age_seconds", "xid_seconds"})

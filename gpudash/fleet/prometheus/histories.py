@@ -151,7 +151,7 @@ def joined(spans: Iterable[Span], distance: float, gaps: Sequence[Span] = ()) ->
 
 
 def _through(spans: Iterable[Span], gaps: Sequence[Span], within: float) -> list[Span]:
-    """Return spans, those that end as a gap begins until its end: before, nobody saw them end."""
+    """Return spans, those that end as a gap begins until its end, as nothing was seen before it."""
     return [
         (start, next((last for first, last in gaps if first - within <= end < last), end))
         for start, end in spans

@@ -76,7 +76,7 @@ class KnownDevice(Struct, eq=False):
     def gpu(self) -> str | int:
         """Which GPU it is, or is of: its UUID, or its index where it has none.
 
-        The driver gives indices anew at each start: without a lost GPU, others have other ones.
+        The driver gives indices at each start: without a lost GPU, the others have other ones.
         """
         return self.uuid or self.index
 

@@ -65,7 +65,7 @@ class Memory:
         """Whether an answer that has these devices may have them by wrong names.
 
         What has just vanished may have other names: its exporter was upgraded, it was divided.
-        What is back may be another: the driver has numbered the GPUs anew.
+        What is back may be another: the driver has given the GPUs other indices.
         """
         last = self.answered_at
         return bool(last) and any(

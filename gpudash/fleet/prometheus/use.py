@@ -374,13 +374,7 @@ def _terms(
 
     # Without a bound they only show that it exists.
     used = [each for each in compute if each.bound]
-    busy = (
-        alone(
-            each,
-            f"{last(each.selector)} >= {float(each.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}",
-        )
-        for each in used
-    )
+    busy = (alone(each, f"{last(each.selector)} {_busy_bound(each)}") for each in used)
     bounds = [(each.selector, f">= {NOTABLE_BYTES / each.factor:g}") for each in memory]
     held = [f"{last(selector)} {bound}" for selector, bound in bounds]
     computes = " or ".join(last(each.selector) for each in used)
@@ -400,6 +394,11 @@ def _terms(
         energy=" or ".join(energy),
         memory=" or ".join(f"{last(each.selector)} * {each.factor:g}" for each in memory),
     )
+
+
+def _busy_bound(term: Metric) -> str:
+    """Return what a device that computes reaches, by the bound of one that does not."""
+    return f">= {float(term.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}"
 
 
 def _of_instances(terms: _Terms, fine: _Terms, by: str) -> _Terms:

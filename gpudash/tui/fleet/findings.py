@@ -41,10 +41,10 @@ class FindingsPage(FleetPage):
         """Return what all come to, and the findings in view."""
         model = self.model
         self._starts = []
-        top = [verdict_line(model, theme, cells)]
+        top = verdict_line(model, theme, cells)
         if not model.findings:
-            return top
-        self._top_lines = len(top) if height >= _MIN_HEIGHT else 0
+            return [top]
+        self._top_lines = int(height >= _MIN_HEIGHT)
         height -= self._top_lines
         lines: list[Line] = []
         for number, finding in enumerate(model.findings):
@@ -62,7 +62,7 @@ class FindingsPage(FleetPage):
         self.page_rows = max(1, height // max(1, len(lines) // len(self._starts)))
         # The last line is the empty one below the last finding.
         self._end = min(self._first + height, len(lines) - 1)
-        return [*top[: self._top_lines], *lines[self._first : self._end]]
+        return [*[top] * self._top_lines, *lines[self._first : self._end]]
 
     @property
     def position(self) -> str:
