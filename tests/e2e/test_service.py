@@ -286,8 +286,10 @@ def test_what_only_its_viewer_may_see_is_added(
     try:
         until(lambda: has_sampled(path))
         with attached(fakenvml, path, **told) as viewer:
-            snapshot = viewer.until(lambda each: is_shared(each) and each.holders)
-            assert [each.pid for each in snapshot.holders] == [holder.pid]
+            # Tests that run beside this one may hold GPUs, too.
+            snapshot = viewer.until(
+                lambda each: is_shared(each) and holder.pid in {one.pid for one in each.holders}
+            )
             (finding,) = snapshot.findings or ()
             assert finding.rule == "memory-unaccounted"
             assert str(holder.pid) in finding.advice
