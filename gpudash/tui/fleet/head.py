@@ -207,7 +207,7 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     users = model.wasters
     heading = [Segment(" held idle  ", theme.dim)]
     if not model.totals.answering:
-        return [*heading, Segment("not known", theme.dim)]
+        return [*heading, Segment(_why_none(model), theme.dim)]
     if not users:
         return _held_hosts(model, heading, theme, cells)
     entries = []
@@ -234,6 +234,11 @@ def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> L
     )
 
 
+def _why_none(model: FleetModel) -> str:
+    """Return what there is to say of GPUs while no host that is shown answers."""
+    return "no GPU passes the filter" if model.is_filtered and not model.rows else "not known"
+
+
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return the hosts on which all GPUs are free, those with the most first."""
     whole = [row for row in model.rows if is_whole_and_free(row)]
@@ -244,9 +249,10 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         scattered = sum(row.free for row in known)
         names = brief(tuple([row.title for row in drained]))
         except_for = f" but drained {names}" if drained else ""
-        text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"
+        no_host = "no host shown" if model.is_filtered else "no host"
+        text = f"{no_host} with all its GPUs free{except_for}; {scattered:,} free on others"
         if not model.totals.answering:
-            text = "not known"
+            text = _why_none(model)
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
     line: Line = [Segment(" free       ", theme.dim)]
     for size in dict.fromkeys(row.gpus for row in whole):

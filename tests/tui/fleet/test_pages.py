@@ -954,6 +954,17 @@ async def test_nothing_is_claimed_of_gpus_while_no_host_answers() -> None:
     assert " free       not known" in lines
 
 
+async def test_what_a_filter_leaves_is_not_said_of_all_hosts() -> None:
+    hosts = (host(1, "busy", "free"), host(2, *["free"] * 8))
+    async with on_screen(fleet(hosts, users=())) as on:
+        await on.press("slash", *"host:gpu0001", "enter")
+        assert "no host shown with all its GPUs free; 1 free on others" in on.text
+        await on.press("slash", *["backspace"] * 12, *"host:none", "enter")
+        lines = [line.rstrip() for line in on.lines]
+        assert " held idle  no GPU passes the filter" in lines
+        assert " free       no GPU passes the filter" in lines
+
+
 async def test_the_page_of_a_host_lists_its_own_gpus_though_time_stands_still() -> None:
     hosts = tuple(
         host(n, devices=(device(0, users=(user,)),)) for n, user in ((1, "ann"), (2, "ben"))
