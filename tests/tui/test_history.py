@@ -99,7 +99,7 @@ async def test_events_of_before_are_read_from_it(host: Host) -> None:  # noqa: F
     same = make_host(hostname=clean("h" * 400), uptime_seconds=5000)
     first = replace(live(host), host=same, devices=(make_device(state="lost"),))
     async with on_screen(first, "E", feed=ServedFeed(), size=(140, 20)) as on:
-        assert "since it is watched" in on.text
+        assert "while it was watched" in on.text
         await on.give(second(first))
         await on.until(lambda: "gpu-lost" in on.text)
         assert f"since {first.taken_at - timedelta(hours=12):%m-%d}" in on.text
@@ -121,7 +121,7 @@ async def test_one_without_a_history_opens_with_the_present(
         assert "last 3s of" in on.text
         assert "no gpudash serve" not in on.footer
         await on.press("E")
-        await on.until(lambda: "nothing has happened since" in on.text and "loading" not in on.text)
+        await on.until(lambda: "nothing has happened" in on.text and "loading" not in on.text)
 
 
 async def test_times_are_those_that_it_has(host: Host, served: Served) -> None:  # noqa: F811

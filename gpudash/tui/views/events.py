@@ -53,7 +53,8 @@ class EventsView(View):
         theme, found = self.dashboard.value_theme, self._happened
         since = self.dashboard.events.since
         if not found:
-            text = f"nothing has happened since {'it is watched' if since is None else 'then'}"
+            when = "while it was watched" if since is None else "since then"
+            text = f"nothing has happened {when}"
             return [[], [Segment(" " * MARGIN + text, theme.dim)]]
         first = max(0, min(self.first, len(found) - height))
         seen = found[first : first + height]

@@ -49,7 +49,7 @@ async def test_what_happened_since_the_start_is_listed_also_before_the_view_is_o
 
 async def test_a_long_list_is_scrolled() -> None:
     async with on_screen(START, "E", size=(100, 20)) as on:
-        assert "nothing has happened since it is watched" in on.text
+        assert "nothing has happened while it was watched" in on.text
         for number in range(1, 31):
             await on.give(at(2 * number, devices=GONE if number % 2 else DEVICES))
         assert "1-16 of 30" in on.footer
