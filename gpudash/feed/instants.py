@@ -98,6 +98,8 @@ def parse_window(since: str, until: str | None, known: Span) -> tuple[datetime, 
 
 def _parsed(text: str, span: Span) -> datetime | None:
     with suppress(OverflowError, ValueError, OSError):
+        if text.casefold() == "now":
+            return span.last.astimezone()
         if text[:1] == "+" and span.first is None:
             raise UsageError(f"{text!r}: it is not known when the samples begin")
         start = {"+": span.first, "-": span.last}.get(text[:1])

@@ -77,6 +77,7 @@ def test_a_time_outside_says_what_there_is(text: str) -> None:
         ("12:30:15", NOON - timedelta(days=1) + timedelta(minutes=30, seconds=15)),
         ("11-22 08:00", NOON - timedelta(days=1, hours=4)),
         ("2026-11-20 12:00", NOON - timedelta(days=3)),
+        ("now", NOON),
         ("today", NOON - timedelta(hours=12)),
         ("yesterday", NOON - timedelta(hours=36)),
         ("Yesterday 9:30", NOON - timedelta(hours=26, minutes=30)),
