@@ -16,7 +16,6 @@ from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
 from gpudash.tui.fleet.chart_choice import SPANS
-from gpudash.tui.fleet.head import local_time
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
@@ -75,7 +74,9 @@ def past(
     is_percent = unit is Unit.PERCENT
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS, top)
     age = (model.snapshot.taken_at - found.end).total_seconds()
-    now = "now" if model.time.is_live and age <= 2 * found.step_seconds else local_time(found.end)
+    is_now = model.time.is_live and age <= 2 * found.step_seconds
+    # With seconds the name of the end leaves the one before it no room.
+    now = "now" if is_now else f"{found.end.astimezone():%H:%M}"
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
         spread(left, keys, cells, theme.base),
