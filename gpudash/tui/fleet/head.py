@@ -151,7 +151,7 @@ def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     """Return what differs now from an instant in the past that is shown; no line for nothing."""
     if model.time.is_recorded or not model.time.is_past:
         return []
-    heading = [Segment(" since then  ", theme.title)]
+    heading = [Segment(" differs now ", theme.title)]
     entries = _by_kind(model.changed_since, theme)
     return [listed_line(heading, entries, cells, theme, _all_events(model))] if entries else []
 

@@ -164,8 +164,8 @@ async def test_what_happened_right_after_an_instant_is_not_said_twice() -> None:
         found = (*was, event(90, "host-down", host="gpu0002"))
         await on.give(replace(answer(on, found), hosts=before.hosts))
         assert "gpu0001, gpu0002 down  gpu0001 up" in around(on)
-        assert [line.split() for line in on.lines if line.startswith(" since then")] == [
-            ["since", "then", "gpu0001", "down"]
+        assert [line.split() for line in on.lines if line.startswith(" differs now")] == [
+            ["differs", "now", "gpu0001", "down"]
         ]
 
 
