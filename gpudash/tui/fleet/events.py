@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,7 +16,7 @@ from gpudash.fleet.summary import part_of
 from gpudash.model.fleet import Event
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.grid import MARGIN
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.head import listed_line, local_time
 from gpudash.tui.fleet.model import FleetModel, are_same
 from gpudash.tui.fleet.page import LONGER
@@ -25,6 +26,8 @@ from gpudash.tui.theme import Theme
 
 _MIN_TABLE = 5
 """Lines of a table for which sums have room above it."""
+_LEFT_OUT = "GPU-h leave out drained, stale and after an XID"
+"""Of which hours the sum is not, where there is room."""
 
 
 class EventsPage(TablePage[Event]):
@@ -61,7 +64,11 @@ class EventsPage(TablePage[Event]):
     def heading(self) -> str:
         """Of how long, and how those of jobs are listed."""
         model = self.model
-        text = "Events" if self.feed.collector is None else f"Events of {model.happened.span}"
+        around = "" if model.happened.until is None else " around then"
+        if model.shows_past and not around:
+            around = " up to now"
+        span = f"Events of {model.happened.span}{around}"
+        text = "Events" if self.feed.collector is None else span
         adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
         return text if model.lists_jobs else text + adds
 
@@ -87,7 +94,7 @@ class EventsPage(TablePage[Event]):
     def _sum_lines(self, theme: Theme, cells: int) -> list[Line]:
         """Return a line each on what is broken, has begun besides and was lost, if something has.
 
-        They are of the instant that is shown, but for the last, which is of all events.
+        They are of the instant that is shown, the last of the events up to it.
         """
         model = self.model
         key = self.ranking.rows, model.rows, model.happened.is_whole
@@ -96,31 +103,33 @@ class EventsPage(TablePage[Event]):
         is_recorded = self.feed.collector is None
         when = "then" if is_recorded or model.shows_past else "now"
         span = "in all" if is_recorded else f"in {model.happened.span}"
+        span = "until then" if model.shows_past and not is_recorded else span
         names = f"broken {when}", "also began", span
-        ends = "", f"{shown_key(model.keys, 'fleet.findings')} shows which", ""
-        return [
-            listed_line(
-                [Segment(f" {name:<12}", theme.title)],
-                [[Segment(f"{text}  ", theme.base)] for text in [*texts, *filter(None, [end])]],
-                cells,
-                theme,
-            )
-            for name, texts, end in zip(names, self._sums, ends, strict=True)
-            if texts
-        ]
+        left_out = any("GPU-h" in text for text in self._sums[2])
+        ends = "", f"{shown_key(model.keys, 'fleet.findings')} shows which", _LEFT_OUT * left_out
+        lines = []
+        for name, texts, end in zip(names, self._sums, ends, strict=True):
+            heading: Line = [Segment(f" {name:<12}", theme.title)]
+            entries: list[Line] = [[Segment(f"{text}  ", theme.base)] for text in texts]
+            last = Segment(f"{end}  ", theme.base)
+            if end and cells_of([*heading, *chain.from_iterable(entries), last]) <= cells:
+                entries.append([last])
+            if texts:
+                lines.append(listed_line(heading, entries, cells, theme))
+        return lines
 
     def _summed_up(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         """Return what is broken, what has begun besides, what was lost, in a few words each."""
         model, happened = self.model, self.model.happened
-        rows, at, latest = model.rows, model.snapshot.taken_at, model.history.latest.taken_at
+        rows, at = model.rows, model.snapshot.taken_at
         hosts, since = [row.host for row in rows], happened.since
-        until = at if model.time.is_recorded else min(latest, happened.until or latest)
-        new = {} if since is None else begun(rows, happened.listed, since, at)
+        until = min(at, happened.until or at)
+        known = [each for each in happened.listed if each.at <= until]
+        new = {} if since is None else begun(rows, known, since, at)
         counts = [f"{count:,} {word}" for word, count in new.items()]
         lost: Sequence[str] = ()
         if happened.is_whole or model.time.is_recorded:
             passing = self.ranking.rows if model.is_filtered else None
-            known = [each for each in happened.listed if each.at <= until]
             lost = losses(known, hosts, since, until, passing).texts
         return broken(rows), counts, lost
 

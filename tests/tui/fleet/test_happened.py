@@ -120,7 +120,7 @@ async def test_events_of_the_past_are_those_around_it_with_jobs() -> None:
         jobs = [event(-n, "job-ended", host="gpu0001", job=f"{n}") for n in range(1000, 300, -20)]
         await on.give(answer(on, (*jobs, *HAPPENED[1:])))
         await on.press("e")
-        assert on.lines[1].startswith(" Events of 1 hour  ")
+        assert on.lines[1].startswith(" Events of 1 hour around then  ")
         rows = on.lines[3:-2]
         rule = next(n for n, line in enumerate(rows) if "────" in line)
         # As much before it is in view as after it.
@@ -131,14 +131,14 @@ async def test_events_of_the_past_are_those_around_it_with_jobs() -> None:
         assert 4 < rule < len(rows) - 4
         await on.press("x")
         assert "job-" not in on.text
-        assert on.lines[1].startswith(" Events of 1 hour, x adds jobs ")
+        assert on.lines[1].startswith(" Events of 1 hour around then, x adds jobs ")
         await on.press("minus")
         day = timedelta(days=1)
         assert on.feed.asked[-1].events_since == THEN - day / 2
         assert on.feed.asked[-1].events_until == THEN + day / 2
         assert "asking what happened" in on.text
         await on.give(answer(on, HAPPENED))
-        assert on.lines[1].startswith(" Events of 1 day, ")
+        assert on.lines[1].startswith(" Events of 1 day around then, ")
         await on.press("p")
         assert on.feed.asked[-1].events_since == INSTANT - day
         assert on.feed.asked[-1].events_until is None

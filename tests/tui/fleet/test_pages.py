@@ -1176,6 +1176,35 @@ async def test_above_events_stands_what_is_broken_has_begun_and_was_lost() -> No
         assert "0.2 GPU-h down or lost: 1 host" in on.lines[4]
 
 
+async def test_what_was_lost_by_an_instant_in_the_past_has_nothing_of_after_it() -> None:
+    happened = (
+        event(-4 * 3600, "gpu-lost", host="gpu0001", gpu="0"),
+        event(-3600, "gpu-lost", host="gpu0001", gpu="1"),
+        event(-1800, "xid", host="gpu0001", gpu="2"),
+    )
+    lost = replace(device(0, "lost"), age_seconds=3600.0)
+    now, then = fleet(some_hosts(3)), fleet((host(1, devices=(lost, device(1, "busy"))),))
+    async with on_screen(now, "e", size=(120, 20)) as on:
+        since = on.feed.asked[-1].events_since
+        await on.give(fleet(some_hosts(3), seconds=1, events=happened, events_since=since))
+        assert "2 GPUs  1 XID  GPU-h leave out drained, stale and after an XID" in on.text
+        await on.resize(80, 20)
+        assert on.lines[2].rstrip().endswith("2 GPUs  1 XID")
+        await on.press("at", *"-3h", "enter")
+        moment = on.feed.asked[-1].at
+        assert moment is not None
+        await on.give(replace(then, taken_at=moment, events=happened, events_since=since))
+        assert on.lines[1].startswith(" Events of 1 day up to now ")
+        (line,) = [line for line in on.lines if line.startswith(" until then ")]
+        assert " ".join(line.split()[2:]) == "1.0 GPU-h down or lost: 1 GPU"
+        # What came after it stands above the rule.
+        assert [each.kind for each in on.model.ranked_events().rows] == [
+            "xid",
+            "gpu-lost",
+            "gpu-lost",
+        ]
+
+
 async def test_what_is_broken_at_an_instant_in_the_past_is_that_of_then() -> None:
     now, then = fleet((host(1, "unusable"),)), fleet((host(1, "lost", "lost"),))
     then = replace(then, taken_at=INSTANT - timedelta(hours=3))
