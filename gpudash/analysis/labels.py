@@ -76,16 +76,22 @@ def _ranges(numbers: Iterable[int]) -> list[str]:
 
 def short_name(device: Device) -> str:
     """Return the product without brand names: `H100 80GB HBM3`, `GTX 1080 Ti`."""
-    name: str | None = device.name
-    if name is None:
+    name = device.name
+    if not name:
         return ABSENT
     if device.is_mig and "MIG " in name:
         return name[name.index("MIG ") :]
+    return product(name)
+
+
+def product(name: str) -> str:
+    """Return a full name of a product without brand names, all of it if nothing else is there."""
+    short = name
     for maker in _MAKERS:
-        name = name.removeprefix(maker)
+        short = short.removeprefix(maker)
     for noise in _NOISE:
-        name = name.removesuffix(noise)
-    return name or device.name or ABSENT
+        short = short.removesuffix(noise)
+    return short or name
 
 
 def pcie_link(device: Device) -> str:

@@ -30,13 +30,14 @@ class GroupRow(NamedTuple):
         return self.sums.counts.get(state.id, 0)
 
 
-def _model(host: FleetHost) -> SafeText | None:
+def model_of(host: FleetHost) -> SafeText | None:
+    """Return the product name of its first GPU, None where it is not known."""
     return next((each.name for each in host.devices if each.parent_uuid is None), None)
 
 
 GROUPINGS: Mapping[str, Callable[[FleetHost], SafeText | None]] = {
     "rack": lambda host: host.group,
-    "model": _model,
+    "model": model_of,
     "cluster": lambda host: host.cluster,
 }
 """What hosts are grouped by, each by its term of the filter."""

@@ -8,13 +8,15 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.analysis.labels import product
+from gpudash.fleet.groups import model_of
 from gpudash.fleet.names import folded
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.fleet.verdict import verdict
 from gpudash.model.fleet import EMPTY, Event
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
 from gpudash.model.text import width
-from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
+from gpudash.model.units import celsius, counted, duration, grouped, hours, kilowatts, percent
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
 from gpudash.tui.fleet.happened import span_around
@@ -240,7 +242,10 @@ def _why_none(model: FleetModel) -> str:
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
-    """Return the hosts on which all GPUs are free, those with the most first."""
+    """Return the hosts on which all GPUs are free, those with the most first.
+
+    Which model they are is named where there are several.
+    """
     whole = [row for row in model.rows if is_whole_and_free(row)]
     whole.sort(key=lambda row: -row.gpus)
     if not whole:
@@ -255,9 +260,12 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
             text = _why_none(model)
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
     line: Line = [Segment(" free       ", theme.dim)]
-    for size in dict.fromkeys(row.gpus for row in whole):
-        some = [row.title for row in whole if row.gpus == size]
-        count = Segment(f"all {size} on {counted(len(some), 'host')}: ", theme.base)
+    has_several = len({model_of(row.host) for row in model.rows} - {None}) > 1
+    alike = grouped(((row.gpus, model_of(row.host) if has_several else None), row) for row in whole)
+    for (size, name), rows in alike.items():
+        some = [row.title for row in rows]
+        what = f"{size} {product(name)}" if name else f"{size}"
+        count = Segment(f"all {what} on {counted(len(some), 'host')}: ", theme.base)
         room = cells - cells_of([*line, count])
         named = Segment(_folded(some, room) + _BETWEEN, theme.ok)
         line += [count, named] if room > 0 else []

@@ -825,6 +825,17 @@ async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> Non
     assert line.rstrip() == " held idle  by unknown users on: gpu0001 8"
 
 
+async def test_the_models_of_free_hosts_are_named_where_there_are_several() -> None:
+    a100 = [device(n, "free", name="NVIDIA A100-SXM4-80GB") for n in range(8)]
+    hosts = (host(1, *["free"] * 8), host(2, devices=tuple(a100)), host(3, *["free"] * 8))
+    async with on_screen(fleet(hosts, users=()), size=(120, 24)) as on:
+        (line,) = [line for line in on.lines if line.startswith(" free ")]
+        assert " ".join(line.split()[1:]) == (
+            "all 8 H100 80GB HBM3 on 2 hosts: gpu[0001,0003] "
+            "all 8 A100-SXM4-80GB on 1 host: gpu0002"
+        )
+
+
 async def test_a_free_host_that_is_drained_is_named() -> None:
     hosts = (host(1, *["drained"] * 8, drain_reason="firmware"), host(2, *["busy"] * 7, "free"))
     async with on_screen(fleet(hosts, users=())) as on:
