@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -92,6 +93,23 @@ def product(name: str) -> str:
     for noise in _NOISE:
         short = short.removesuffix(noise)
     return short or name
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Return full names of products with the fewest words that tell them apart: `A100`, `H100`.
+
+    The words are those before a space or a hyphen, up to one with a digit at least.
+    """
+    words = {name: re.findall(r"[ -]?[^ -]+", product(name)) for name in names}
+    short = {}
+    for name, parts in words.items():
+        others = [each for each in words.values() if each != parts]
+        for count in range(1, len(parts) + 1):
+            text = "".join(parts[:count])
+            if re.search(r"\d", text) and not any(each[:count] == parts[:count] for each in others):
+                break
+        short[name] = text
+    return short
 
 
 def pcie_link(device: Device) -> str:

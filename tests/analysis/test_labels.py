@@ -12,6 +12,7 @@ from gpudash.analysis.labels import (
     gpu_ranges,
     short_command,
     short_name,
+    told_apart,
     visible_devices,
     whose,
 )
@@ -205,3 +206,19 @@ def test_any_value_gives_distinct_devices_and_printable_words(value: str) -> Non
     keys = [device.key for device in visible.devices]
     assert len(keys) == len(set(keys))
     assert all(remark.isprintable() for remark in visible.remarks)
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"], ["A100", "H100"]),
+        (["NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB"], ["A100-SXM4-80GB", "A100-SXM4-40GB"]),
+        (["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"], ["H100 NVL", "H100 80GB"]),
+        (["NVIDIA RTX A6000", "NVIDIA RTX 6000 Ada Generation"], ["RTX A6000", "RTX 6000"]),
+        (["NVIDIA TITAN V", "Tesla T4"], ["TITAN V", "T4"]),
+        (["NVIDIA A100", "NVIDIA A100-SXM4-80GB"], ["A100", "A100-SXM4"]),
+        ([], []),
+    ],
+)
+def test_products_are_told_apart_in_few_words(names: list[str], short: list[str]) -> None:
+    assert told_apart(names) == dict(zip(names, short, strict=True))

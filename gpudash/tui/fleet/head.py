@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import accumulate
 
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.labels import product
+from gpudash.analysis.labels import told_apart
 from gpudash.fleet.groups import model_of
 from gpudash.fleet.names import folded
 from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, part_of
@@ -259,16 +261,30 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         if not model.totals.answering:
             text = _why_none(model)
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
-    line: Line = [Segment(" free       ", theme.dim)]
-    has_several = len({model_of(row.host) for row in model.rows} - {None}) > 1
-    alike = grouped(((row.gpus, model_of(row.host) if has_several else None), row) for row in whole)
-    for (size, name), rows in alike.items():
-        some = [row.title for row in rows]
-        what = f"{size} {product(name)}" if name else f"{size}"
-        count = Segment(f"all {what} on {counted(len(some), 'host')}: ", theme.base)
-        room = cells - cells_of([*line, count])
-        named = Segment(_folded(some, room) + _BETWEEN, theme.ok)
-        line += [count, named] if room > 0 else []
+    heading = [Segment(" free       ", theme.dim)]
+    return [*heading, *_alike(model, whole, theme, cells - cells_of(heading))]
+
+
+def _alike(model: FleetModel, rows: Sequence[HostRow], theme: Theme, cells: int) -> Line:
+    """Return hosts by their GPUs: as many kinds as can be named, each with one host at least."""
+    models = told_apart(filter(None, {model_of(row.host) for row in model.rows}))
+    found = grouped(((row.gpus, models.get(model_of(row.host) or "")), row.title) for row in rows)
+    kinds = []
+    for (size, name), names in found.items():
+        gpus = f"{size} {name}" if name and len(models) > 1 else f"all {size}"
+        more = f" +{len(names) - 1}" if names[1:] else ""
+        kinds.append((f"{gpus} on {counted(len(names), 'host')}", f": {names[0]}{more}", names))
+    ends = list(accumulate(width(text + least + _BETWEEN) for text, least, _ in kinds))
+    shown = max(1, bisect_right(ends, cells + len(_BETWEEN)))
+    room = cells + len(_BETWEEN) - ends[shown - 1]
+    line: Line = []
+    for text, least, names in kinds[:shown]:
+        named = _folded(names, width(least) + room - 2)
+        named = f": {named}" if named else ""
+        room += width(least) - width(named)
+        line += [Segment(text, theme.base), Segment(named + _BETWEEN, theme.ok)]
+    if shown < len(kinds) and cells_of(line) < cells:
+        line.append(Segment(theme.glyphs.ellipsis, theme.dim))
     return fitted(line, cells, theme.base)
 
 

@@ -40,7 +40,7 @@ class _Plan(NamedTuple):
     """How the lines of the page are shared out."""
 
     findings: int
-    """Lines that are kept for findings, 0 where there is no room for the map beside them."""
+    """Lines that are kept for findings, fewer where there is no room for the map beside them."""
     room: int
     """Lines for the map."""
     above: int
@@ -88,7 +88,7 @@ class MapPage(FleetPage):
         top = 1 if cells >= _WIDE else 2
         found = min(max(_MIN_FINDINGS, height // 4), _MAX_FINDINGS)
         if height - top - 2 - found < _MIN_MAP:
-            found = 0
+            found = 1 if height - top - 2 > _MIN_MAP else 0
         room = height - top - 2 - found
         self._arrange(cells - 2, max(0, room))
         drawn = len(self._arrangement.lines)

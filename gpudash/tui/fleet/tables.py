@@ -118,7 +118,10 @@ class TablePage(FleetPage, Generic[Row]):
     @property
     def position(self) -> str:
         """Which rows are in view, empty where all are: `1-20 of 1,000`."""
-        return position(self._first, self._shown, len(self.ranking.rows))
+        count = len(self.ranking.rows)
+        text = position(self._first, self._shown, count)
+        # MIG instances have rows beside those of their GPU, and are not counted as GPUs.
+        return f"{text} rows" if text and count > self.totals.gpus else text
 
     @property
     def empty_text(self) -> str:
@@ -213,12 +216,6 @@ class GpusPage(TablePage[GpuRow]):
         row = self.ranking.selected
         host = None if row is None else self.model.row_of(row.host.key)
         return () if row is None or host is None else ((host.title, gpu_index(*row)),)
-
-    @property
-    def position(self) -> str:
-        """Which rows are in view; they are more than the GPUs where MIG divides some."""
-        text = super().position
-        return f"{text} rows" if text and len(self.ranking.rows) > self.model.totals.gpus else text
 
     def action_enter(self) -> None:
         """Go into the host of the GPU under the cursor."""
