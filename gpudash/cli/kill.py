@@ -126,7 +126,7 @@ def signal_and_report(
     kill = Kill(requests, signal, record=trail.record, timeouts=timeouts)
     audit_seconds: float | None = _AUDIT_SECONDS
     try:
-        with _ctrl_c_deferred() as pause:
+        with ctrl_c_deferred() as pause:
             kill.send()
             progress = _WaitNotice(pause)
             try:
@@ -147,7 +147,7 @@ def signal_and_report(
 
 
 @contextmanager
-def _ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
+def ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
     """Block Ctrl-C everywhere but in the `pause` that this gives.
 
     Nothing that is sent or printed is cut off by it. A caller's SIG_IGN stays in force.

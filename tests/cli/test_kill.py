@@ -6,7 +6,7 @@ import sys
 DEFERRED = """
 import os, signal
 
-from gpudash.cli.kill import _ctrl_c_deferred
+from gpudash.cli.kill import ctrl_c_deferred
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -26,7 +26,7 @@ def run(code: str) -> tuple[int, bytes, bytes]:
 
 def test_ctrl_c_waits_until_all_is_sent_and_counts_in_the_pause() -> None:
     code = """
-with _ctrl_c_deferred() as pause:
+with ctrl_c_deferred() as pause:
     pause(0)
     interrupt()
     print("all is sent")
@@ -40,7 +40,7 @@ with _ctrl_c_deferred() as pause:
 
 def test_ctrl_c_neither_cuts_off_a_result_nor_outlives_it() -> None:
     code = """
-with _ctrl_c_deferred() as pause:
+with ctrl_c_deferred() as pause:
     interrupt()
     print("result")
 try:
@@ -64,7 +64,7 @@ try:
 except BlockingIOError:
     stdout = os.dup(1)
     os.dup2(writer, 1)
-with _ctrl_c_deferred() as pause:
+with ctrl_c_deferred() as pause:
     interrupt()
     try:
         wait_for_reader(pause)
@@ -77,7 +77,7 @@ with _ctrl_c_deferred() as pause:
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
     code = """
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-with _ctrl_c_deferred() as pause:
+with ctrl_c_deferred() as pause:
     interrupt()
     pause(0.01)
 print("done")
