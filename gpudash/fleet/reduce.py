@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from gpudash.analysis.activity import RestClock, activity, is_rest, notable
-from gpudash.analysis.health.acknowledged import InForce, Place, spellings
+from gpudash.analysis.health.acknowledged import Acknowledgement, InForce, spellings
 from gpudash.analysis.health.engine import SymptomTracker
 from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
@@ -109,11 +109,12 @@ class Reducer:
         """
         places = _places(snapshot, known)
 
-        def is_known(host: FleetHost, gpu: int | None) -> bool:
-            some = [each for each in places.get(host.name, ()) if each[1] in (None, gpu)]
-            lost = _lost_seconds(host, gpu) if some else None
+        def is_known(host: FleetHost, index: int | None, uuid: str | None) -> bool:
+            found = places.get(host.name, {})
+            some = [found[each] for each in {None, index, uuid} if each in found]
+            lost = _lost_seconds(host, index, uuid) if some else None
             since = None if lost is None else snapshot.taken_at.timestamp() - lost
-            return not all(known.found[each].is_over(since) for each in some)
+            return not all(each.is_over(since) for each in some)
 
         if places or snapshot is not survey.snapshot:
             survey = Survey(snapshot, self.price, lambda *place: not is_known(*place))
@@ -123,11 +124,13 @@ class Reducer:
         survey = Survey(snapshot, self.price, is_known)
         for symptom in chain.from_iterable(check(survey) for check in self._checks_of_known):
             if symptom.hosts and places.keys() >= {*symptom.hosts}:
-                gpus = {None, *(device.index for device in symptom.devices)}
-                found = [each for host in symptom.hosts for each in places[host]]
-                texts = [known.found[each].text for each in found if each[1] in gpus]
+                indices = (each.index for each in symptom.devices)
+                uuids = (each.parent_uuid or each.uuid for each in symptom.devices)
+                gpus: set[int | str | None] = {None, *indices, *uuids}
+                found = [each for host in symptom.hosts for each in places[host].items()]
+                texts = [each.text for gpu, each in found if gpu in gpus]
                 subject = "acknowledged", symptom.subject
-                text = "; ".join(dict.fromkeys(texts or [known.found[found[0]].text]))
+                text = "; ".join(dict.fromkeys(texts or [found[0][1].text]))
                 yield replace(symptom, subject=subject, acknowledged=text)
 
     # What a GPU does
@@ -227,24 +230,54 @@ def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
     return replace(snapshot, hosts=tuple(replace(host, name=name) for host, name in hosts))
 
 
-def _places(snapshot: FleetSnapshot, known: InForce) -> dict[str, list[Place]]:
-    """Return by its name what is acknowledged of each host, without hosts of which nothing is."""
+def _places(
+    snapshot: FleetSnapshot, known: InForce
+) -> dict[str, dict[int | str | None, Acknowledgement]]:
+    """Return by its name what is acknowledged of each host, without hosts of which nothing is.
+
+    Of its GPUs by UUID or index, with None of the host.
+    """
     if not known.found:
         return {}
-    places = grouped((place[0], place) for place in known.found)
-    found: dict[str, list[Place]] = {}
+    by_name = grouped((each.host, each) for each in known.found.values())
+    places: dict[str, dict[int | str | None, Acknowledgement]] = {}
     for host in snapshot.hosts:
         former = () if host.former_name is None else spellings(host.former_name, host.cluster)
-        for name in (*spellings(host.name, host.cluster), *former):
-            found.setdefault(host.name, []).extend(places.get(name, ()))
-    return {name: each for name, each in found.items() if each}
+        names = (*spellings(host.name, host.cluster), *former)
+        found = [each for name in names for each in by_name.get(name, ())]
+        if found and (about := dict(_about(host, found))):
+            places[host.name] = about
+    return places
 
 
-def _lost_seconds(host: FleetHost, gpu: int | None) -> float | None:
+def _about(
+    host: FleetHost, known: Iterable[Acknowledgement]
+) -> Iterator[tuple[int | str | None, Acknowledgement]]:
+    """Yield the acknowledgements of a host, each with the UUID or index of its GPU.
+
+    Of one that is not listed by its UUID, it is a GPU without one or one of the missing, whichever
+    number these have; else there is another in its place.
+    """
+    gpus = [each for each in host.devices if each.parent_uuid is None]
+    listed = {each.uuid for each in gpus}
+    named = {each.index for each in gpus if each.uuid is not None}
+    unnamed = {each.index for each in gpus} - named
+    missing = sorted({*range(host.expected_devices or 0)} - named - unnamed)
+    for each in known:
+        if each.uuid is None or each.uuid in listed:
+            yield each.gpu if each.uuid is None else each.uuid, each
+        elif each.gpu in unnamed:
+            yield each.gpu, each
+        elif missing:
+            yield missing.pop(missing.index(each.gpu) if each.gpu in missing else 0), each
+
+
+def _lost_seconds(host: FleetHost, index: int | None, uuid: str | None) -> float | None:
     """Return for how long a host, or a GPU of one that answers, is lost; None where unknown."""
     if host.state != "ok":
         return host.age_seconds
-    found = (each for each in host.devices if each.index == gpu and each.parent_uuid is None)
+    gpus = (each for each in host.devices if each.parent_uuid is None)
+    found = (each for each in gpus if (each.index == index if uuid is None else each.uuid == uuid))
     lost = next((each for each in found if unreadable_state(each) is not None), None)
     return None if lost is None else lost.age_seconds
 

@@ -12,11 +12,11 @@ import pwd
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from threading import Thread
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
@@ -40,8 +40,23 @@ _NAME = r"(?:[^:]*/)?[\w.@%+-]+"
 _TARGET = rf"(?P<host>\[[^]]+\]|(?:{_NAME})?)(?::(?P<gpu>[0-9]{{1,5}}))?"
 _MAX_YEARS = timedelta(days=3650)
 
-Place = tuple[str, int | None]
-"""A host by its name, and the index of one of its GPUs, None for all of it."""
+PlaceKey = tuple[str, int | str | None]
+"""A host by its name, and one of its GPUs by UUID or index, None for all of it."""
+
+
+class Place(NamedTuple):
+    """What findings are about: a host, or one of its GPUs."""
+
+    host: str
+    gpu: int | None = None
+    """NVML's index, None for the host and all of its GPUs."""
+    uuid: str | None = None
+    """Which GPU has that index, None where that is not known: others may have it after a reboot."""
+
+    @property
+    def key(self) -> PlaceKey:
+        """What identifies it."""
+        return self.host, self.gpu if self.uuid is None else self.uuid
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +66,8 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its name, after that of its cluster and a slash where only that one is meant."""
     gpu: Annotated[int, Meta(ge=0, lt=1 << 16)] | None = None
     """NVML's index, None for the host and all of its GPUs."""
+    uuid: Annotated[str, Meta(min_length=1, max_length=NAME_BYTES)] | None = None
+    """Which GPU had that index, None for whichever has it."""
     until: Annotated[datetime, Meta(tz=True)] | None = None
     """None for until it is taken back."""
     reason: Annotated[str, Meta(max_length=_MAX_REASON)] = ""
@@ -62,7 +79,7 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def place(self) -> Place:
         """What it is about."""
-        return self.host, self.gpu
+        return Place(self.host, self.gpu, self.uuid)
 
     @property
     def title(self) -> SafeText:
@@ -97,26 +114,30 @@ _Read = tuple[tuple[Acknowledgement, ...], SafeText | None]
 class InForce(Struct, frozen=True):
     """The acknowledgements that count at an instant, and what is wrong with their file."""
 
-    found: Mapping[Place, Acknowledgement] = {}
+    found: Mapping[PlaceKey, Acknowledgement] = {}
     problem: SafeText | None = None
 
-    def about(self, names: Iterable[str], gpu: int | None) -> Acknowledgement | None:
+    def about(
+        self, names: Iterable[str], gpu: int | None, uuid: str | None
+    ) -> Acknowledgement | None:
         """Return what acknowledges a host that has these names, or one of its GPUs; else None."""
         for name in names:
-            known = self.found.get((name, None))
-            if known is None and gpu is not None:
-                known = self.found.get((name, gpu))
-            if known is not None:
-                return known
+            for key in (None, uuid, gpu):
+                if (known := self.found.get((name, key))) is not None:
+                    return known
+            if gpu is not None and uuid is None:
+                of_host = (each for each in self.found.values() if each.host == name)
+                if (known := next((each for each in of_host if each.gpu == gpu), None)) is not None:
+                    return known
         return None
 
-    def text(self, names: Iterable[str], gpus: Collection[int]) -> str | None:
+    def text(self, names: Iterable[str], gpus: Mapping[int, str | None]) -> str | None:
         """Return why nothing about some GPUs of a host, or all of it without any, is news.
 
-        None where one of them is not acknowledged.
+        `gpus` are UUIDs by index. None where one of them is not acknowledged.
         """
-        names, which = tuple(names), list[int | None](sorted(gpus))
-        found = [self.about(names, gpu) for gpu in which or [None]]
+        names, which = tuple(names), list[tuple[int | None, str | None]](sorted(gpus.items()))
+        found = [self.about(names, *gpu) for gpu in which or [(None, None)]]
         texts = dict.fromkeys(each.text for each in found if each is not None)
         return None if None in found else "; ".join(texts)
 
@@ -200,7 +221,7 @@ def in_force(file: str) -> InForce:
 
 def _in_force(read: _Read, now: float) -> InForce:
     known, problem = read
-    return InForce({each.place: each for each in known if each.is_in_force(now)}, problem)
+    return InForce({each.place.key: each for each in known if each.is_in_force(now)}, problem)
 
 
 def _read(file: str) -> _Read:
@@ -225,7 +246,7 @@ def load(file: str) -> _Read:
         data = opened.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         return (), _problem(file, f"{_TOO_LARGE}: nothing is acknowledged")
-    found: dict[Place, Acknowledgement] = {}
+    found: dict[PlaceKey, Acknowledgement] = {}
     wrong: list[int] = []
     decoder = json.Decoder(Acknowledgement)
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -233,8 +254,8 @@ def load(file: str) -> _Read:
             continue
         try:
             each = decoder.decode(line)
-            found.pop(each.place, None)
-            found[each.place] = each
+            found.pop(each.place.key, None)
+            found[each.place.key] = each
         except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
             wrong.append(number)
     last = tuple(found.values())
@@ -332,7 +353,7 @@ def place_of(text: str, this_host: str) -> Place:
     name = host.strip("[]")
     if match is None or not name or len(name) > NAME_BYTES or clean(name) != name:
         raise UsageError(f"{clean(text)!r} names no host: expected HOST, HOST:GPU or :GPU")
-    return name, None if match["gpu"] is None else int(match["gpu"])
+    return Place(name, None if match["gpu"] is None else int(match["gpu"]))
 
 
 def until_of(text: str, now: datetime) -> datetime:
@@ -361,8 +382,9 @@ def acknowledgement(
     except KeyError:
         who = str(os.geteuid())
     return Acknowledgement(
-        host=place[0],
-        gpu=place[1],
+        host=place.host,
+        gpu=place.gpu,
+        uuid=place.uuid,
         until=until,
         reason=clean(reason.strip(), _MAX_REASON - 1),
         by=clean(who, NAME_BYTES - 1),

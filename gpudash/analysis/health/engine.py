@@ -203,7 +203,9 @@ def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iter
     parents: dict[str, int] = {each.uuid: each.index for each in host.devices if each.uuid}
     for symptom in symptoms:
         gpus = {
-            parents.get(each.parent_uuid or each.uuid or "", each.index) for each in symptom.devices
+            parents.get(uuid or "", each.index): uuid
+            for each in symptom.devices
+            for uuid in (each.parent_uuid or each.uuid,)
         }
         text = known.text(names, gpus)
         yield symptom if text is None else replace(symptom, acknowledged=text)
@@ -217,9 +219,11 @@ def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
     if known == InForce():
         return snapshot
     names = (*spellings(name), *spellings(snapshot.host.hostname))
+    uuids = {each.index: each.uuid for each in snapshot.devices if not each.is_mig}
     found = [
         each
-        if each.acknowledged or (text := known.text(names, each.indices)) is None
+        if each.acknowledged
+        or (text := known.text(names, {i: uuids.get(i) for i in each.indices})) is None
         else replace(each, acknowledged=text)
         for each in snapshot.findings or ()
     ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import socket
+from contextlib import suppress
 from datetime import datetime, timezone
+
+from msgspec import json
 
 from gpudash.analysis.health.acknowledged import (
     Acknowledgement,
@@ -20,10 +23,16 @@ from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import acknowledged_path
 from gpudash.cli.verbs import Verb
-from gpudash.model.errors import ActionError, ExitStatus, UsageError
+from gpudash.collect.local import open_once
+from gpudash.model.device import Device
+from gpudash.model.errors import ActionError, ExitStatus, GpudashError, UsageError
 from gpudash.model.text import did_you_mean
 from gpudash.model.units import counted
 from gpudash.system import terminal
+from gpudash.system.fork import call_isolated
+
+_SECONDS = 5.0
+"""How long the driver may take to name a GPU."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,12 +65,16 @@ def run(options: argparse.Namespace) -> int:
         return _list(known, as_json=options.json)
     if options.demo is not None:
         _check(places, there)
-    unknown = [each for each in places if options.take_back and each not in known.found]
-    places = [each for each in places if each not in unknown]
+    unknown: list[Place] = []
     if options.take_back:
-        added = [acknowledgement(place, taken_back=True) for place in places]
+        in_effect = [each.place for each in known.found.values()]
+        unknown = [
+            each for each in places if each not in {p._replace(uuid=None) for p in in_effect}
+        ]
+        back = [each for each in in_effect if each._replace(uuid=None) in places]
+        added = [acknowledgement(place, taken_back=True) for place in back]
     else:
-        added = _added(options, places)
+        added = _added(options, _with_uuids(places, this_host, options.demo))
     if added:
         write(file, added)
     for each in added:
@@ -69,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         terminal.write_text(f"{each.title} {text}\n")
     if unknown:
         raise UsageError(f"{_named(unknown)} not acknowledged: gpudash ack lists what is")
-    elsewhere = [each for each in places if each[0] != this_host]
+    elsewhere = [each for each in places if each.host != this_host]
     if elsewhere and options.demo is None and not options.take_back:
         text = f"{_named(elsewhere, 'was', 'were')} not checked: ack asks no other host"
         terminal.write_message(f"gpudash: {text}\n")
@@ -95,16 +108,37 @@ def _simulated(demo: str) -> dict[str, int]:
 
 def _check(places: list[Place], there: dict[str, int]) -> None:
     """Raise UsageError for a host or GPU that is not there."""
-    for host, gpu in places:
+    for host, gpu, _ in places:
         if host not in there:
             raise UsageError(f"no host {host}: {did_you_mean(host, there) or 'see --once'}")
         if gpu is not None and gpu >= there[host]:
             raise UsageError(f"{host} has {counted(there[host], 'GPU')}, and no GPU {gpu}")
 
 
+def _with_uuids(places: list[Place], this_host: str, demo: str | None) -> list[Place]:
+    """Return places with the UUIDs of the GPUs of this host, as far as it answers in time."""
+    if not any(each.host == this_host and each.gpu is not None for each in places):
+        return places
+
+    def sample() -> bytes:
+        found: tuple[Device, ...] = ()
+        with suppress(GpudashError):
+            found = open_once(demo, _SECONDS, whole=False, wanted={"uuid"}).sample().devices
+        return json.encode({each.index: each.uuid for each in found if not each.is_mig})
+
+    (reply,) = call_isolated([sample], _SECONDS)
+    uuids = json.decode(reply, type=dict[int, str | None]) if isinstance(reply, bytes) else {}
+    return [
+        each._replace(uuid=uuids.get(each.gpu))
+        if each.host == this_host and each.gpu is not None
+        else each
+        for each in places
+    ]
+
+
 def _named(places: list[Place], one: str = "is", several: str = "are") -> str:
     """Return the names of hosts and GPUs with the verb for that many."""
-    names = ", ".join(Acknowledgement(host=host, gpu=gpu).title for host, gpu in places)
+    names = ", ".join(Acknowledgement(host=each.host, gpu=each.gpu).title for each in places)
     return f"{names} {one if len(places) == 1 else several}"
 
 
@@ -133,7 +167,9 @@ VERB = Verb(
     add_arguments,
     run,
     "Findings about it are dimmed, with the reason, and are neither counted as new nor seen by "
-    "--fail-on and --on-finding; pick and run still leave such a GPU out. What is acknowledged is "
-    "kept in ~/.local/state/gpudash/acknowledged.jsonl, or in the file of [fleet] acknowledged in "
+    "--fail-on and --on-finding; pick and run still leave such a GPU out. A GPU of this host, and "
+    "one chosen on the screen, is known by its UUID, whichever index it has; HOST:GPU of another "
+    "is whichever has that index. What is acknowledged is kept in "
+    "~/.local/state/gpudash/acknowledged.jsonl, or in the file of [fleet] acknowledged in "
     "the settings, which several people may share. On the screen: a.",
 )

@@ -47,9 +47,9 @@ class Survey:
         self,
         snapshot: FleetSnapshot,
         price: Callable[[str | None], float | None],
-        covers: Callable[[FleetHost, int | None], bool] | None = None,
+        covers: Callable[[FleetHost, int | None, str | None], bool] | None = None,
     ) -> None:
-        """`covers` is asked about a GPU by its index, about the host as such with None."""
+        """`covers` is asked about a GPU by index and UUID, about the host as such with None."""
         self.snapshot = snapshot
         self._covers = covers
         self.price = price
@@ -112,7 +112,7 @@ class Survey:
 
     def covers(self, host: FleetHost) -> bool:
         """Whether findings are to be about a host as such."""
-        return self._covers is None or self._covers(host, None)
+        return self._covers is None or self._covers(host, None, None)
 
     def covers_gpu(self, row: GpuRow) -> bool:
         """Whether findings are to be about a GPU or MIG instance."""
@@ -121,7 +121,8 @@ class Survey:
         index = gpu_index(*row)
         # It names the one that was lost, while that is missed.
         is_other = row.device.state != "lost" and index in reused_indices(row.host)
-        return self._covers(row.host, None if is_other else index)
+        uuid = row.device.parent_uuid or row.device.uuid
+        return self._covers(row.host, None if is_other else index, uuid)
 
     def missing(self, host: FleetHost) -> int:
         """Return how many of the GPUs that findings are to be about are not there."""
@@ -130,7 +131,7 @@ class Survey:
             return count
         there = {each.index for each in host.devices if each.parent_uuid is None}
         absent = set(range(host.expected_devices or 0)) - there
-        return min(count, sum(self._covers(host, index) for index in absent))
+        return min(count, sum(self._covers(host, index, None) for index in absent))
 
     def job_name(self, host: FleetHost, job: str) -> str:
         """Return what to call a job of a host: with its cluster if others have that number."""

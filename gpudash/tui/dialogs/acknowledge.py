@@ -38,7 +38,7 @@ def ask(page: Page, places: Sequence[Place], theme: Theme, *, is_demo: bool) -> 
         page.show_message("no home for the file of acknowledgements")
         return
     known = Acknowledged(lambda: file).now()
-    found = [known.about(spellings(host), gpu) for host, gpu in places]
+    found = [known.about(spellings(host), gpu, uuid) for host, gpu, uuid in places]
     in_force = [each for each in found if each is not None]
 
     def chosen(value: str | None) -> None:
@@ -70,7 +70,7 @@ def ask(page: Page, places: Sequence[Place], theme: Theme, *, is_demo: bool) -> 
 
 
 def _named(places: Sequence[Place]) -> str:
-    first = Acknowledgement(host=places[0][0], gpu=places[0][1]).title
+    first = Acknowledgement(host=places[0].host, gpu=places[0].gpu).title
     return first if len(places) == 1 else f"{first} and {len(places) - 1} more"
 
 

@@ -95,11 +95,11 @@ class FindingsPage(FleetPage):
         for row in model.rows:
             if not {*names_of(row.host)}.isdisjoint(finding.hosts):
                 gpus = {
-                    gpu_index(row.host, each)
+                    (gpu_index(row.host, each), each.parent_uuid or each.uuid)
                     for each in row.devices
                     if concerns(finding.rule, finding.uuids, each)
                 }
-                found += [(row.title, gpu) for gpu in sorted(gpus, key=str) or [None]]
+                found += [Place(row.title, *gpu) for gpu in sorted(gpus, key=str) or [(None, None)]]
         return found
 
     def action_enter(self) -> None:

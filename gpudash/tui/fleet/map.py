@@ -157,7 +157,7 @@ class MapPage(FleetPage):
     def places(self) -> Sequence[Place]:
         """The host under the cursor."""
         row = self.model.selected_host
-        return () if row is None else ((row.title, None),)
+        return () if row is None else (Place(row.title),)
 
     def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
         """Show the GPUs of a job whose number was typed, or the jobs where clusters share it."""

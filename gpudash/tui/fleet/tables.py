@@ -193,7 +193,7 @@ class HostsPage(TablePage[HostRow]):
     def places(self) -> Sequence[Place]:
         """The host under the cursor."""
         row = self.ranking.selected
-        return () if row is None else ((row.title, None),)
+        return () if row is None else (Place(row.title),)
 
     def action_enter(self) -> None:
         """Go into the host under the cursor."""
@@ -215,7 +215,10 @@ class GpusPage(TablePage[GpuRow]):
         """The GPU under the cursor, that of a MIG instance too."""
         row = self.ranking.selected
         host = None if row is None else self.model.row_of(row.host.key)
-        return () if row is None or host is None else ((host.title, gpu_index(*row)),)
+        if row is None or host is None:
+            return ()
+        uuid = row.device.parent_uuid or row.device.uuid
+        return (Place(host.title, gpu_index(*row), uuid),)
 
     def action_enter(self) -> None:
         """Go into the host of the GPU under the cursor."""

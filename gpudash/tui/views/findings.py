@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.events import Click
 
+from gpudash.analysis.health.acknowledged import Place
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Finding, FindingLevel
@@ -154,9 +155,11 @@ class FindingsView(View):
         if self.dashboard.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
         elif finding is not None:
-            places = [(host, gpu) for gpu in finding.indices or (None,)]
+            gpus = (each for each in self.dashboard.snapshot.devices if not each.is_mig)
+            uuids = {each.index: each.uuid for each in gpus}
+            places = [Place(host, gpu, uuids.get(gpu)) for gpu in finding.indices]
             is_demo = self.dashboard.snapshot.host.simulated
-            ask(self, places, self.dashboard.theme, is_demo=is_demo)
+            ask(self, places or [Place(host)], self.dashboard.theme, is_demo=is_demo)
 
     def action_open(self) -> None:
         """Open the process that the finding under the cursor is about, else its GPU."""

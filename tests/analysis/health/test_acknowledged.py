@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from itertools import starmap
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from gpudash.analysis.health.acknowledged import (
     Acknowledged,
     Acknowledgement,
     InForce,
+    Place,
     acknowledgement,
     in_force,
     load,
@@ -29,7 +31,7 @@ from gpudash.analysis.health.engine import Diagnosis, marked
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows
 from gpudash.model.errors import ActionError, UsageError
-from gpudash.model.fleet import FleetSnapshot
+from gpudash.model.fleet import FleetDevice, FleetSnapshot
 from gpudash.model.snapshot import Finding
 from tests.factories import make_device, make_host, make_snapshot
 from tests.fleet.many import INSTANT, device, host
@@ -139,6 +141,68 @@ def test_an_index_names_the_gpu_that_was_lost_and_not_the_one_that_has_it_since(
     assert [(each.rule, each.uuids) for each in old] == [("gpus-lost", ("GPU-lost",))]
 
 
+def test_after_a_renumbering_it_is_of_the_gpu_that_it_was_given_for(tmp_path: Path) -> None:
+    acknowledged = known(tmp_path / "a", acknowledgement(Place("gpu0001", 5, "GPU-5")))
+
+    def gpu(index: int, number: int) -> FleetDevice:
+        return device(index, uuid=f"GPU-{number}", xid=79 if number > 4 else None, xid_seconds=60.0)
+
+    # The GPUs behind that which fell off the bus have moved up.
+    there = [number for number in range(8) if number != 2]
+    devices = tuple(starmap(gpu, enumerate(there)))
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=(host(1, devices=devices),))
+    new, old = both(Reducer(acknowledged=acknowledged).reduce(snapshot).findings)
+    assert [each.uuids for each in new if each.uuids] == [("GPU-6", "GPU-7")]
+    assert [each.uuids for each in old] == [("GPU-5",)]
+    lost = tuple(
+        make_device(index=index, uuid=f"GPU-{number}", state="lost")
+        for index, number in enumerate(there)
+    )
+    alone = make_snapshot(devices=lost, host=make_host(hostname="gpu0001"), topology=None)
+    new, old = both(Diagnosis(acknowledged).examine(alone).findings)
+    assert "GPU-6" in {uuid for each in new for uuid in each.uuids}
+    assert [each.uuids for each in old] == [("GPU-5",)]
+    for index, is_known in (4, True), (5, False):
+        far = Diagnosis().examine(replace(alone, devices=(lost[index],)))
+        found = {each.acknowledged for each in marked(far, acknowledged(), "x").findings or ()}
+        assert (None not in found) == is_known
+
+
+def test_a_gpu_that_is_not_even_listed_after_a_renumbering_is_known_as_one_of_the_missing(
+    tmp_path: Path,
+) -> None:
+    entries = [acknowledgement(Place("gpu0001", index, f"GPU-{index}")) for index in (2, 3)]
+    moved = tuple(device(index, uuid=f"GPU-{index + 2}") for index in range(2, 5))
+    devices = (device(0), device(1), *moved)
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=(host(1, devices=devices),))
+    new, old = both(Reducer(acknowledged=known(tmp_path / "a", *entries)).reduce(snapshot).findings)
+    assert [each.evidence[0].value for each in (*new, *old)] == [1, 2]
+
+
+def test_of_a_gpu_whose_uuid_cannot_be_read_its_index_decides(tmp_path: Path) -> None:
+    acknowledged = known(tmp_path / "a", acknowledgement(Place("gpu0001", 1, "GPU-1")))
+    lost = device(1, "lost", uuid=None, state="lost")
+    hosts = (host(1, devices=(device(0), lost), expected_devices=2),)
+    snapshot = FleetSnapshot(taken_at=INSTANT, hosts=hosts)
+    assert not both(Reducer(acknowledged=acknowledged).reduce(snapshot).findings)[0]
+    one = make_snapshot(
+        devices=(make_device(index=1, uuid=None, state="lost"),),
+        host=make_host(hostname="gpu0001"),
+        topology=None,
+    )
+    assert not both(Diagnosis(acknowledged).examine(one).findings)[0]
+
+
+def test_two_gpus_that_had_one_index_are_acknowledged_and_taken_back_apart(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a"
+    first, second = (Place("gpu0001", 5, f"GPU-{letter}") for letter in "ab")
+    write(str(file), [acknowledgement(first), acknowledgement(second)])
+    write(str(file), [acknowledgement(first._replace(gpu=4), taken_back=True)])
+    assert [each.place for each in in_force(str(file)).found.values()] == [second]
+
+
 def test_a_straggler_is_compared_to_its_job_all_the_same(tmp_path: Path) -> None:
     slow = device(0, sm_clock_mhz=900)
     others = tuple(device(index, sm_clock_mhz=1900) for index in range(1, 8))
@@ -172,7 +236,7 @@ def test_it_ends_by_itself_or_is_taken_back(tmp_path: Path) -> None:
     assert [*acknowledged.now().found] == [("gpu1", None), ("gpu2", 3)]
     moment[0] += 8 * 3600
     assert [*acknowledged.now().found] == [("gpu2", 3)]
-    write(str(file), [acknowledgement(("gpu2", 3), taken_back=True)])
+    write(str(file), [acknowledgement(Place("gpu2", 3), taken_back=True)])
     last = file.read_text().splitlines()[-1]
     assert '"by":' in last
     assert '"at":' in last
@@ -222,7 +286,7 @@ def test_a_file_that_cannot_be_one_is_one_line(
 def test_texts_of_others_are_cleaned(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text('{"host":"gpu1","reason":"\\u001b[31mred\\n","by":"\\u202eeve"}\n')
-    text = in_force(str(file)).text(["gpu1"], ())
+    text = in_force(str(file)).text(["gpu1"], {})
     assert text is not None
     assert text.isprintable()
 
@@ -284,14 +348,14 @@ def test_a_folder_that_forbids_it_is_one_error(
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("gpu20:5", ("gpu20", 5)),
-        ("gpu20", ("gpu20", None)),
-        (":3", ("here", 3)),
-        ("prod/gpu20:0", ("prod/gpu20", 0)),
-        ("[fe80::1]:2", ("fe80::1", 2)),
+        ("gpu20:5", Place("gpu20", 5)),
+        ("gpu20", Place("gpu20")),
+        (":3", Place("here", 3)),
+        ("prod/gpu20:0", Place("prod/gpu20", 0)),
+        ("[fe80::1]:2", Place("fe80::1", 2)),
     ],
 )
-def test_places_are_typed_as_hosts_and_gpus(text: str, place: tuple[str, int | None]) -> None:
+def test_places_are_typed_as_hosts_and_gpus(text: str, place: Place) -> None:
     assert place_of(text, "here") == place
 
 

@@ -70,6 +70,15 @@ def test_a_simulated_host_that_is_not_there_is_refused(
     assert run(capfd, "ack", "--demo")[1] == "nothing is acknowledged\n"
 
 
+def test_of_a_gpu_of_this_host_its_uuid_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(run(capfd, "--demo=lost", "--once", "--json")[1])
+    run(capfd, "ack", ":1", "--demo=lost")
+    (entry,) = json.loads(run(capfd, "ack", "--json", "--demo=lost")[1])
+    assert (entry["gpu"], entry["uuid"]) == (1, document["devices"][1]["uuid"])
+    run(capfd, "ack", ":1", "--take-back", "--demo=lost")
+    assert run(capfd, "ack", "--demo=lost")[1] == "nothing is acknowledged\n"
+
+
 @pytest.mark.parametrize("words", [["gpu20"], ["gpu20", "gpu21"]])
 def test_a_place_that_demo_took_for_its_name_is_said(
     capfd: pytest.CaptureFixture[str], words: list[str]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from textual.events import Paste
 
-from gpudash.analysis.health.acknowledged import Acknowledged
+from gpudash.analysis.health.acknowledged import Acknowledged, Place
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.event_log import MAX_KEPT
@@ -1031,7 +1031,9 @@ async def test_a_gpu_is_acknowledged_by_a_key_and_taken_back() -> None:
         await on.press(*"4h RMA", "enter")
         await on.shows("gpu0001:0: acknowledged: RMA, ")
         acknowledged = Acknowledged().now()
-        assert [*acknowledged.found] == [("gpu0001", 0)]
+        assert [each.place for each in acknowledged.found.values()] == [
+            Place("gpu0001", 0, "GPU-0")
+        ]
         await on.press("a")
         await on.shows("take back")
         await on.press("enter")
@@ -1071,6 +1073,9 @@ async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
     async with on_screen(Diagnosis().examine(snapshot), "w", size=(100, 30)) as on:
         assert "1 critical" in on.text
         await on.press("a", *"RMA", "enter")
+        await on.shows(":2: acknowledged: RMA, ")
+        (entry,) = Acknowledged().now().found.values()
+        assert (entry.gpu, entry.uuid) == (2, devices[1].uuid)
         await on.give(Diagnosis(Acknowledged().now).examine(snapshot))
         await on.shows("acknowledged: RMA, ", "Findings: 1 acknowledged")
         assert "2 GPUs: 1 acknowledged, 1 busy" in on.lines[0]
