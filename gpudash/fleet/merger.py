@@ -152,9 +152,9 @@ class Merger:
         return first[0] if not others or first[1] > others[0][1] else None
 
     def add_unseen(self, number: int, hosts: Iterable[FleetHost]) -> None:
-        """Add the hosts that a scheduler gives to jobs and nothing else shows."""
+        """Add the hosts with GPUs that a scheduler has and nothing else shows, drained or not."""
         for host in hosts:
-            if host.drain_reason is None and short(host.name) not in self._by_name:
+            if short(host.name) not in self._by_name:
                 count = host.expected_devices
                 gpus = "GPUs" if count is None else counted(count, "GPU")
                 why = SafeText(f"Slurm has it with {gpus}")

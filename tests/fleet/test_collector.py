@@ -312,8 +312,14 @@ def test_a_host_with_gpus_that_the_scheduler_alone_knows_is_one_without_metrics(
     seen = prometheus(host("gpu01.lan", "a", "b"))
     seen = replace(seen, report=replace(PROMETHEUS, expected_hosts=1 if is_whole else None))
     merged = merge([seen, slurm])
-    assert [each.name for each in merged.hosts] == ["gpu01.lan", "gpu02"][: 1 + is_whole]
-    found = [each for each in Reducer().reduce(merged).findings if each.rule == "host-no-metrics"]
+    hosts = ["gpu01.lan", "gpu02", "gpu03"][: 3 if is_whole else 1]
+    assert [each.name for each in merged.hosts] == hosts
+    assert [each.devices for each in merged.hosts[1:]] == [(), ()][: 2 * is_whole]
+    findings = Reducer().reduce(merged).findings
+    # That it is drained is known, so that nothing is shown of it is no warning.
+    drained = [each for each in findings if each.rule == "hosts-drained"]
+    assert [(each.hosts, each.level) for each in drained] == [(("gpu03",), "info")][:is_whole]
+    found = [each for each in findings if each.rule == "host-no-metrics"]
     assert [each.hosts for each in found] == [("gpu02",)][:is_whole]
     assert all("Slurm has it with 8 GPUs" in each.sentence for each in found)
     assert {each.held_seconds for each in found} <= {None}

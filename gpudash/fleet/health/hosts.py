@@ -54,7 +54,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
     by_state = grouped(
         (host.state, host)
         for host in survey.snapshot.hosts
-        if host.state not in NOT_SILENT and survey.covers(host)
+        if host.state not in NOT_SILENT and not _is_put_away(host) and survey.covers(host)
     )
     for state, hosts in by_state.items():
         words = HOST_STATES[state]
@@ -84,6 +84,11 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
             ],
             ages=[host.age_seconds for host in hosts],
         )
+
+
+def _is_put_away(host: FleetHost) -> bool:
+    """Whether its scheduler alone knows a host, and says why it is not in use: that is no news."""
+    return host.state == "no-metrics" and host.drain_reason is not None
 
 
 @check
