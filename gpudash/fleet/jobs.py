@@ -11,6 +11,7 @@ from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, JobKey
 from gpudash.model.state import BUSY, HOT, SLOW
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import grouped
 
 _MIN_JOB = 4
 COMPUTES = frozenset((BUSY.id, HOT.id, SLOW.id))
@@ -21,7 +22,7 @@ nothing: one that waits for the others spins."""
 
 
 class Pace(NamedTuple):
-    """The GPUs of a job that compute and may be compared, and which of them are slow."""
+    """The GPUs of a job that compute and may be compared, of one model, and which are slow."""
 
     busy: list[GpuRow]
     clock_mhz: float
@@ -31,7 +32,7 @@ class Pace(NamedTuple):
 
 
 class Usual(NamedTuple):
-    """The medians of the GPUs of a job that compute; None where none reports it."""
+    """The medians of the GPUs of one model of a job that compute; None where none reports it."""
 
     utilization: float | None
     clock_mhz: float | None
@@ -46,7 +47,7 @@ class JobGpu(NamedTuple):
     usual: Usual
     is_slow: bool
     draws_little: bool
-    """Whether its power is much lower than that of the others."""
+    """Whether its power is much lower than that of the others of its model."""
     others: tuple[SafeText, ...]
     """What is on it and not of the job: its processes by user and PID, else its users."""
 
@@ -75,7 +76,7 @@ def has_job(host: FleetHost, device: FleetDevice, job: JobKey) -> bool:
 
 
 def usual_of(rows: Iterable[GpuRow]) -> Usual:
-    """Return what is usual among the GPUs of a job."""
+    """Return what is usual among some GPUs of a job."""
     busy = [row.device for row in rows if row.device.status in COMPUTES]
 
     def middle(read: Callable[[FleetDevice], float | None]) -> float | None:
@@ -92,15 +93,19 @@ def usual_of(rows: Iterable[GpuRow]) -> Usual:
 
 def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
     """Return the GPUs of a job; whose they are beside it is not known without its user."""
-    usual, pace = usual_of(rows), pace_of(rows)
-    slow = set(map(_key, pace.slow)) if pace is not None else ()
-    low_power = _LOW_POWER * (usual.power_mw or 0) if pace is not None else 0
+    paces = paces_of(rows)
+    slow = {_key(row) for pace in paces for row in pace.slow}
+    by_model = grouped((row.device.name, row) for row in rows)
+    usual = {name: usual_of(some) for name, some in by_model.items()}
+    compared = (pace.busy[0].device.name for pace in paces)
+    low_power = {name: _LOW_POWER * (usual[name].power_mw or 0) for name in compared}
     return [
         JobGpu(
             row,
-            usual,
+            usual[row.device.name],
             _key(row) in slow,
-            row.device.status in COMPUTES and (row.device.power_usage_mw or inf) < low_power,
+            row.device.status in COMPUTES
+            and (row.device.power_usage_mw or inf) < low_power.get(row.device.name, 0),
             () if job is None else tuple(_others(row, job)),
         )
         for row in rows
@@ -136,18 +141,21 @@ def _key(row: GpuRow) -> object:
     return row.host.key, row.device.key
 
 
-def pace_of(rows: Sequence[GpuRow]) -> Pace | None:
-    """Return which GPUs of a job are slow by their clock.
+def paces_of(rows: Sequence[GpuRow]) -> list[Pace]:
+    """Return which GPUs of a job are slow by their clock, each model apart.
 
-    None where too few compute, or where models differ.
+    Those of which too few compute are left out.
     """
     if len(rows) < _MIN_JOB:
-        return None
+        return []
     # A MIG instance has the clock of its GPU, and the name of a slice of it.
     gpus = [row for row in rows if row.device.parent_uuid is None]
     busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status in COMPUTES]
-    if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
-        return None
+    by_model = grouped((row.device.name, row) for row in busy)
+    return [_pace(some) for some in by_model.values() if len(some) >= _MIN_JOB]
+
+
+def _pace(busy: list[GpuRow]) -> Pace:
     usual = median([row.device.sm_clock_mhz or 0 for row in busy])
     slow = [row for row in busy if (row.device.sm_clock_mhz or 0) < _SLOW_CLOCK * usual]
     return Pace(busy, usual, slow if len(slow) * 4 <= len(busy) else [])

@@ -19,7 +19,7 @@ from gpudash.analysis.health.rule import Symptom
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import FLEET, Survey, job_kind
-from gpudash.fleet.jobs import known_key, owner_of, pace_of
+from gpudash.fleet.jobs import known_key, owner_of, paces_of
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Price, users_of
@@ -338,11 +338,11 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     ]
     if not percents:
         return job
-    pace = pace_of(rows)
+    paces = paces_of(rows)
     return replace(
         job,
         busy=does[BUSY.id],
-        slow=None if pace is None else len(pace.slow),
+        slow=sum([len(pace.slow) for pace in paces]) if paces else None,
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )

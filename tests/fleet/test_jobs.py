@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
-from gpudash.fleet.jobs import job_gpus, pace_of
+from gpudash.fleet.jobs import job_gpus, paces_of
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import GpuRow, fitting, host_rows
 from gpudash.fleet.where import where
@@ -120,18 +120,37 @@ def test_a_job_keeps_what_is_gone_and_what_that_did_does_not_count() -> None:
     assert [each.hosts for each in found] == [("gpu0001", "gpu0002"), ("gpu0003",)]
 
 
+def of_other_model(index: int, mhz: int = 1200, mw: int = 300_000) -> FleetDevice:
+    return at(index, mhz, name="NVIDIA L40S", power_usage_mw=mw)
+
+
 def test_slow_ones_are_few_among_gpus_of_one_model() -> None:
     usual = [at(n) for n in range(7)]
     for devices, slow in (
-        ((*usual, at(7, 1200)), [7]),
-        ((*usual, at(7, 1200, name="NVIDIA L40S", power_usage_mw=300_000)), None),
-        ((*usual[:2], at(7, 1200)), None),
-        ((*usual[:3], *(at(n, 1200) for n in range(3, 6))), []),
+        ((*usual, at(7, 1200)), [[7]]),
+        ((*usual, of_other_model(7)), [[]]),
+        ((*usual[:2], at(7, 1200)), []),
+        ((*usual[:3], *(at(n, 1200) for n in range(3, 6))), [[]]),
     ):
-        pace, shown = pace_of(rows_of(*devices)), job_gpus(rows_of(*devices), JOB)
-        assert (None if pace is None else [row.device.index for row in pace.slow]) == slow
-        assert [row.gpu.device.index for row in shown if row.is_slow] == (slow or [])
+        paces, shown = paces_of(rows_of(*devices)), job_gpus(rows_of(*devices), JOB)
+        assert [[row.device.index for row in pace.slow] for pace in paces] == slow
+        assert [row.gpu.device.index for row in shown if row.is_slow] == [
+            i for n in slow for i in n
+        ]
         assert not any(row.draws_little for row in shown)
+
+
+def test_gpus_of_a_job_on_two_models_are_compared_within_theirs() -> None:
+    fast = [at(n, 1300 if n == 2 else 1980) for n in range(6)]
+    weak = [of_other_model(n, mw=100_000 if n == 7 else 300_000) for n in range(6, 11)]
+    rows = job_gpus(rows_of(*fast, *weak), JOB)
+    assert [row.gpu.device.index for row in rows if row.is_slow] == [2]
+    assert [row.gpu.device.index for row in rows if row.draws_little] == [7]
+    assert [row.usual.clock_mhz for row in (rows[0], rows[-1])] == [1980, 1200]
+    found = Reducer().reduce(fleet((host(1, devices=(*fast, *weak)),), jobs=(JOB,)))
+    (straggler,) = (each for each in found.findings if each.rule == "straggler")
+    assert "GPU 2 runs at 66% of the clock of the other 5 of the model of" in straggler.sentence
+    assert found.jobs[0].slow == 1
 
 
 def test_a_gpu_that_heat_slows_down_is_slow_and_hot_is_what_is_found() -> None:

@@ -17,8 +17,9 @@ from gpudash.fleet.health.survey import (
     symptom,
     where,
 )
-from gpudash.fleet.jobs import pace_of
+from gpudash.fleet.jobs import Pace, paces_of
 from gpudash.fleet.summary import GpuRow, count_gpus
+from gpudash.model.fleet import JobKey
 from gpudash.model.state import HOT, SLOW, STATES, UNUSABLE, state_of
 from gpudash.model.units import counted, watts_in_words
 
@@ -194,32 +195,40 @@ def _degrees(rows: Sequence[GpuRow]) -> str:
 
 @check
 def stragglers(survey: Survey) -> Iterator[Symptom]:
-    """GPUs slower than the others of their job, which wait for them, and why they are."""
+    """GPUs slower than the others of their job and model, and why they are."""
     for key, rows in survey.by_job.items():
-        pace = pace_of(rows)
-        # Those that heat slows down have a finding of their own.
-        slow = [] if pace is None else [row for row in pace.slow if row.device.status != HOT.id]
-        slow = [*filter(survey.covers_gpu, slow)]
-        if pace is None or not slow:
-            continue
-        job, name = survey.jobs.get(key), survey.job_name(rows[0].host, key[1])
-        owner = f" of {job.user}" if job is not None and job.user else ""
-        share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / pace.clock_mhz
-        run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
-        yield symptom(
-            STRAGGLER,
-            "warn",
-            f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
-            f"{count_gpus(rows).total() - len(slow)} of job {name}{owner}"
-            f"{_reason(slow, pace.busy)}",
-            f"The others wait for {them}. {survey.drain([slow[0].host], 'slow GPU')}; see why: "
-            f"{enter(slow[0].host)}",
-            slow,
-            subject=key,
-            fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
-            evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}")],
-            ages=_slow_seconds(slow),
-        )
+        for pace in paces_of(rows):
+            # Those that heat slows down have a finding of their own.
+            slow = [row for row in pace.slow if row.device.status != HOT.id]
+            slow = [*filter(survey.covers_gpu, slow)]
+            if slow:
+                yield _straggler(survey, key, rows, pace, slow)
+
+
+def _straggler(
+    survey: Survey, key: JobKey, rows: Sequence[GpuRow], pace: Pace, slow: Sequence[GpuRow]
+) -> Symptom:
+    job, name = survey.jobs.get(key), survey.job_name(rows[0].host, key[1])
+    owner = f" of {job.user}" if job is not None and job.user else ""
+    share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / pace.clock_mhz
+    run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
+    models = {row.device.name for row in rows if row.device.parent_uuid is None}
+    others, kind = count_gpus(rows).total() - len(slow), ""
+    if len(models) > 1:
+        others, kind = len(pace.busy) - len(slow), " of the model"
+    return symptom(
+        STRAGGLER,
+        "warn",
+        f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
+        f"{others}{kind} of job {name}{owner}{_reason(slow, pace.busy)}",
+        f"The others wait for {them}. {survey.drain([slow[0].host], 'slow GPU')}; see why: "
+        f"{enter(slow[0].host)}",
+        slow,
+        subject=(key, pace.busy[0].device.name),
+        fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
+        evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}{kind}")],
+        ages=_slow_seconds(slow),
+    )
 
 
 def _reason(slow: Sequence[GpuRow], peers: Sequence[GpuRow]) -> str:

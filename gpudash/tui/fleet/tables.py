@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from rich.segment import Segment
 
 from gpudash.analysis.health.acknowledged import Place
+from gpudash.analysis.labels import told_apart
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
@@ -18,7 +19,7 @@ from gpudash.fleet.columns import (
 )
 from gpudash.fleet.groups import GroupRow
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
-from gpudash.fleet.jobs import JobGpu
+from gpudash.fleet.jobs import JobGpu, Usual
 from gpudash.fleet.summary import GpuRow, HostRow, Totals, gpu_index
 from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, HostKey, JobKey
 from gpudash.model.host_words import HOST_STATES
@@ -370,14 +371,10 @@ class JobPage(TablePage[JobGpu]):
         if job is not None:
             parts += [job.user, job.name, job.state]
         if rows:
-            usual = rows[0].usual
-            values = (
-                percent(usual.utilization),
-                megahertz(usual.clock_mhz),
-                watts(usual.power_mw),
-                celsius(usual.temperature),
-            )
-            parts.append(f"median of its GPUs: {'  '.join(values)}")
+            usual = {row.gpu.device.name or "?": row.usual for row in rows}
+            names = told_apart(usual) if len(usual) > 1 else dict.fromkeys(usual, "GPUs")
+            medians = (f"{names[name]}: {_medians(each)}" for name, each in sorted(usual.items()))
+            parts.append(f"median of its {', '.join(medians)}")
         top = [("   ".join(filter(None, parts)), theme.dim)]
         others = [
             f"{each} on {row.gpu.host.name}:{row.gpu.label}" for row in rows for each in row.others
@@ -413,6 +410,16 @@ def position(first: int, shown: int, count: int) -> str:
     last = first + shown
     which = f"{last:,}" if shown == 1 else f"{first + 1:,}-{last:,}"
     return f"{which} of {count:,}"
+
+
+def _medians(usual: Usual) -> str:
+    values = (
+        percent(usual.utilization),
+        megahertz(usual.clock_mhz),
+        watts(usual.power_mw),
+        celsius(usual.temperature),
+    )
+    return "  ".join(values)
 
 
 _NO_SSH = "no processes: no ssh"

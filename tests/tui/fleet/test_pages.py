@@ -595,6 +595,13 @@ async def test_a_job_shows_its_gpus_beside_their_medians_the_slowest_first() -> 
         assert [line.split()[1] for line in lines[5:] if " mallory " in line] == ["7"]
         assert lines[3].rstrip() == " not its own: mallory on gpu0001:7"
         assert lines[5].split()[:2] == ["gpu0001", "6"]
+        weak = replace(
+            hosts[0],
+            name="gpu0003",
+            devices=tuple(replace(each, name="NVIDIA L40S", sm_clock_mhz=1200) for each in gpus),
+        )
+        await on.give(Reducer().reduce(fleet((*hosts, weak), seconds=10, users=(), findings=())))
+        assert "median of its H100: 90%  1980MHz  600W  66C, L40S: 90%  1200MHz" in on.lines[2]
         await on.press("escape")
         assert page_of(on) == "JobsPage"
 
