@@ -18,7 +18,10 @@ from msgspec.structs import replace
 from gpudash.fleet.identity import home_of
 from gpudash.fleet.prometheus.dialects import (
     DATED_XIDS,
+    ENGINE,
     INSTANCE_LABEL,
+    MEMORY,
+    UTILIZATION,
     XIDS,
     Labels,
     dialects,
@@ -46,9 +49,11 @@ NAMES_PATH = "/api/v1/label/__name__/values"
 Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
 """Asks the server and waits; raises PrometheusError."""
 
-MIN_STEP = 60
+_MIN_STEP = 60
 _MAX_POINTS = 2_000_000
 """Devices times steps that the server looks at for one question about all of the span."""
+_LOOKS = 60
+"""How often a span is looked at for the first data in it."""
 _INSTANTS = 5
 """After the first: those at which it is asked which devices there are."""
 _COUNTED_SECONDS = 600
@@ -133,7 +138,7 @@ class Past:
 
     def _spacing(self, since: float, until: float, devices: int) -> Spacing:
         """Return steps as short as the bound on the server's work and its scrapes allow."""
-        step = max(MIN_STEP, (until - since) * devices / _MAX_POINTS)
+        step = max(_MIN_STEP, (until - since) * devices / _MAX_POINTS)
         step = 15 * ceil(step / 15)
         slowest = 1.0
         for term in self._inventory.catalog.main():
@@ -358,6 +363,22 @@ class Past:
                 sources=(replace(self._source, within_seconds=unseen.get(at, spacing.within)),),
                 hosts=tuple(shown.values()),
             )
+
+
+def oldest(ask: Ask, since: float, until: float) -> float:
+    """Return from when on there are GPUs in a span, infinity for never; raises PrometheusError."""
+    fields = (UTILIZATION, ENGINE, MEMORY)
+    names = (each.name for dialect in dialects() for field in fields for each in dialect.of(field))
+    expression = f'count({{__name__=~"{"|".join(names)}"}})'
+    while True:
+        step = max(15.0, (until - since) / _LOOKS)
+        span = [("start", f"{since:.0f}"), ("end", f"{until:.0f}"), ("step", f"{step:.0f}")]
+        rows = ask(RANGE, [("query", expression), *span], MATRIX).result
+        found = (each.values[0][0] for each in rows if each.values)
+        first = min((at for at in found if since - step <= at <= until + step), default=inf)
+        if first == inf or step <= _MIN_STEP:
+            return float(first)
+        since, until = max(since, first - step), first
 
 
 def _instants(since: float, until: float) -> list[float]:

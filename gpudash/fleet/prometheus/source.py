@@ -28,8 +28,7 @@ from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, p
 from gpudash.fleet.prometheus.instant import Instant, Task
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
-from gpudash.fleet.prometheus.oldest import oldest
-from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Ask, Past
+from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Ask, Past, oldest
 from gpudash.fleet.prometheus.picture import STALE_SECONDS
 from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS
 from gpudash.fleet.prometheus.workers import (
