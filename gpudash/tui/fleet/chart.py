@@ -3,24 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rich.segment import Segment
 
 from gpudash.analysis.history.metrics import highest_possible
+from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import gpu_index, gpu_of
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
-from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
+from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine, HostKey
 from gpudash.model.units import Unit, counted, mean_known
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.line import Line, spread
-from gpudash.tui.fleet.chart_choice import SPANS
-from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.model import SPANS, FleetModel
 from gpudash.tui.theme import Theme
 
 _SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=True))
 _MAX_CURVES, _TICKS = 8, 4
+_POINTS, _POINTS_OF_HOST = 60, 120
+"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
+_MAX_NAMED, _MAX_CHARTED = 100, 1000
+"""Hosts and GPUs of which a chart can be asked for by name."""
+
+
+def of_all(model: FleetModel) -> tuple[ChartRequest, ...]:
+    """Return the chart of all GPUs to ask for, none where no source has it.
+
+    With a filter it is that of the hosts that are left, where one question can name them.
+    """
+    if not model.time.reaches_back:
+        return ()
+    pasts = [source for source in model.snapshot.sources if source.kind in WITH_PAST]
+    # The means of two servers are not the mean of all.
+    if len(pasts) != 1:
+        return ()
+    hosts: tuple[str, ...] = ()
+    clusters = {row.host.cluster for row in model.rows}
+    if model.is_filtered and len(clusters) == 1 and model.totals.gpus <= _MAX_CHARTED:
+        hosts = tuple([row.host.name for row in model.rows[: _MAX_NAMED + 1]])
+    if len(hosts) > _MAX_NAMED:
+        hosts = ()
+    return (_request(model, _POINTS, hosts, next(iter(clusters)) if hosts else None),)
+
+
+def of_host(model: FleetModel, host: HostKey) -> tuple[ChartRequest, ...]:
+    """Return the chart of a host's GPUs to ask for, none where no source has it."""
+    if not model.time.reaches_back:
+        return ()
+    cluster, name = host
+    return (_request(model, _POINTS_OF_HOST, (name,), cluster),)
+
+
+def _request(
+    model: FleetModel, points: int, hosts: tuple[str, ...], cluster: str | None
+) -> ChartRequest:
+    """Return what is charted up to the time that is shown, a line for each GPU of hosts."""
+    span = model.chart_seconds
+    end = None if model.time.is_live else model.time.asked or model.snapshot.taken_at
+    if end is not None:
+        # One answer serves all times of a step.
+        step = span / (points - 1)
+        end = datetime.fromtimestamp(end.timestamp() // step * step, end.tzinfo)
+    return ChartRequest(
+        metric=model.chart_metric,
+        span_seconds=span,
+        hosts=hosts,
+        cluster=cluster,
+        by_device=bool(hosts),
+        points=points,
+        end=end,
+    )
 
 
 def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
@@ -48,9 +102,9 @@ def past(
     found = answered(model, asked)
     lines, which = (_mean if is_mean else _of_each)(found, model)
     left = [
-        Segment(f" {label(model.chart.metric)}", theme.title),
+        Segment(f" {label(model.chart_metric)}", theme.title),
         Segment(which, theme.dim),
-        Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
+        Segment(f"  {_SPAN_WORDS[model.chart_seconds]}", theme.dim),
     ]
     metric, less, more = (
         shown_key(model.keys, f"fleet.{name}") for name in ("metric", "zoom_in", "zoom_out")

@@ -15,7 +15,7 @@ from gpudash.model.text import width
 from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
-from gpudash.tui.fleet.chart import past
+from gpudash.tui.fleet.chart import of_all, past
 from gpudash.tui.fleet.head import free_line, held_line, host_line, verdict_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel
@@ -81,7 +81,7 @@ class MapPage(FleetPage):
         if not self._plan(cells, height).has_chart:
             return ()
         is_typed = self.prompt.is_open and self.model.charts
-        return self.model.charts if is_typed else self.model.chart_of_all()
+        return self.model.charts if is_typed else of_all(self.model)
 
     def _plan(self, cells: int, height: int) -> _Plan:
         """Arrange the map, and share out what it leaves."""

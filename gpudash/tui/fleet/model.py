@@ -22,7 +22,6 @@ from gpudash.fleet.groups import GROUPINGS, GroupRow, group_rows
 from gpudash.fleet.history import FleetHistory
 from gpudash.fleet.job_columns import JOB_COLUMNS, JOB_GPU_COLUMNS
 from gpudash.fleet.jobs import JobGpu, has_job, job_gpus, known_key
-from gpudash.fleet.sources import WITH_PAST
 from gpudash.fleet.summary import (
     GpuRow,
     HostRow,
@@ -52,7 +51,6 @@ from gpudash.model.fleet import (
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.state import HELD
-from gpudash.tui.fleet.chart_choice import ChartChoice
 from gpudash.tui.fleet.happened import Happened, besides
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
@@ -65,10 +63,15 @@ from gpudash.tui.watched import SentSignals
 if TYPE_CHECKING:
     from gpudash.tui.reporting import ReportCommand
 
-_POINTS, _POINTS_OF_HOST = 60, 120
-"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
-_MAX_NAMED, _MAX_CHARTED = 100, 1000
-"""Hosts and GPUs of which a chart can be asked for by name."""
+METRICS = (
+    "gpu_utilization_percent",
+    "memory_used_bytes",
+    "power_usage_mw",
+    "temperature_celsius",
+)
+"""What is charted, in the order in which a key goes through it."""
+SPANS = (3600.0, 86400.0, 7 * 86400.0)
+"""How many seconds a chart may reach back."""
 
 
 class Requests(Protocol):
@@ -102,7 +105,7 @@ class FleetModel:
     """Counts what was shown."""
     retries = 0
     """How often hosts that do not answer were to be connected at once."""
-    chart = ChartChoice()
+    chart_metric, chart_seconds = METRICS[0], SPANS[0]
     charts: tuple[ChartRequest, ...] = ()
     """Those that the page in front shows."""
     painting: Painting = PAINTINGS[0]
@@ -194,50 +197,6 @@ class FleetModel:
         self._asked_last = request
         self.feed.collector.ask(encode_request(request))
         return True
-
-    def chart_of_all(self) -> tuple[ChartRequest, ...]:
-        """Return the chart of all GPUs, none where no source has it.
-
-        With a filter it is that of the hosts that are left, where one question can name them.
-        """
-        if not self.time.reaches_back:
-            return ()
-        pasts = [source for source in self.snapshot.sources if source.kind in WITH_PAST]
-        # The means of two servers are not the mean of all.
-        if len(pasts) != 1:
-            return ()
-        hosts: tuple[str, ...] = ()
-        clusters = {row.host.cluster for row in self.rows}
-        if self.is_filtered and len(clusters) == 1 and self.totals.gpus <= _MAX_CHARTED:
-            hosts = tuple([row.host.name for row in self.rows[: _MAX_NAMED + 1]])
-        if len(hosts) > _MAX_NAMED:
-            hosts = ()
-        return (self._charted(_POINTS, hosts, next(iter(clusters)) if hosts else None),)
-
-    def chart_of(self, host: HostKey) -> tuple[ChartRequest, ...]:
-        """Return the chart of a host's GPUs, none where no source has it."""
-        if not self.time.reaches_back:
-            return ()
-        cluster, name = host
-        return (self._charted(_POINTS_OF_HOST, (name,), cluster),)
-
-    def _charted(self, points: int, hosts: tuple[str, ...], cluster: str | None) -> ChartRequest:
-        """Return what is charted up to the time that is shown, a line for each GPU of hosts."""
-        metric, span = self.chart
-        end = None if self.time.is_live else self.time.asked or self.snapshot.taken_at
-        if end is not None:
-            # One answer serves all times of a step.
-            step = span / (points - 1)
-            end = datetime.fromtimestamp(end.timestamp() // step * step, end.tzinfo)
-        return ChartRequest(
-            metric=metric,
-            span_seconds=span,
-            hosts=hosts,
-            cluster=cluster,
-            by_device=bool(hosts),
-            points=points,
-            end=end,
-        )
 
     # Hosts
 

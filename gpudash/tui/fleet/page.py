@@ -33,7 +33,7 @@ from gpudash.tui.fleet.head import (
     since_line,
     source_lines,
 )
-from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.model import METRICS, SPANS, FleetModel
 from gpudash.tui.keymap import (
     FLEET_KEYS,
     FLEET_PAGE_KEYS,
@@ -237,11 +237,13 @@ class FleetPage(Wheel, Page):
 
     def action_zoom(self, step: int) -> None:
         """Chart a longer (1) or a shorter (-1) time."""
-        self.model.chart = self.model.chart.zoomed(step)
+        index = SPANS.index(self.model.chart_seconds) + step
+        self.model.chart_seconds = SPANS[max(0, min(index, len(SPANS) - 1))]
 
     def action_metric(self, step: int) -> None:
         """Chart the next or the previous metric."""
-        self.model.chart = self.model.chart.next_metric(step)
+        index = METRICS.index(self.model.chart_metric) + step
+        self.model.chart_metric = METRICS[index % len(METRICS)]
 
     # Other pages
 

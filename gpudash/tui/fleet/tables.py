@@ -29,7 +29,7 @@ from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, beside, highlighted, joined
-from gpudash.tui.fleet.chart import past
+from gpudash.tui.fleet.chart import of_host, past
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.keymap import CHART_KEYS, GROUP_KEYS, TABLE_KEYS
@@ -247,7 +247,7 @@ class HostGpusPage(GpusPage):
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
         """Return the chart of these GPUs."""
-        return self.model.chart_of(self.host)
+        return of_host(self.model, self.host)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return a line on the host, then the table, then their past."""

@@ -29,10 +29,9 @@ from gpudash.model.snapshot import Evidence, Finding
 from gpudash.model.state import FREE
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
-from gpudash.tui.fleet.chart_choice import METRICS
 from gpudash.tui.fleet.filtering import apply as filter_by
 from gpudash.tui.fleet.map import MapPage
-from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.overview import Overview
 from tests.factories import make_device, make_snapshot
