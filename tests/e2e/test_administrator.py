@@ -13,8 +13,6 @@ from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture
 def etc(tmp_path: Path) -> Path:

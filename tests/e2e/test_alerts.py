@@ -9,12 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.forking import GPUDASH, run, start
 from tests.waiting import LIMIT_SECONDS, until
-
-pytestmark = pytest.mark.e2e
 
 
 def test_the_stream_runs_a_command_and_prints_only_json(tmp_path: Path) -> None:

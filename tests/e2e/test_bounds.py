@@ -23,8 +23,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 TABLE = [["--once"]]
 NAMING = [
     *TABLE,

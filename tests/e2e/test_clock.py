@@ -15,8 +15,6 @@ from tests.e2e.screen import STALE, Holders, watching
 from tests.e2e.stream import streaming
 from tests.fakenvml.build import CLOCK, build
 
-pytestmark = pytest.mark.e2e
-
 HOUR = 3600
 
 

@@ -18,8 +18,6 @@ from tests.fakenvml.build import environment
 from tests.output.newer import NEWER
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 MOMENT = 1_795_000_000
 # Of the moment, or read through nvidia-smi's unnamed table, which the stand-in cannot answer truly.
 UNNAMED = {

@@ -9,16 +9,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import gpudash as package
 from tests.e2e.faults import BEYOND
 from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import Line, each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-
-pytestmark = pytest.mark.e2e
 
 
 def test_what_the_driver_and_the_place_for_leases_are(fakenvml: Path, tmp_path: Path) -> None:

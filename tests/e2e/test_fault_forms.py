@@ -16,8 +16,6 @@ from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
-pytestmark = pytest.mark.e2e
-
 FORMS = {
     "a document": "--once --json",
     "gpustat's": "--json=gpustat",

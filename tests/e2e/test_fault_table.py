@@ -26,8 +26,6 @@ from tests.fakenvml.build import environment
 from tests.holders import Holder
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 
 def test_one_look(fakenvml: Path) -> None:
     lines = [(f"--once --json --timeout {each.timeout:g}", each.told) for each in FAULTS.values()]

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
 from tests.holders import Holder
-
-pytestmark = pytest.mark.e2e
 
 Holders = Callable[..., list[Holder]]
 

@@ -15,8 +15,6 @@ from tests.e2e.run import Result, each_of, gpudash, tell
 from tests.e2e.stream import drain, streaming
 from tests.holders import Holder
 
-pytestmark = pytest.mark.e2e
-
 Holders = Callable[..., list[Holder]]
 
 FINE = {"DEVICES": 2, "LOAD": "idle"}

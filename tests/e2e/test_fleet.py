@@ -26,8 +26,6 @@ from tests.fakenvml.build import environment
 from tests.fleet.rig.faults import faulty
 from tests.waiting import LIMIT_SECONDS, until
 
-pytestmark = pytest.mark.e2e
-
 FREE = ("--for", "0.1s", "--share", "--max-util", "100")
 """For the stand-in, whose GPUs all compute."""
 

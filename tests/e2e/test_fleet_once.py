@@ -14,8 +14,6 @@ from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import Server, past
 from tests.waiting import LIMIT_SECONDS, until
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

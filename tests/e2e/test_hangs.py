@@ -16,8 +16,6 @@ from tests.e2e.run import complete, gpudash
 from tests.fakenvml.build import environment
 from tests.waiting import all_end, children_of, until
 
-pytestmark = pytest.mark.e2e
-
 TIMEOUT = "2"
 SOON = "4"
 """A timeout within which a test does something to the child, on however busy a machine."""

@@ -14,8 +14,6 @@ from tests.e2e.run import gpudash, tell
 from tests.e2e.stream import streaming
 from tests.fakenvml.build import environment
 
-pytestmark = pytest.mark.e2e
-
 
 def test_a_machine_in_trouble_is_reported_as_it_is(fakenvml: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"

@@ -9,8 +9,6 @@ import pytest
 from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 
-pytestmark = pytest.mark.e2e
-
 PAGER = """
 trap 'echo left by Ctrl-C; exit' INT
 head -n1

@@ -12,8 +12,6 @@ from tests.e2e.run import gpudash
 from tests.e2e.serving import Viewer, serving
 from tests.waiting import LIMIT_SECONDS, until
 
-pytestmark = pytest.mark.e2e
-
 
 def test_it_is_read_as_a_recording(fakenvml: Path, tmp_path: Path) -> None:
     folder, socket = tmp_path / "history", tmp_path / "socket"

@@ -16,8 +16,6 @@ from tests.e2e.leasing import places, start
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
-pytestmark = pytest.mark.e2e
-
 DRIVER = "5\x1b]0;owned\x07\x1b[97;5;3m\u202e[/x]"
 
 GPU = "G\x9b31m\x1b]0;owned\x07\u202eP[/x]U"

@@ -22,8 +22,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 
-pytestmark = pytest.mark.e2e
-
 ADDRESSES = ("0000:07:00.0", "0000:16:00.0", "0000:25:00.0")
 """Where the stand-in says that its GPUs are."""
 

@@ -6,13 +6,9 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.forking import GPUDASH
 from tests.e2e.screen import collectors, the_collector
 from tests.e2e.terminal import Terminal
-
-pytestmark = pytest.mark.e2e
 
 
 def demo(*arguments: str, size: tuple[int, int] = (100, 30), **env: str) -> Terminal:

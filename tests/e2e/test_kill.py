@@ -11,7 +11,6 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import psutil
-import pytest
 
 from gpudash.model.errors import ExitStatus
 from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
@@ -22,8 +21,6 @@ from tests.fakenvml.build import environment
 from tests.holders import Holder
 from tests.pid_reuse import Cloner
 from tests.waiting import LIMIT_SECONDS, children_of, name_of, until
-
-pytestmark = pytest.mark.e2e
 
 
 @contextmanager

@@ -16,8 +16,6 @@ from tests.fakenvml.build import environment
 from tests.holders import open_device
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c")
 INNOCENT = "sleep 600"
 WAIT = "until [ -e /proc/$job/fd/9 ]; do kill -0 $job || exit 9; done; "

@@ -14,8 +14,6 @@ from tests.fakenvml.build import environment
 from tests.holders import Holder, sleep_as
 from tests.waiting import child_named, name_of, until
 
-pytestmark = pytest.mark.e2e
-
 AS_NOBODY = """
 import shlex
 import psutil, gpudash.cli.kill, gpudash.cli.verbs.kill

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.far_ssh import install
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import tell
@@ -16,8 +14,6 @@ from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
-
-pytestmark = pytest.mark.e2e
 
 Holders = Callable[..., list[Holder]]
 

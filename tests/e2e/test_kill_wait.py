@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from gpudash.model.errors import ExitStatus
 from tests.e2e.killing import DEAF, ENDLESS, Holders, command
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 from tests.waiting import name_of, until
-
-pytestmark = pytest.mark.e2e
 
 
 def deaf(holders: Holders, count: int = 1) -> list[Holder]:

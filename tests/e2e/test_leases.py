@@ -25,8 +25,6 @@ from tests.e2e.run import Line, each_of
 from tests.pid_reuse import Cloner
 from tests.waiting import all_end, until
 
-pytestmark = pytest.mark.e2e
-
 HOLD = ("--for", "0", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600")
 
 

@@ -14,8 +14,6 @@ import pytest
 from tests.e2e.forking import GPUDASH
 from tests.e2e.terminal import Terminal
 
-pytestmark = pytest.mark.e2e
-
 SHELL = """
 import signal, subprocess, sys, termios, tty
 signal.signal(signal.SIGINT, lambda *_: None)

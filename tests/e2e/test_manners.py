@@ -11,8 +11,6 @@ import pytest
 from tests.e2e.forking import GPUDASH
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -6,16 +6,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from gpudash.model.wire import decode
 from tests.e2e.forking import GPUDASH, start
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 from tests.waiting import LIMIT_SECONDS
-
-pytestmark = pytest.mark.e2e
 
 Holders = Callable[..., list[Holder]]
 

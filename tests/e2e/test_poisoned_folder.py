@@ -13,8 +13,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 NAMES = "asyncio gpudash json msgspec plotext pynvml re rich signal subprocess textual tomllib"
 POISON = "import os; os.close(os.open({!r}, os.O_CREAT)); os._exit(77)\n"
 

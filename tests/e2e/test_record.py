@@ -24,8 +24,6 @@ from tests.fakenvml.build import environment
 from tests.holders import Holder
 from tests.waiting import LIMIT_SECONDS, children_of, until
 
-pytestmark = pytest.mark.e2e
-
 NAMES = ("host.jsonl", "host.jsonl.zst")
 
 

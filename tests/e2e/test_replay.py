@@ -19,8 +19,6 @@ from tests.factories import make_device, make_host, make_process
 from tests.feed.recording.lines import START, line, write
 from tests.holders import Holder
 
-pytestmark = pytest.mark.e2e
-
 _CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
 

@@ -12,8 +12,6 @@ from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.mark.parametrize(
     "words",

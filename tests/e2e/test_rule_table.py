@@ -13,8 +13,6 @@ from gpudash.model.process import EXITED
 from gpudash.model.snapshot import Finding, FindingLevel
 from tests.e2e.examining import Examine, Stage, examiner
 
-pytestmark = pytest.mark.e2e
-
 IDLE = {"DEVICES": 4, "LOAD": "idle"}
 BUSY = {"DEVICES": 4, "LOAD": "busy", "ANSWER": "nvmlDeviceGetCurrentClocksEventReasons:*:0"}
 SWITCHED = {**IDLE, "TOPO": "nvswitch"}

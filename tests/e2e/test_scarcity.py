@@ -26,8 +26,6 @@ from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 REFUSED = "gpudash: out of system resources: {}; ulimit -a shows the limits"
 
 

@@ -25,8 +25,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import pid_list
 
-pytestmark = pytest.mark.e2e
-
 
 def test_eight_gpus_leave_room_for_processes_and_quit_restores_the_terminal(
     fakenvml: Path, holders: Holders

@@ -15,8 +15,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
-pytestmark = pytest.mark.e2e
-
 Holders = Callable[..., list[Holder]]
 
 SECRET = "hunter2-hunter2"

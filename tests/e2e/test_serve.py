@@ -29,8 +29,6 @@ from tests.fleet.rig import prometheus
 from tests.holders import Holder
 from tests.waiting import LIMIT_SECONDS, until
 
-pytestmark = pytest.mark.e2e
-
 Metrics = dict[str, list[tuple[dict[str, str], float]]]
 
 

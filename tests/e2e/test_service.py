@@ -32,8 +32,6 @@ from tests.fakenvml.build import environment
 from tests.holders import hold, open_device
 from tests.waiting import children_of, until
 
-pytestmark = pytest.mark.e2e
-
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 SECOND = ("--interval", "1")
 

@@ -19,8 +19,6 @@ from tests.e2e.slow import SlowTerminal
 from tests.fakenvml.build import environment
 from tests.holders import hold, pid_list
 
-pytestmark = pytest.mark.e2e
-
 LINK = 10_000
 CLOCK_SECONDS = 1.0
 """What the clock of the header leaves out."""

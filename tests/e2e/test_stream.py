@@ -22,8 +22,6 @@ from tests.fakenvml.build import environment
 from tests.holders import Holder
 from tests.waiting import LIMIT_SECONDS, until
 
-pytestmark = pytest.mark.e2e
-
 
 def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
     with streaming(fakenvml, DEVICES=2) as stream:

@@ -19,8 +19,6 @@ from tests.fakenvml.build import environment
 from tests.undying import undying
 from tests.waiting import LIMIT_SECONDS
 
-pytestmark = pytest.mark.e2e
-
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER .*driver not answering (\d+) ")
 HANG = "nvmlDeviceGetUtilizationRates:1:600"

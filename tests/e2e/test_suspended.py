@@ -9,15 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-import pytest
 
 from tests.e2e.forking import GPUDASH
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
-
-pytestmark = pytest.mark.e2e
 
 SCREEN_MODES = frozenset({1000, 1002, 1006, 1049, 2004})
 """The alternate screen, the mouse, and pasted text in brackets."""

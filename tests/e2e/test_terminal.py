@@ -11,8 +11,6 @@ from tests.e2e.emulation import Emulator
 from tests.e2e.terminal import Terminal
 from tests.waiting import all_end
 
-pytestmark = pytest.mark.e2e
-
 PROGRAM = r"""
 import os, signal, subprocess, sys, tty
 

@@ -7,14 +7,10 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.waiting import LIMIT_SECONDS
-
-pytestmark = pytest.mark.e2e
 
 
 def test_the_matrix_and_its_legend(fakenvml: Path) -> None:

@@ -13,8 +13,6 @@ import pytest
 from tests.e2e.screen import watching
 from tests.waiting import until
 
-pytestmark = pytest.mark.e2e
-
 SECRET = "hunter2-hunter2"
 HOSTILE = "\x1b]52;c;aGVsbG8=\x07\x1b[2J\u202e\n[/x]"
 ENVIRONMENT = {"A_TOKEN": SECRET, "HOSTILE": HOSTILE, "ZZZ_LAST": "the-end"}

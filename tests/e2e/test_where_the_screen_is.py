@@ -11,8 +11,6 @@ import pytest
 
 from tests.e2e.terminal import Terminal
 
-pytestmark = pytest.mark.e2e
-
 _STYLE = re.compile(rb"\x1b\[([\d;]*)m")
 GPUDASH = f"{sys.executable} -m gpudash --demo"
 

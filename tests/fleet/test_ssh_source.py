@@ -25,7 +25,7 @@ from tests.fleet.rig.reading import read_until
 from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
 from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of
 
-pytestmark = [pytest.mark.e2e, needs_sshd]
+pytestmark = needs_sshd
 
 QUICK = SshLimits(stale=0.5, hung=1.5, retry=0.2, max_retry=1.0)
 PATIENT = SshLimits(stale=60.0, hung=600.0, retry=0.2, max_retry=1.0)
