@@ -11,29 +11,14 @@ from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
 PRELUDE = """
-import os, sys, time
+import os
 import pynvml as N
-
-def code(call, *arguments):
-    try:
-        return call(*arguments)
-    except N.NVMLError as error:
-        return f"error {error.value}"
-
-def seconds(call, *arguments):
-    start = time.monotonic()
-    call(*arguments)
-    return time.monotonic() - start
 
 def configure(**settings):
     path = os.environ["FAKENVML_CONTROL"]
     with open(path + ".new", "w") as file:
         file.writelines(f"{key}={value}\\n" for key, value in settings.items())
     os.replace(path + ".new", path)
-
-def later(seconds):
-    with open(os.environ["WALLCLOCK"], "w") as file:
-        file.write(str(seconds))
 """
 DEVICES = """
 N.nvmlInit()
