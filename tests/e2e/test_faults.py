@@ -6,24 +6,11 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
 from tests.holders import Holder
 
 Holders = Callable[..., list[Holder]]
-
-
-def test_failing_call_costs_its_own_values_only(fakenvml: Path) -> None:
-    fail = "nvmlDeviceGetUtilizationRates:1:999"
-    run = gpudash("--once", "--json", library=fakenvml, DEVICES=2, FAIL=fail)
-    assert run.status == 0
-    good, bad = run.snapshot.devices
-    assert complete(good)
-    assert bad.gpu_utilization_percent is None
-    assert bad.memory_utilization_percent is None
-    assert complete(replace(bad, gpu_utilization_percent=0))
 
 
 def test_garbage_is_null(fakenvml: Path, holders: Holders) -> None:

@@ -59,28 +59,6 @@ def test_fail_on_gives_one_unless_a_gpu_has_a_status_of_its_own(fakenvml: Path) 
     assert [status for status, _, _ in found] == [status for _, _, status in expected]
 
 
-def test_stream_tells_how_long_a_finding_has_held(fakenvml: Path, holders: Holders) -> None:
-    (holder,) = holders(1)
-    told = {"DEVICES": 1, "LOAD": "idle", "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
-    with streaming(fakenvml, **told) as stream:
-        first = stream.next().findings or ()
-        later = stream.until(lambda s: s.findings and (s.findings[0].held_seconds or 0) >= 0.5)
-    assert [(f.rule, f.held_seconds) for f in first] == [("held-idle", None)]
-    assert [f.rule for f in later.findings or ()] == ["held-idle"]
-
-
-def test_xid_is_reported_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
-    control = tmp_path / "control"
-    tell(control)
-    with streaming(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control) as stream:
-        watched = stream.until(lambda snapshot: snapshot.devices[1].xid_events == ())
-        assert watched.findings == ()
-        tell(control, XID="1:48")
-        (finding,) = stream.until(lambda snapshot: snapshot.findings).findings or ()
-    assert (finding.rule, finding.level, finding.indices) == ("xid", "critical", (1,))
-    assert finding.sentence.startswith("GPU 1 reported XID 48: it had an uncorrectable")
-
-
 def test_xid_stands_until_the_gpu_came_back(fakenvml: Path, tmp_path: Path) -> None:
     control, device = tmp_path / "control", tmp_path / "nvidia1"
     device.touch()

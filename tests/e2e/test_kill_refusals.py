@@ -126,17 +126,6 @@ def test_the_settings_that_forbid_signals_hold_here_too(
     assert not job.alive
 
 
-def test_settings_about_other_things_do_not_matter(
-    fakenvml: Path, holders: Holders, config: Path
-) -> None:
-    config.parent.mkdir()
-    config.write_text('theme = "none such"\nread_only = false\ncolumns = what\n')
-    (job,) = holders(1)
-    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
-    assert (run.returncode, run.stderr) == (0, "")
-    assert not job.alive
-
-
 def test_read_only_does_not_even_load_what_can_signal(fakenvml: Path) -> None:
     first = """
 os.environ["GPUDASH_READ_ONLY"] = "1"

@@ -31,16 +31,6 @@ def test_eight_gpus_and_thirty_processes_are_one_document(fakenvml: Path, holder
     assert not snapshot.host.simulated
 
 
-def test_mig_instances_follow_their_parent(fakenvml: Path) -> None:
-    snapshot = gpudash("--once", "--json", library=fakenvml, DEVICES=2, MIG=1).snapshot
-    parent, *instances, other = snapshot.devices
-    assert [instance.parent_uuid for instance in instances] == [parent.uuid] * 3
-    assert [instance.gpu_instance_id for instance in instances] == [1, 2, 3]
-    assert parent.gpu_utilization_percent is None
-    assert parent.mig_mode
-    assert complete(other)
-
-
 def test_what_a_model_lacks_is_null_and_no_fault(fakenvml: Path) -> None:
     models = "sxm", "pcie", "geforce"
     found = each_of([("--once --json", {"MODEL": model}) for model in models], fakenvml, DEVICES=1)
@@ -79,13 +69,6 @@ def test_what_is_asked_for_is_what_is_printed(fakenvml: Path, holders: Holders) 
     assert [each.index for each in decode(some.encode()).devices] == [0, 2]
     assert [each.index for each in decode(single.encode()).devices] == [3]
     assert decode(nothing.encode()).devices == ()
-
-
-def test_compute_and_graphics_of_one_process_are_joined(fakenvml: Path, holders: Holders) -> None:
-    (holder,) = holders(1)
-    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "GRAPHICS_PER_DEVICE": 1, "PIDS": holder.pid}
-    (process,) = gpudash("--once", "--json", library=fakenvml, **told).snapshot.processes
-    assert [share.type for share in process.devices] == ["C+G"]
 
 
 NOT_OF_A_LOOK = {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 from rich.color import ColorSystem
 
-from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.dashboard import DashboardModel
@@ -26,8 +24,3 @@ def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Das
 def give(dashboard: DashboardModel, snapshot: Snapshot) -> None:
     """Let a snapshot of its feed arrive."""
     dashboard.time.receive([Received(*received(snapshot))], after_jump=False)
-
-
-def replace_sm(process: Process, percent: int | None) -> Process:
-    devices = (replace(process.devices[0], sm_utilization_percent=percent),)
-    return replace(process, devices=devices)

@@ -13,15 +13,6 @@ from tests.factories import GIB, gpu_uuid, make_device, make_snapshot
 from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen
 
 
-async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:
-    async with on_screen(busy_snapshot()) as on:
-        lines = on.lines
-        assert "node7" in lines[0]
-        assert sum("87%" in line and "H100" in line for line in lines) == 8
-        assert sum("job" in line for line in lines) >= 8
-        assert "quit" in lines[-1]
-
-
 async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:
     feed = HandFeed()
     feed.latest = busy_snapshot()
@@ -89,25 +80,6 @@ async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> 
         await ended(on.app)
     assert on.app.return_code == 9
     assert on.app.failure == on.feed.error
-
-
-async def test_collector_that_dies_later_leaves_the_screen_and_says_why() -> None:
-    async with on_screen(busy_snapshot(), size=(120, 24)) as on:
-        on.feed.exit_status, on.feed.error = 9, "gpudash: the driver is not loaded"
-        on.feed.change(FeedState.RESTARTING, 3)
-        await on.pilot.pause()
-        lines = on.lines
-        assert "NO COLLECTOR 3s" in lines[0]
-        assert "the driver is not loaded" in lines[-1]
-        assert on.app.is_running
-
-
-async def test_lost_device_keeps_its_row_and_says_why() -> None:
-    fault = Fault(source="nvml", message="the GPU fell off the bus", code=15)
-    lost = make_device(index=1, state="lost", fault=fault, gpu_utilization_percent=None)
-    async with on_screen(make_snapshot(1, devices=(make_device(), lost))) as on:
-        row = next(line for line in on.lines if "LOST" in line and "H100" in line)
-        assert "fell off the bus" in row
 
 
 async def test_gpu_that_does_not_answer_shows_who_held_it_and_when() -> None:

@@ -3,7 +3,6 @@ import base64
 import msgspec
 import pytest
 
-from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.overview import Overview
@@ -29,15 +28,6 @@ async def test_escape_drops_the_filter_at_once_where_all_that_was_tagged_is_gone
         on.feed.give(make_snapshot(8, processes=(process_of(1),)))
         await on.press("escape")
         assert not on.listing.filter.clauses
-
-
-async def test_columns_are_chosen_from_a_list() -> None:
-    async with on_screen(busy_snapshot(6), "f6") as on:
-        assert "Sort by" in on.text
-        await on.press("home", "down", "enter")
-        assert on.listing.sort_key == "user"
-        await on.press("s", "escape")
-        assert on.listing.sort_key == "user"
 
 
 async def test_columns_are_hidden_shown_and_remembered() -> None:
@@ -121,16 +111,6 @@ async def test_a_click_on_the_foot_of_a_list_chooses_nothing_below_it() -> None:
         assert not on.dashboard.devices.hidden
 
 
-async def test_a_click_hides_a_column_and_enter_closes_their_list() -> None:
-    async with on_screen(busy_snapshot(6), "C", size=(160, 40)) as on:
-        y = next(y for y, line in enumerate(on.lines) if " user " in line)
-        await on.pilot.click(offset=(80, y))
-        assert "user" not in on.app.preferences.current.columns
-        await on.press("enter")
-        assert isinstance(on.app.screen, Overview)
-        assert len(on.app.preferences.current.columns) == len(PROCESS_COLUMNS) - 1
-
-
 async def test_typing_narrows_every_list_down() -> None:
     async with on_screen(busy_snapshot(8, devices=64), "g", "1", "3", size=(120, 40)) as on:
         assert "Space on or off" in on.text
@@ -197,15 +177,6 @@ async def test_there_may_be_nothing_to_copy_tag_or_open() -> None:
         on.feed.give(make_snapshot(1, processes=(hidden,)))
         await on.press("Y")
         assert "there is no command line to copy" in on.lines[-1]
-
-
-async def test_command_lines_scroll() -> None:
-    line = ("python", *(f"argument{number}" for number in range(40)), "last")
-    async with on_screen(make_snapshot(2, processes=(process_of(0, command_line=line),))) as on:
-        await on.press("dollar_sign")
-        assert "last" in on.text
-        await on.press("circumflex_accent", "right", "left")
-        assert "python argument0" in on.text
 
 
 async def test_a_second_click_opens_the_process_however_late_it_comes() -> None:

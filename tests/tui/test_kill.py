@@ -15,11 +15,8 @@ from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests import waiting
 from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
-from tests.actions.kill.shown import shown
-from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
 from tests.tui.kill_stage import Start, host_of, process_for, stage
-from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS
 
 DEAF = (
@@ -38,17 +35,6 @@ async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(vic
         on.feed.give(host_of())
         await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
         assert victim.wait(LIMIT_SECONDS) == -9
-
-
-async def test_memory_that_the_driver_still_counts_is_not_called_freed(victim: Any) -> None:
-    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
-        process = process_for(victim.pid)
-        await on.ask(process)
-        await on.press("y")
-        await on.reports(f"killed {victim.pid}")
-        await on.repeats(host_of(process), "the driver still counts 2.0 GiB on GPU 0-1")
-        on.feed.give(host_of())
-        await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
 
 
 async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(victim: Any) -> None:
@@ -169,24 +155,6 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
         assert waiting.has_ended(child)
 
 
-async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) -> None:
-    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
-        await on.ask(process_for(victim.pid))
-        await on.press("y")
-        await on.reports(f"killed {victim.pid}")
-        lost = (make_device(index=0), make_device(index=1, state="lost"))
-        freed = "1.0 GiB freed on GPU 0; cannot tell whether memory was freed on GPU 1"
-        await on.repeats(host_of(devices=lost), freed)
-
-
-async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
-    file = state / "gpudash" / "audit.jsonl"
-    async with stage() as on:
-        await on.ask(process_for(victim.pid))
-        await on.press("y")
-        await on.until(lambda: file.exists() and str(victim.pid) in file.read_text())
-
-
 async def test_a_record_that_cannot_be_kept_is_reported(victim: Any, state: Path) -> None:
     state.write_text("no folder")
     async with stage() as on:
@@ -212,33 +180,6 @@ async def test_tagged_processes_are_one_question(start: Start) -> None:
         assert spared.poll() is None
 
 
-async def test_of_several_that_ended_or_are_refused_each_has_its_reason(start: Start) -> None:
-    one, two = start(), start()
-    async with stage() as on:
-        on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
-        on.listing.tagged = {row.process.key for row in on.listing.rows}
-        await on.press("K")
-        await on.asked()
-        one.kill()
-        one.wait()
-        await on.shows(
-            "1 of 3 will be killed", f"PID {one.pid} has already exited", "PID 1 is init; killing"
-        )
-        assert f"Kill PID {two.pid}?" in on.text
-        await on.press("y")
-        assert two.wait(LIMIT_SECONDS) == -9
-
-
-async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
-    one, two = start(), start()
-    async with stage() as on:
-        on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
-        on.listing.tagged = {row.process.key for row in on.listing.rows}
-        await on.press("K")
-        await on.asked()
-        assert "on GPU -" not in on.text
-
-
 async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
         alive = family.until(lambda alive: len(alive) == 2)
@@ -255,23 +196,6 @@ async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
             await on.reports("1 child ended too")
             assert f"killed {family.pid} (alice)" in on.footer
             assert family.alive() == set()
-
-
-async def test_memory_of_children_counts_once_they_go_too() -> None:
-    with Family(("sh", "-c", LAUNCHER)) as family:
-        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
-        async with stage() as on:
-            share = (make_process_device(index=1, used_gpu_memory_bytes=3 * GIB),)
-            on.feed.give(
-                host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
-            )
-            await on.press("home")
-            assert on.listing.select(shown(family.pid).key)
-            await on.press("K")
-            await on.asked()
-            await on.shows("1 child (3.0 GiB on GPU 1) will keep running")
-            await on.press("t")
-            await on.shows("5.0 GiB on GPU 0-1 will be freed")
 
 
 async def test_a_tree_that_ignores_the_signal_is_offered_whole() -> None:
@@ -291,14 +215,3 @@ async def test_a_tree_that_ignores_the_signal_is_offered_whole() -> None:
             await on.press("y")
             await on.reports(f"killed {family.pid} (alice)")
             assert family.alive() == set()
-
-
-async def test_gpudash_counts_among_the_children_of_what_it_runs_below() -> None:
-    if os.getppid() <= 1:
-        pytest.skip("init started the tests")
-    async with stage() as on:
-        await on.ask(process_for(os.getppid()))
-        await on.shows("gpudash was started by it")
-        assert "no children" not in on.text
-        await on.press("n")
-        await on.closed()

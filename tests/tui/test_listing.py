@@ -104,17 +104,6 @@ def pid(listing: Listing) -> int | None:
     return listing.selected.process.pid if listing.selected else None
 
 
-def test_cursor_goes_back_to_a_process_that_one_sample_left_out() -> None:
-    listing = listing_of([1, 2, 3])
-    listing.move_to(1)
-    fill(listing, [1, 3])
-    assert pid(listing) == 1003
-    fill(listing, [])
-    assert pid(listing) is None
-    fill(listing, [1, 2, 3])
-    assert pid(listing) == 1002
-
-
 def test_cursor_that_was_moved_meanwhile_stays_where_it_was_put() -> None:
     listing = listing_of([1, 2, 3])
     listing.move_to(1)

@@ -1,14 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpudash.model.device import Device
-from gpudash.model.fault import Fault
-from gpudash.model.snapshot import EMPTY
-from gpudash.model.text import clean
-from gpudash.tui.dashboard import PANELS
 from gpudash.tui.draw.line import Line
 from gpudash.tui.panels import DashboardPanels
 from tests.factories import (
@@ -23,40 +17,6 @@ from tests.tui.stage import busy_snapshot, process_of
 
 def text_of(lines: list[Line]) -> str:
     return "\n".join("".join(segment.text for segment in line) for line in lines)
-
-
-INSTANCE = make_device(index=1, uuid="MIG-a", parent_uuid=gpu_uuid(0), name="NVIDIA MIG 1g.10gb")
-LOST = Device(index=1, state="lost", fault=Fault(source="nvml", message=clean("fell off")))
-HOSTS = (
-    EMPTY,
-    make_snapshot(0),
-    busy_snapshot(3, 1),
-    busy_snapshot(40, 8),
-    make_snapshot(devices=(make_device(), INSTANCE, LOST)),
-    busy_snapshot(500, 64),
-)
-
-
-@given(
-    st.sampled_from(range(len(HOSTS))),
-    st.integers(1, 300),
-    st.integers(1, 100),
-    st.frozensets(st.sampled_from(PANELS)),
-    st.booleans(),
-    st.booleans(),
-)
-def test_any_host_is_drawn_at_any_size(
-    host: int, cells: int, height: int, hidden: frozenset[str], focused: bool, enlarged: bool
-) -> None:
-    snapshot = HOSTS[host]
-    dashboard = make_dashboard(snapshot, (cells, height))
-    panels = DashboardPanels(dashboard)
-    dashboard.hidden = hidden
-    dashboard.devices.focused, dashboard.enlarged = focused, enlarged
-    drawn = panels.draw()
-    assert len(drawn.devices) <= dashboard.layout.upper
-    if height >= 8 and snapshot.devices:
-        assert 1 + dashboard.layout.upper + len(drawn.processes) + 1 <= height
 
 
 def test_more_room_shows_more() -> None:

@@ -8,7 +8,6 @@ from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
 from gpudash.model.details import DetailedDevice
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
-from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import Machine
 
 
@@ -91,14 +90,6 @@ def test_an_old_driver_is_read_through_the_older_calls(machine: Machine) -> None
     assert device.clocks_event_reasons == expected.clocks_event_reasons
 
 
-def test_garbage_is_none(machine: Machine) -> None:
-    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lambda *_: 0xFFFFFFFF
-    machine.driver.replaced["nvmlDeviceGetPerformanceState"] = lambda *_: 32
-    device = machine.read().devices[0]
-    assert device.temperature_celsius is None
-    assert device.performance_state is None
-
-
 def test_a_lost_gpu_keeps_its_row_and_the_others_are_complete() -> None:
     devices = Machine("lost").read().devices
     lost = [device for device in devices if device.state == "lost"]
@@ -150,12 +141,6 @@ def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(machine: Machine)
     assert (after.state, after.uuid, after.name) == ("lost", before.uuid, before.name)
     assert after.memory_used_bytes is None
     assert after.power_usage_mw is None
-
-
-def test_a_gpu_that_needs_a_reset_says_so(machine: Machine) -> None:
-    fail = machine.driver.error(codes.RESET_REQUIRED)
-    machine.driver.replaced["nvmlDeviceGetHandleByIndex"] = fail
-    assert machine.read().devices[0].state == "reset-required"
 
 
 def test_a_gpu_whose_every_call_fails_is_failed_not_idle(machine: Machine) -> None:
@@ -225,20 +210,6 @@ def test_at_most_one_field_values_batch_per_device_and_tick(machine: Machine) ->
     for _ in range(20):
         machine.read()
     assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 11
-
-
-def test_nothing_that_blocks_is_asked() -> None:
-    machine = Machine("dgx-h100")
-    for _ in range(20):
-        machine.read()
-    assert "nvmlDeviceGetPcieThroughput" not in machine.driver.asked
-
-
-def test_a_driver_that_cannot_be_used_raises_its_number_and_advice(machine: Machine) -> None:
-    machine.driver.replaced["nvmlInitWithFlags"] = machine.driver.error(codes.DRIVER_NOT_LOADED)
-    with pytest.raises(DriverError, match="gpudash --demo") as caught:
-        machine.read()
-    assert caught.value.exit_status == 9
 
 
 def test_a_reloaded_driver_is_opened_again(machine: Machine) -> None:

@@ -24,8 +24,6 @@ from tests.tui.kill_stage import Start, host_of, process_for, stage
 from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS, child_named, child_of, until
 
-HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
-
 
 async def test_the_question_says_all_that_is_known(victim: Any) -> None:
     async with stage() as on:
@@ -108,30 +106,6 @@ async def test_what_is_out_of_view_is_marked_on_small_terminals(
         await on.press("n")
 
 
-async def test_a_hostile_command_is_harmless_text(victim: Any) -> None:
-    from gpudash.model.text import clean
-
-    async with stage() as on:
-        await on.ask(process_for(victim.pid, command_line=("python", clean(HOSTILE))))
-        assert r"\x1b]0;owned" in on.text
-        assert "[@click=app.bell]" in on.text
-        assert "\x1b" not in on.text
-
-
-async def test_any_size_asks_and_takes_an_answer(victim: Any) -> None:
-    process = process_for(victim.pid, command_line=("python", "x" * 4000))
-    async with stage() as on:
-        for size in ((40, 10), (1, 1)):
-            await on.resize(*size)
-            await on.ask(process)
-            await on.pilot.resize_terminal(120, 36)
-            await on.shows("Kill PID ")
-            await on.pilot.resize_terminal(*size)
-            await on.press("down", "up", "right", "n")
-            await on.closed()
-            assert victim.poll() is None, size
-
-
 async def test_what_cannot_be_read_is_not_answered(victim: Any) -> None:
     async with stage() as on:
         screen = await on.ask(process_for(victim.pid))
@@ -192,15 +166,6 @@ async def test_the_chosen_signal_and_the_tree_are_in_view_where_there_is_room(st
         await on.until(lambda: "64: real-time]" in " ".join(on.text.split()))
         await on.press("escape")
     os.kill(child, signal.SIGKILL)
-
-
-async def test_what_just_fits_is_answered(victim: Any) -> None:
-    async with stage((25, 4)) as on:
-        await on.ask(process_for(victim.pid, command_line=("python", "x" * 4000)))
-        for text in (f"Kill PID {victim.pid}?", "Kill  y"):
-            assert text in on.text
-        await on.press("pagedown", "y")
-        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 async def test_cancel_is_the_default_and_has_keys(victim: Any) -> None:
@@ -431,50 +396,9 @@ async def test_what_cannot_be_signalled_is_shown_with_the_reason(
         assert victim.poll() is None
 
 
-async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
-    async with stage() as on:
-        on.feed.give(host_of(process_for(victim.pid)))
-        on.dashboard.read_only = True
-        for key in ("K", "T", "I", "f9"):
-            await on.press(key)
-        assert not on.app.screen.is_modal
-
-
 def test_the_screen_does_not_load_what_can_signal_before_it_is_asked() -> None:
     rooms = "'gpudash.actions.kill', 'gpudash.tui.kill'"
     loaded = f"[m for m in sys.modules if m.startswith(({rooms}))]"
     code = f"import sys, gpudash.tui.app; print({loaded})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
-
-
-def test_the_target_of_another_user_is_not_permitted(start: Start) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    victim = start()
-    run = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(victim.pid)], capture_output=True, text=True
-    )
-    assert (
-        run.stdout.strip() == f"not permitted: PID {victim.pid} is owned by root; try sudo gpudash"
-    )
-    assert victim.poll() is None
-
-
-AS_NOBODY = """
-import os, sys
-from gpudash.actions.kill.report import describe
-from gpudash.actions.kill.run import Kill
-from gpudash.actions.kill.selection import KillSelection
-from gpudash.actions.kill.signals import find_signal
-from gpudash.system import process_tree
-from tests.actions.kill.shown import HERE
-from tests.factories import make_snapshot
-os.setuid(65534)
-process = process_tree.process_of(int(sys.argv[1]))
-snapshot = make_snapshot(1, host=HERE, processes=(process,))
-selection = KillSelection([process], snapshot)
-kill = Kill(selection.requests(with_tree=False), find_signal("KILL"))
-kill.send()
-print(*describe(kill.wait(snapshot, latest=lambda: snapshot)))
-"""
