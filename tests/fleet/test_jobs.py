@@ -149,7 +149,7 @@ def test_gpus_of_a_job_on_two_models_are_compared_within_theirs() -> None:
     assert [row.usual.clock_mhz for row in (rows[0], rows[-1])] == [1980, 1200]
     found = Reducer().reduce(fleet((host(1, devices=(*fast, *weak)),), jobs=(JOB,)))
     (straggler,) = (each for each in found.findings if each.rule == "straggler")
-    assert "GPU 2 runs at 66% of the clock of the other 5 of the model of" in straggler.sentence
+    assert "at 66% of the clock of the other 5 of the same model in job" in straggler.sentence
     assert found.jobs[0].slow == 1
 
 

@@ -213,20 +213,20 @@ def _straggler(
     share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / pace.clock_mhz
     run, them = ("runs", "it") if len(slow) == 1 else ("run", "them")
     models = {row.device.name for row in rows if row.device.parent_uuid is None}
-    others, kind = count_gpus(rows).total() - len(slow), ""
+    others, of_job = count_gpus(rows).total() - len(slow), f"of job {name}"
     if len(models) > 1:
-        others, kind = len(pace.busy) - len(slow), " of the model"
+        others, of_job = len(pace.busy) - len(slow), f"of the same model in job {name}"
     return symptom(
         STRAGGLER,
         "warn",
         f"{where(slow)} {run} at {share:.0f}% of the clock of the other "
-        f"{others}{kind} of job {name}{owner}{_reason(slow, pace.busy)}",
+        f"{others} {of_job}{owner}{_reason(slow, pace.busy)}",
         f"The others wait for {them}. {survey.drain([slow[0].host], 'slow GPU')}; see why: "
         f"{enter(slow[0].host)}",
         slow,
         subject=(key, pace.busy[0].device.name),
         fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
-        evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median of job {name}{kind}")],
+        evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median {of_job}")],
         ages=_slow_seconds(slow),
     )
 
