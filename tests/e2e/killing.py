@@ -33,6 +33,8 @@ PATIENT = _WITH_TIMEOUTS.format("release=60, release_max=90")
 """Waits longer for the memory than any driver that frees it takes to say so."""
 ENDLESS = _WITH_TIMEOUTS.format("end=600, kill=600, release=600, release_max=600")
 """Waits until it is interrupted."""
+FIRM = ""
+"""Waits as long as people do."""
 
 _KILL = """
 import os, sys

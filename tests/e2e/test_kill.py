@@ -8,28 +8,29 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
 import psutil
 
 from gpudash.model.errors import ExitStatus
 from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
-from tests.e2e.killing import HASTY, PATIENT, Holders, command, kill
+from tests.e2e.killing import DEAF, FIRM, HASTY, PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
+from tests.pid_reuse import Cloner
 from tests.waiting import LIMIT_SECONDS, children_of, name_of, until
 
 
 @contextmanager
-def forgotten_after(holder: Holder, control: Path) -> Iterator[dict[str, object]]:
-    """Settings of a driver that lists a process until it has ended."""
+def forgotten_after(holder: Holder, control: Path, **fault: object) -> Iterator[dict[str, object]]:
+    """Settings of a driver that lists a process until it has ended, and then has a fault."""
     tell(control, PIDS=holder.pid, LOAD="idle")
 
     def forget() -> None:
         until(lambda: not holder.alive)
-        tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
+        tell(control, PROCS_PER_DEVICE=0, LOAD="idle", **fault)
 
     watcher = threading.Thread(target=forget)
     watcher.start()
@@ -55,6 +56,24 @@ def test_a_job_is_shown_ended_and_what_it_freed(
     assert told.startswith(f"terminated {job.pid} ")
     assert told.endswith("freed on GPU 0-1")
     assert "waiting up to" not in run.stdout
+
+
+def test_an_ignored_sigterm_is_reported_and_sigkill_ends_it(
+    fakenvml: Path, holders: Holders
+) -> None:
+    (deaf,) = holders(1, DEAF)
+    until(lambda: name_of(deaf.pid) == "sleep")
+    settings: dict[str, object] = {"PIDS": deaf.pid}
+    run = kill(deaf.pid, library=fakenvml, settings=settings, first=HASTY, yes=True)
+    assert run.returncode == 1
+    assert (
+        f"ignored SIGTERM for 1 s\nto end it: gpudash kill --signal KILL {deaf.pid}\n" in run.stdout
+    )
+    assert deaf.alive
+    run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
+    assert run.returncode == 0
+    assert f"killed {deaf.pid}" in run.stdout
+    assert not deaf.alive
 
 
 def test_a_launcher_goes_with_its_tree(fakenvml: Path) -> None:
@@ -107,6 +126,26 @@ def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -
             run.stdout.close()
             assert run.wait(LIMIT_SECONDS) == ExitStatus.BROKEN_PIPE
         until(lambda: not family.alive())
+
+
+def test_one_that_is_refused_does_not_spare_the_other(fakenvml: Path, holders: Holders) -> None:
+    job, innocent = holders(2)
+    settings: dict[str, object] = {"PIDS": job.pid}
+    run = kill(job.pid, innocent.pid, library=fakenvml, settings=settings, yes=True)
+    assert run.returncode == 1
+    assert not job.alive
+    assert innocent.alive
+
+
+def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
+    fakenvml: Path, holders: Holders, tmp_path: Path
+) -> None:
+    (job,) = holders(1)
+    with forgotten_after(job, tmp_path / "control", LOST=1) as settings:
+        run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
+    assert run.returncode == 0
+    assert "freed on GPU 0\ncannot tell whether memory was freed on GPU 1" in run.stdout
+    assert run.stdout.endswith(": the GPU fell off the bus\n")
 
 
 def test_a_driver_that_hangs_from_the_start_does_not_hold_the_prompt(
@@ -171,6 +210,20 @@ def test_it_asks_on_the_terminal_and_an_answer_that_is_typed_ahead_does_not_coun
         terminal.send("yes", "enter")
         assert terminal.wait_exit() == 0
         assert not job.alive
+
+
+def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
+    with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
+        terminal.wait_for("? [y/N]")
+        job.end()
+        with Cloner() as innocent:
+            innocent.start(job.pid)
+            terminal.send("y", "enter")
+            terminal.wait_for("already exited")
+            terminal.wait_exit()
+            assert innocent.end() == -SIGTERM
 
 
 def test_a_tree_whose_root_ends_during_the_question(fakenvml: Path, state: Path) -> None:
