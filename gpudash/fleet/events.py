@@ -199,13 +199,14 @@ class Changes:
         has_changed = is_new or host.key not in self._held
         added: list[LastGpu] = []
         moved: list[str] = []
+        on = _jobs_by_gpu(host)
         for device in host.devices:
             if device.parent_uuid is not None:
                 has_changed = True
                 continue
             count += 1
-            gpu, is_hot = known.gpu(device), self._is_hot(device)
-            if gpu is not None and gpu.is_like(device, is_hot=is_hot):
+            gpu, is_hot, jobs = known.gpu(device), self._is_hot(device), on.get(_gpu(device), ())
+            if gpu is not None and gpu.is_like(device, jobs, is_hot=is_hot):
                 # Nearly all, of thousands.
                 continue
             has_changed = True
@@ -217,14 +218,14 @@ class Changes:
                 if device.index != gpu.index:
                     moved.append(f"{device.index} was {gpu.index}")
                     gpu.index = device.index
-                yield from self._changes(host, gpu, device, at)
+                yield from self._changes(host, gpu, device, jobs, at)
             state = _problem(device)
-            if state is not None and gpu.problem is None and device.job is None:
+            if state is not None and gpu.problem is None and not jobs:
                 self._lost.append((host.cluster, gpu))
             gpu.problem = None if state is None else state.id
             if state is None:
-                gpu.xid, gpu.is_hot, gpu.job = device.xid, is_hot, device.job
-        if has_changed:
+                gpu.xid, gpu.is_hot, gpu.jobs = device.xid, is_hot, jobs
+        if has_changed or count < len(gpus):
             self._hold(host.key, _held(host))
             known.has_lost = any(gpu.problem is not None for gpu in gpus.values())
         if moved:
@@ -252,13 +253,20 @@ class Changes:
             elif gpu.problem is None:
                 gpu.problem, known.has_lost = "gone", True
                 self._lost.append((host.cluster, gpu))
-                yield _of_gpu("gpu-lost", host, gpu, at, "is not there any more", job=gpu.job)
+                yield _of_gpu(
+                    "gpu-lost", host, gpu, at, "is not there any more", job=_brief(gpu.jobs)
+                )
 
     def _changes(
-        self, host: FleetHost, gpu: LastGpu, device: FleetDevice, at: datetime
+        self,
+        host: FleetHost,
+        gpu: LastGpu,
+        device: FleetDevice,
+        jobs: tuple[SafeText, ...],
+        at: datetime,
     ) -> Iterator[Event]:
         """Yield what happened to a GPU since it was last seen."""
-        job = device.job or gpu.job
+        job = _brief(jobs or gpu.jobs)
         state = _problem(device)
         if state is not None and gpu.problem is None:
             began = self._began(at, device.age_seconds)
@@ -297,9 +305,8 @@ class Changes:
         began = sorted(running.keys() - self._jobs.keys(), key=_by_id)
         ended = sorted(self._jobs.keys() - running.keys(), key=_by_id)
         for cluster, gpu in self._lost:
-            if gpu.job is not None and (cluster, gpu.job) in running:
-                # It goes on without that GPU.
-                gpu.job = None
+            # Those that run go on without that GPU.
+            gpu.jobs = tuple(job for job in gpu.jobs if (cluster, job) not in running)
         lost, unseen = (self._lost_with(), self._unseen(snapshot)) if ended else ({}, set())
         for job in ended:
             known, at = self._jobs[job], snapshot.taken_at
@@ -336,11 +343,12 @@ class Changes:
     def _lost_with(self) -> Mapping[JobKey, int]:
         """Return how many GPUs are lost that had a job, by the job."""
         return Counter(
-            (cluster, gpu.job)
+            (cluster, job)
             for (cluster, _), each in self._hosts.items()
             if each.has_lost
             for gpu in each.gpus.values()
-            if gpu.problem is not None and gpu.job is not None
+            if gpu.problem is not None
+            for job in gpu.jobs
         )
 
     def _unseen(self, snapshot: FleetSnapshot) -> set[HostKey | str]:
@@ -416,6 +424,25 @@ def _places(job: FleetJob) -> frozenset[HostKey | str]:
     """Return the hosts of a job, by their names alone where its cluster is not known."""
     cluster = job.cluster
     return frozenset(name if cluster is None else (cluster, name) for name in job.hosts)
+
+
+def _jobs_by_gpu(host: FleetHost) -> Mapping[str, tuple[SafeText, ...]]:
+    """Return the jobs of each GPU of a host, also those of its MIG instances."""
+    found: dict[str, tuple[SafeText, ...]] = {}
+    for each in host.devices:
+        if each.job is not None:
+            gpu = _gpu(each)
+            jobs = found.get(gpu, ())
+            found[gpu] = jobs if each.job in jobs else tuple(sorted((*jobs, each.job)))
+    return found
+
+
+def _gpu(device: FleetDevice) -> str:
+    return device.parent_uuid or device.uuid or device_label(device.index)
+
+
+def _brief(jobs: Sequence[SafeText]) -> SafeText | None:
+    return clean(brief(tuple(jobs))) if jobs else None
 
 
 def _held(host: FleetHost) -> _Held:

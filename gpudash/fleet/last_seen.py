@@ -16,16 +16,17 @@ class LastGpu(Struct):
     problem: str | None = None
     xid: int | None = None
     is_hot: bool = False
-    job: SafeText | None = None
+    jobs: tuple[SafeText, ...] = ()
+    """Those that it had, or its MIG instances."""
 
-    def is_like(self, device: FleetDevice, *, is_hot: bool) -> bool:
+    def is_like(self, device: FleetDevice, jobs: tuple[SafeText, ...], *, is_hot: bool) -> bool:
         """Whether a device that is well is as it was."""
         return (
             self.problem is None
             and device.index == self.index
             and device.state == "ok"
             and device.xid == self.xid
-            and device.job == self.job
+            and jobs == self.jobs
             and is_hot is self.is_hot
         )
 

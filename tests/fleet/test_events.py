@@ -78,6 +78,19 @@ def test_a_job_on_mig_instances_of_one_gpu_has_one_gpu() -> None:
     assert (began.job, began.what) == ("77", "1 GPU")
 
 
+@pytest.mark.parametrize("shown", [True, False], ids=["shown as lost", "left out"])
+def test_a_gpu_that_is_lost_names_the_jobs_of_all_of_its_instances(*, shown: bool) -> None:
+    instances = [device(n, parent_uuid="GPU-0", uuid=f"MIG-{n}", job=f"7{n}") for n in range(3)]
+    other = device(1, job="70")
+    divided = host(1, devices=(device(0, "divided", job=None), *instances, other))
+    left = host(1, devices=(lost(0), other) if shown else (other,))
+    (gone,) = events((at(0, divided), at(10, left), at(20, left)))
+    assert (gone.kind, gone.job) == ("gpu-lost", "70, 71 +1")
+    later = [*events((at(0, divided), at(10, left), at(7000, left)))][1:]
+    assert [(each.kind, each.job) for each in later] == [("job-ended", "71"), ("job-ended", "72")]
+    assert {each.what for each in later} == {"1 GPU, ended or lost with its GPUs"}
+
+
 def test_a_gpu_is_lost_whether_it_is_shown_so_or_left_out_and_returns() -> None:
     there, shown = host(1), host(1, devices=(lost(0), *host(1).devices[1:]))
     left_out = host(1, devices=host(1).devices[:7])

@@ -330,17 +330,21 @@ class Picture:
                 state: DeviceState = "lost" if is_lost else "ok"
                 last = max(group, key=lambda each: each.seen_at)
                 is_known = is_lost and last.seen_at and not last.is_rough
+                age = now - last.seen_at if is_known else None
                 yield FleetDevice(
                     index=last.index,
                     label=device_label(last.index),
                     uuid=last.uuid,
                     name=last.name,
                     state=state,
-                    users=last.users,
-                    job=last.job,
-                    age_seconds=now - last.seen_at if is_known else None,
+                    users=() if last.instance else last.users,
+                    job=None if last.instance else last.job,
+                    age_seconds=age,
                     losses=self.memory.losses(last) if is_lost else None,
                 )
+                for each in sorted(group, key=_instance):
+                    if each.instance and each.seen_at == last.seen_at:
+                        yield _gone(each, state, age)
             elif instances:
                 yield _parent(instances)
                 yield from (self._built(each, now) for each in instances)
@@ -354,7 +358,7 @@ class Picture:
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
             label = device_label(index, device.index)
-            name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
+            name = _instance_name(device)
             known = {field: value for field, value in known.items() if field not in _OF_BOARD}
         xid, xid_seconds = self.memory.recent_xid(device, now)
         return FleetDevice(
@@ -426,6 +430,26 @@ def _gpus(host: KnownHost) -> int:
 def _instance(device: KnownDevice) -> int:
     """Return the GPU instance id of a MIG instance, 0 of a GPU."""
     return number_of(device.instance) or 0
+
+
+def _gone(device: KnownDevice, state: DeviceState, age: float | None) -> FleetDevice:
+    """Return a MIG instance of a GPU that is gone, with who had it."""
+    index = _instance(device)
+    return FleetDevice(
+        index=index,
+        label=device_label(index, device.index),
+        uuid=device.full_uuid,
+        parent_uuid=device.uuid,
+        name=_instance_name(device),
+        state=state,
+        users=device.users,
+        job=device.job,
+        age_seconds=age,
+    )
+
+
+def _instance_name(device: KnownDevice) -> SafeText | None:
+    return None if device.name is None else clean(f"{device.name} MIG {device.profile}".rstrip())
 
 
 def _parent(instances: list[KnownDevice]) -> FleetDevice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from gpudash.fleet.prometheus.dialects import FIELDS, dialects
 from gpudash.fleet.prometheus.known import KnownDevice, Row
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.questions import questions
-from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.fleet.reduce import Reducer
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot
 
 UTIL, POWER, XID = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_XID_ERRORS"
 T = 1_700_000_000.0
@@ -306,8 +308,31 @@ def test_mig_instances_go_with_their_gpu_to_another_index() -> None:
         seen.take_main(now, T + 60 * number, is_partial=False)
     assert cards(seen) == LOST_C
     labels = [each.label for each in host(seen).devices]
-    assert labels == ["0", "1", "2", "2:7", "2:8", "2"]
-    assert {each.parent_uuid for each in host(seen).devices} == {None, "GPU-d"}
+    assert labels == ["0", "1", "2", "2:7", "2:8", "2", "2:7", "2:8"]
+    parents = [each.parent_uuid for each in host(seen).devices if each.parent_uuid]
+    assert parents == ["GPU-d", "GPU-d", "GPU-c", "GPU-c"]
+
+
+def test_of_a_lost_gpu_in_instances_each_job_is_known() -> None:
+    engine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    labels = {"UUID": "GPU-c", "GPU_I_PROFILE": "1g.10gb"}
+    divided = [row(engine, "a", 2, 0.5, GPU_I_ID=n, hpc_job=f"7{n}", **labels) for n in "78"]
+    seen = Picture()
+    seen.inventory.set_names([UTIL, engine])
+    for number, now in enumerate(((*boards("a", "ab"), *divided), boards("a", "ab"))):
+        seen.inventory.learn([*now])
+        seen.take_main(now, T + 60 * number, is_partial=False)
+    gone = host(seen).devices[2:]
+    assert [(each.label, each.state, each.job) for each in gone] == [
+        ("2", "lost", None),
+        ("2:7", "lost", "77"),
+        ("2:8", "lost", "78"),
+    ]
+    then = datetime.fromtimestamp(T + 60, timezone.utc)
+    found = Reducer().reduce(FleetSnapshot(taken_at=then, hosts=seen.hosts(T + 60)))
+    assert [(each.id, each.broken) for each in found.jobs] == [("77", 1), ("78", 1)]
+    (missed,) = (each for each in found.findings if each.rule == "gpus-lost")
+    assert missed.sentence.startswith("1 GPU on 1 host ")
 
 
 def test_what_comes_back_is_nothing_before_its_labels_are_read_again() -> None:
