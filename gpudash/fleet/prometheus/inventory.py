@@ -134,6 +134,20 @@ class Inventory:
             found = self._found[raw] = device, None if known is None else known[1]
         return (found[0], self._series.get(metric)) if metric else found
 
+    def devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, Row]]:
+        """Yield the series that are of known devices, after these."""
+        for row in rows:
+            if (found := self.find(row)) is not None:
+                yield found[0], row
+
+    def hosts_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownHost, float, Labels]]:
+        """Yield the known hosts of series, with the values and labels of those that have one."""
+        for row in rows:
+            labels, value = row.labels, row.number
+            host = None if value is None else self.host_of(labels)
+            if host is not None and value is not None:
+                yield host, value, labels
+
     def _labels_of(self, row: Row) -> Labels:
         """Return the labels of a series, under the name that its metric has at the exporter."""
         labels = row.labels

@@ -202,11 +202,8 @@ class Memory:
     def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
         """Take the time of the newest sample of devices, which may have gone since then."""
         self._looked_up.update(self._lost)
-        for row in rows:
-            found = self._inventory.find(row)
-            if found is not None:
-                device = found[0]
-                device.seen_at, device.is_rough = max(device.seen_at, row.number or 0.0), False
+        for device, row in self._inventory.devices_of(rows):
+            device.seen_at, device.is_rough = max(device.seen_at, row.number or 0.0), False
 
     def names_of_frozen(self) -> Names:
         """Return some hosts that repeat values of which it is not known when they changed."""
@@ -217,11 +214,9 @@ class Memory:
     def take_changes(self, rows: Iterable[Row], at: float) -> None:
         """Take when the values of hosts changed last: of some the power alone did not."""
         self._looked_up.update(self._frozen)
-        for row in rows:
-            host, value = self._inventory.host_of(row.labels), row.number
-            if host is not None and value is not None:
-                host.changed_at = max(value, host.changed_at or 0.0)
-                host.is_frozen = not is_change_of_now(host.changed_at, at, self.look_back_seconds)
+        for host, value, _ in self._inventory.hosts_of(rows):
+            host.changed_at = max(value, host.changed_at or 0.0)
+            host.is_frozen = not is_change_of_now(host.changed_at, at, self.look_back_seconds)
 
     def _sought(self, hosts: Iterable[KnownHost]) -> list[KnownHost]:
         return list(set(hosts) - self._looked_up)[:_MAX_LOOKED_UP]
@@ -235,10 +230,8 @@ class Memory:
     def take_last_used(self, rows: Iterable[Row], _at: float) -> None:
         """Take when devices computed last, or were not held, or had their first sample."""
         times: dict[KnownDevice, float] = {}
-        for row in rows:
-            found = self._inventory.find(row)
-            if found is not None:
-                times[found[0]] = max(row.number or 0.0, times.get(found[0], 0.0))
+        for device, row in self._inventory.devices_of(rows):
+            times[device] = max(row.number or 0.0, times.get(device, 0.0))
         for device in self._rested:
             device.has_long_rested = False
             device.idle.extend(idle_at=times.get(device), held_at=times.get(device))
@@ -277,10 +270,8 @@ class Memory:
         Some always have: they show processes too.
         """
         found: dict[KnownHost, float] = {}
-        for row in rows:
-            host = self._inventory.host_of(row.labels)
-            if host is not None:
-                found[host] = min(row.number or 0.0, found.get(host, inf))
+        for host, count, _ in self._inventory.hosts_of(rows):
+            found[host] = min(count, found.get(host, inf))
         self._doubtful += sorted(found, key=lambda host: found[host])
 
     def take_losses(self, rows: Sequence[Row], _at: float) -> None:
@@ -291,15 +282,14 @@ class Memory:
         for device in self._inventory.devices():
             device.returns = device.host.losses = 0
         mark, went = HOST_MARK.encode(), dict[KnownHost, int]()
-        for row in (each for each in rows if mark in bytes(each.metric)):
-            host = self._inventory.host_of(row.labels)
-            if host is not None:
-                count = int(row.number or 0)
-                went[host] = min(count, went.get(host, count))
+        of_hosts = (each for each in rows if mark in bytes(each.metric))
+        for host, value, _ in self._inventory.hosts_of(of_hosts):
+            went[host] = min(int(value), went.get(host, int(value)))
         for each, count in went.items():
             each.losses = count
             self._unsteady |= {each} if count else set()
-        for device, row in self._found(e for e in rows if mark not in bytes(e.metric)):
+        of_devices = (each for each in rows if mark not in bytes(each.metric))
+        for device, row in self._inventory.devices_of(of_devices):
             device.returns = 0 if device.instance else int(row.number or 0)
             self._unsteady |= {device.host} if device.returns else set()
         # The others are asked for once.
@@ -309,7 +299,7 @@ class Memory:
         """Take which errors devices had."""
         for device in self._inventory.devices():
             device.past_xid = None
-        for device, row in self._found(rows):
+        for device, row in self._inventory.devices_of(rows):
             code = number_of(row.labels.get(XID_LABEL, ""))
             if code is not None and needs_person(code):
                 device.past_xid = code
@@ -317,11 +307,6 @@ class Memory:
     def losses(self, device: KnownDevice) -> int | None:
         """Return how often a device was lost in a day, None for never, as far as is known."""
         return device.returns + self.is_missing(device) or None
-
-    def _found(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, Row]]:
-        for row in rows:
-            if (found := self._inventory.find(row)) is not None:
-                yield found[0], row
 
     def undated(self) -> dict[int, list[KnownDevice]]:
         """Return some devices with errors of an unknown time, by their code."""
@@ -339,10 +324,9 @@ class Memory:
         Those that had it all the time may have had it for ever, since before their first sample.
         """
         times: dict[tuple[KnownDevice, int | None], float] = {}
-        for row in rows:
-            found, value = self._inventory.find(row), row.number
-            if found is not None and value is not None:
-                key = found[0], number_of(row.labels.get(XID_LABEL, ""))
+        for device, row in self._inventory.devices_of(rows):
+            if (value := row.number) is not None:
+                key = device, number_of(row.labels.get(XID_LABEL, ""))
                 time = -value if FIRST_LABEL in row.labels else value
                 times[key] = max(time, times.get(key, time))
         for device in self._undated:

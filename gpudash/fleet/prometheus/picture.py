@@ -136,11 +136,9 @@ class Picture:
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""
         users: dict[KnownDevice, set[str]] = {}
-        for row in rows:
-            found = self.inventory.find(row)
-            if found is not None:
-                names = (text for label, text in row.labels.items() if label in _USERS and text)
-                users.setdefault(found[0], set()).update(names)
+        for device, row in self.inventory.devices_of(rows):
+            names = (text for label, text in row.labels.items() if label in _USERS and text)
+            users.setdefault(device, set()).update(names)
         # What is gone keeps those that it had.
         for device in self._present(self.inventory.devices()):
             if not device.people:
@@ -150,10 +148,8 @@ class Picture:
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
         newest: dict[KnownHost, float] = {}
-        for row in rows:
-            host, value = self.inventory.host_of(row.labels), row.number
-            if host is not None and value is not None:
-                newest[host] = max(value, newest.get(host, 0.0))
+        for host, value, _ in self.inventory.hosts_of(rows):
+            newest[host] = max(value, newest.get(host, 0.0))
         for host, value in newest.items():
             host.lag = max(0.0, at - value)
 
@@ -169,10 +165,8 @@ class Picture:
 
     def take_frozen(self, rows: Iterable[Row], _at: float) -> None:
         """Take hosts whose exporters repeat themselves."""
-        for row in rows:
-            host = self.inventory.host_of(row.labels)
-            if host is not None:
-                host.is_frozen = True
+        for host, _, _ in self.inventory.hosts_of(rows):
+            host.is_frozen = True
 
     def resting(self) -> list[KnownHost]:
         """Return hosts with devices that do not compute."""

@@ -256,12 +256,11 @@ class PastUse(Past):
             ("gpudash_user_memory_bytes", "peak", "max"),
         ):
             now = f"last_over_time({metric}[{self._fresh}s])"
-            for row in self._instant(f"{function}_over_time(({now}){span})", end):
-                host = self._inventory.host_of(row.labels)
-                if host is not None and row.number is not None:
-                    user = clean(row.labels.get("user", ""), NAME_BYTES) or None
-                    each = found.setdefault(host, {}).setdefault((user, None), _Amounts())
-                    setattr(each, name, row.number)
+            rows = self._instant(f"{function}_over_time(({now}){span})", end)
+            for host, value, labels in self._inventory.hosts_of(rows):
+                user = clean(labels.get("user", ""), NAME_BYTES) or None
+                each = found.setdefault(host, {}).setdefault((user, None), _Amounts())
+                setattr(each, name, value)
         return found
 
     def _findings(self, end: float, span: str) -> dict[KnownHost, dict[_Finding, float]]:
@@ -270,14 +269,13 @@ class PastUse(Past):
         if _OWN not in self._inventory.catalog.choices:
             return found
         now = f"last_over_time(gpudash_finding[{self._fresh}s])"
-        for row in self._instant(f"count_over_time(({now}){span})", end):
-            labels, host = row.labels, self._inventory.host_of(row.labels)
-            level = _LEVELS.get(labels.get("level", ""))
-            if host is not None and row.number is not None and level is not None:
+        rows = self._instant(f"count_over_time(({now}){span})", end)
+        for host, steps, labels in self._inventory.hosts_of(rows):
+            if (level := _LEVELS.get(labels.get("level", ""))) is not None:
                 rule = clean(labels.get("rule", ""), NAME_BYTES)
                 what = rule, level, number_of(labels.get("gpu", ""))
                 some = found.setdefault(host, {})
-                some[what] = max(row.number, some.get(what, 0.0))
+                some[what] = max(steps, some.get(what, 0.0))
         return found
 
     def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
@@ -288,10 +286,8 @@ class PastUse(Past):
             for term in memory:
                 now = f"max by ({by_gpu}) (last_over_time({term.selector}[{self._fresh}s]))"
                 text = f"max_over_time((sum by ({term.host_by}) ({now})){span}) * {term.factor:g}"
-                for row in self._instant(text, end):
-                    host = self._inventory.host_of(row.labels)
-                    if host is not None and row.number is not None:
-                        found[host] = max(int(row.number), found.get(host, 0))
+                for host, value, _ in self._inventory.hosts_of(self._instant(text, end)):
+                    found[host] = max(int(value), found.get(host, 0))
         return found
 
     def _key(self, labels: Labels, dialect: Dialect) -> tuple[KnownHost, int] | None:
