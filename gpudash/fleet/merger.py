@@ -271,8 +271,7 @@ def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
         return False
     if _are_apart(first, second):
         return False
-    ours = {device.uuid for device in first.devices if device.uuid}
-    theirs = {device.uuid for device in second.devices if device.uuid}
+    ours, theirs = _boards(first), _boards(second)
     return not ours or not theirs or not ours.isdisjoint(theirs)
 
 

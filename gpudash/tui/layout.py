@@ -106,8 +106,7 @@ def compute_layout(
     # What follows the findings has a heading: their lines, some of them blank, separate enough.
     spaces = int(charts > 0)
     left -= charts + spaces
-    unclaimed = left + reserved - wanted if charts else left
-    if host and left > 2 * _SPACE_FROM and unclaimed > 0:
+    if host and left > 2 * _SPACE_FROM and (not charts or left + reserved > wanted):
         spaces += 1
     # What no curve has is left to the processes.
     charts = _chart_lines(charts, curves, young=young)

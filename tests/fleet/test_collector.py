@@ -184,12 +184,13 @@ def test_hosts_whose_gpus_do_not_prove_that_they_are_one_are_several(
     assert {each.name for each in merged} == {each.name for each in (*ours, *theirs)}
 
 
-def test_instances_of_equal_names_do_not_make_two_hosts_one() -> None:
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_instances_of_equal_names_do_not_make_two_hosts_one(other: str) -> None:
     def divided(name: str, board: str) -> FleetHost:
         instance = FleetDevice(index=1, uuid=clean("MIG-1"), parent_uuid=clean(board))
         return host(name, devices=(FleetDevice(index=0, uuid=clean(board)), instance))
 
-    assert len(merge([ssh(divided("a", "GPU-a")), prometheus(divided("b", "GPU-b"))]).hosts) == 2
+    assert len(merge([ssh(divided("a", "GPU-a")), prometheus(divided(other, "GPU-b"))]).hosts) == 2
 
 
 class Asked(Source):
