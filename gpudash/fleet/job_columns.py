@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from gpudash.analysis.table import Column, amount, waste, word
 from gpudash.fleet.columns import GPU_COLUMNS, whole, words
 from gpudash.fleet.jobs import JobGpu
-from gpudash.fleet.summary import brief
 from gpudash.model.fleet import FleetJob
 from gpudash.model.state import Level
 from gpudash.model.units import duration, megahertz, percent, ratio
@@ -117,15 +116,7 @@ JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
     _of_gpu("power", priority=0, level=_lags(lambda row: row.draws_little)),
     _of_gpu("temperature", priority=0),
     _of_gpu("memory", priority=4),
-    Column(
-        key="others",
-        header="ALSO USED BY",
-        text=lambda row: brief(row.others),
-        sort_key=lambda row: brief(row.others),
-        width=24,
-        priority=1,
-        level=lambda _row: "warn",
-    ),
+    words("others", "ALSO USED BY", lambda row: row.others, priority=1, level=lambda _row: "warn"),
     *map(_of_gpu, ("xid", "idle", "name")),
 )
 """The GPUs of one job beside each other; those that lag have another colour."""

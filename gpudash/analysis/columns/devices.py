@@ -86,13 +86,7 @@ def _share(
 
 
 DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
-    Column(
-        key="index",
-        header="GPU",
-        text=lambda row: row.label,
-        sort_key=lambda row: row.device.index,
-        width=6,
-    ),
+    word("index", "GPU", lambda row: row.label, 6, sort_key=lambda row: row.device.index),
     word("name", "NAME", _name, 24, sort_key=lambda row: row.device.name or "", priority=3),
     amount(
         "utilization",

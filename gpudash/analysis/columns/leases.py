@@ -58,14 +58,7 @@ def _pid(row: LeaseRow) -> str:
 
 
 LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
-    Column(
-        key="index",
-        header="GPU",
-        text=lambda row: str(row.lease.index),
-        sort_key=lambda row: row.lease.index,
-        width=4,
-        align=">",
-    ),
+    amount("index", "GPU", lambda row: row.lease.index, str, 4),
     word("user", "USER", lambda row: row.lease.username, 20),
     Column(
         key="pid",

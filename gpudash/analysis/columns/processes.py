@@ -53,14 +53,7 @@ PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs, or MIG instances; 
 """What percentages of a process and of a user are of, for the help."""
 
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
-    Column(
-        key="pid",
-        header="PID",
-        text=lambda row: str(row.process.pid),
-        sort_key=lambda row: row.process.pid,
-        width=10,
-        align=">",
-    ),
+    amount("pid", "PID", lambda row: row.process.pid, str, 10),
     word("user", "USER", lambda row: owner(row.process), 12, priority=1),
     Column(
         key="gpus",

@@ -59,15 +59,7 @@ USER_COLUMNS: tuple[Column[User], ...] = (
         width=16,
         priority=1,
     ),
-    Column(
-        key="processes",
-        header="PROCS",
-        text=lambda user: str(user.process_count),
-        sort_key=lambda user: user.process_count,
-        width=5,
-        align=">",
-        priority=1,
-    ),
+    amount("processes", "PROCS", lambda user: user.process_count, str, 5, priority=1),
     amount("utilization", "UTIL", lambda user: user.utilization_percent, percent, 4, priority=3),
     amount("cpu", "CPU", lambda user: user.cpu_percent, percent, 7, least=4, priority=5),
     amount(

@@ -141,10 +141,6 @@ class FindingsView(View):
         behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
         self._move(behind[-1] if behind else 0)
 
-    def action_scroll_ends(self, end: int) -> None:
-        """Move the cursor to the first (0) or the last (1) finding."""
-        self._move(len(self._starts) * end)
-
     def turned(self, lines: int) -> None:
         """Scroll by the wheel; the cursor stays."""
         super().action_scroll_lines(lines)

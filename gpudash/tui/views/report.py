@@ -42,7 +42,3 @@ class ReportView(Reporting, View):
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by what is in view."""
         self._report.scroll(pages * max(1, self._report.room - 1))
-
-    def action_scroll_ends(self, end: int) -> None:
-        """Scroll to the top (0) or the bottom (1)."""
-        self._report.scroll(self._report.count if end else -self._report.count)

@@ -130,11 +130,6 @@ class UsersView(View):
         """Move the cursor by what is in view."""
         self.action_scroll_lines(pages * self._page)
 
-    def action_scroll_ends(self, end: int) -> None:
-        """Move the cursor to the first (0) or the last (1) user."""
-        rows = len(self._ranking.rows)
-        self._ranking.move(rows if end else -rows)
-
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
         self._ranking.sort_beside(self._table.grid.sortable, step)

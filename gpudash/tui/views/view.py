@@ -11,6 +11,8 @@ from gpudash.tui.keymap import LIST_KEYS, VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
 from gpudash.tui.widgets.lines import Wheel
 
+_ALL = 1_000_000
+"""More lines than any page has."""
 _OF_LISTS = frozenset(key.id for key in LIST_KEYS)
 
 
@@ -86,7 +88,7 @@ class View(Wheel, HostPage):
 
     def action_scroll_ends(self, end: int) -> None:
         """Scroll to the top (0) or the bottom (1)."""
-        self.action_scroll_lines(self._total if end else -self._total)
+        self.action_scroll_lines(_ALL if end else -_ALL)
 
     def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
