@@ -7,14 +7,13 @@ abandoned, its last snapshot is shown as stale, and another one is started.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost
+from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost, ignore
 from gpudash.feed.supervisor import CollectorError, Supervisor
 from gpudash.feed.timeline import Kept, Timeline
-from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
@@ -23,14 +22,6 @@ _DEATH_SECONDS = 0.1
 """For a killed collector to die, unless the driver holds it."""
 
 _Status = tuple[FeedState, str | None, int | None, bool]
-
-
-def _ignore(_snapshots: Sequence[Received[Any]], _after_jump: bool) -> None:
-    """Stand in for a listener before one is attached."""
-
-
-def _nothing() -> None:
-    """Stand in for a listener before one is attached."""
 
 
 class LiveFeed(Supervisor[D]):
@@ -45,8 +36,8 @@ class LiveFeed(Supervisor[D]):
     _timer: TimerHandle | None = None
     _watched: tuple[int | None, int] | None = None
     _reported: _Status = FeedState.STARTING, None, None, False
-    _on_snapshots: OnSnapshots[D] = staticmethod(_ignore)
-    _on_change: Callable[[], None] = staticmethod(_nothing)
+    _on_snapshots: OnSnapshots[D] = staticmethod(ignore)
+    _on_change: Callable[[], None] = staticmethod(ignore)
 
     @property
     def error(self) -> str | None:
@@ -119,7 +110,7 @@ class LiveFeed(Supervisor[D]):
 
     def stop(self) -> None:
         """Kill the collector, wait a moment at most for it to die, and deliver nothing more."""
-        self._on_snapshots, self._on_change = _ignore, _nothing
+        self._on_snapshots = self._on_change = ignore
         self.close(_DEATH_SECONDS)
         self._update()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudash.feed.background import Background
 from gpudash.feed.instants import Span
-from gpudash.feed.protocol import D, FeedState, OnSnapshots
+from gpudash.feed.protocol import D, FeedState, OnSnapshots, ignore
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import (
     DecodedSample,
@@ -77,8 +77,8 @@ class Playback:
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._reader = Background()
-        self._on_snapshots: OnSnapshots[Any] | None = None
-        self._on_change: Callable[[], None] = _nothing
+        self._on_snapshots: OnSnapshots[Any] = ignore
+        self._on_change: Callable[[], None] = ignore
 
     def start(self) -> None:
         """Read the first sample and its past; raises WireError where none can be read."""
@@ -243,9 +243,8 @@ class Playback:
     def _deliver(self, samples: list[DecodedSample], *, after_jump: bool, about: str = "") -> None:
         self._gap, self.error, self._about = 0.0, None, about
         self._take_head(samples, after_jump=after_jump)
-        if self._on_snapshots is not None:
-            received = [Received(each.snapshot, each.sample.line) for each in samples]
-            self._on_snapshots(received, after_jump)
+        received = [Received(each.snapshot, each.sample.line) for each in samples]
+        self._on_snapshots(received, after_jump)
 
     def _take_head(self, samples: list[DecodedSample], *, after_jump: bool) -> None:
         shown = DecodedSample(self._head, self.latest)
@@ -345,7 +344,3 @@ class Replay(Timeline[D]):
         self.go_live()
         if samples:
             self._playback.step(samples, self._kept.latest.taken_at)
-
-
-def _nothing() -> None:
-    """Stand in for a listener before one is attached."""

@@ -32,6 +32,10 @@ OnSnapshots = Callable[[Sequence[Received[D]], bool], None]
 """Takes new snapshots, and whether they follow a jump: then those before are not their past."""
 
 
+def ignore(*_: object) -> None:
+    """Stand in for a listener before one is attached."""
+
+
 class RemoteHost(NamedTuple):
     """The host that a feed is about, where that is not this one."""
 
