@@ -14,7 +14,13 @@ from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import ProcessDevice
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot
-from gpudash.model.state import Level, State, is_suspended_on_purpose, unreadable_state
+from gpudash.model.state import (
+    Level,
+    State,
+    is_suspended_on_purpose,
+    lists_processes,
+    unreadable_state,
+)
 
 PROHIBITED = "prohibited"
 """The compute mode in which no program can start."""
@@ -90,7 +96,7 @@ def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None)
     """Return what a device does; `idle` says of each of its holders whether it does nothing."""
     snapshot = context.snapshot
     is_notable = holds_memory(device)
-    is_unlisted = not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
+    is_unlisted = not lists_processes(device, unlisted_uuids(snapshot.errors))
     if idle is None:
         is_idle = is_notable and is_rest(context.activity.idle_seconds(device))
     else:

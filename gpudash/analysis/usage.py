@@ -14,19 +14,14 @@ from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import AnyUser, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, gpus_unknown, whole_gpus
-from gpudash.model.state import ACKNOWLEDGED, COUNTED, State, is_suspended_on_purpose
+from gpudash.model.state import ACKNOWLEDGED, COUNTED, State, lists_processes
 from gpudash.model.text import SafeText
 from gpudash.model.units import counted, grouped, mean_known, short_size, sum_known, watts
 
 
 def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
-    """Whether the processes of a device are not known; those of one that is out of order never are.
-
-    A sleeping device has none.
-    """
-    if device.state != "ok" and not is_suspended_on_purpose(device):
-        return True
-    return not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
+    """Whether the processes of a device are not known."""
+    return not lists_processes(device, unlisted_uuids(snapshot.errors))
 
 
 def no_processes_text(snapshot: Snapshot) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_text
-from gpudash.model.state import is_suspended_on_purpose
+from gpudash.model.state import lists_processes
 from gpudash.model.text import SafeText, clean
 from gpudash.system import locks
 from gpudash.system import processes as system_processes
@@ -80,7 +80,7 @@ class LeaseTable:
         for device, uuid, lock in held:
             users = _users(device, devices, processes)
             is_used = self._is_used(users, holders[lock], before)
-            if not is_used and not _is_listed(device, unlisted):
+            if not is_used and not lists_processes(device, unlisted):
                 is_used = None
             leases.append(_lease(device, uuid, holders[lock], is_used))
         return tuple(leases)
@@ -162,13 +162,6 @@ def lock_key(device: Device) -> locks.Key | None:
     """Return how /proc/locks names that file, None if the device cannot be leased."""
     path = lock_path(device)
     return None if path is None or device.uuid is None else locks.key(path)
-
-
-def _is_listed(device: Device, unlisted: Set[str]) -> bool:
-    """Whether the processes of a device are known: one that is out of order lists none."""
-    if device.state != "ok" and not is_suspended_on_purpose(device):
-        return False
-    return unlisted.isdisjoint({device.uuid, device.parent_uuid})
 
 
 def _lease(device: Device, uuid: str, holder: _Holder, is_used: bool | None) -> Lease:

@@ -7,6 +7,7 @@ state is one row here and its detection there.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Literal
 
 from msgspec import Struct
@@ -118,3 +119,12 @@ def is_suspended_on_purpose(device: AnyDevice) -> bool:
     """Whether a device is not read although nothing is wrong: it sleeps, or is about to."""
     state = unreadable_state(device)
     return state is not None and not state.is_problem
+
+
+def lists_processes(device: AnyDevice, unlisted: Set[str]) -> bool:
+    """Whether the processes of a device are known; `unlisted` are UUIDs of those without a list.
+
+    One that is out of order lists none, and a sleeping device has none.
+    """
+    is_read = device.state == "ok" or is_suspended_on_purpose(device)
+    return is_read and unlisted.isdisjoint({device.uuid, device.parent_uuid})

@@ -8,20 +8,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from gpudash.analysis.activity import (
-    BUSY_PERCENT,
-    has_host_pages,
-    holds_memory,
-    load_percent,
-    notable,
-)
+from gpudash.analysis.activity import BUSY_PERCENT, has_host_pages, holds_memory, load_percent
 from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.health.findings import unusable_devices
 from gpudash.analysis.health.levels import is_start_artifact
 from gpudash.analysis.labels import visible_devices
-from gpudash.analysis.status import PROHIBITED
+from gpudash.analysis.status import PROHIBITED, is_holder
+from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device
-from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import EXITED, Lease, Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import is_suspended_on_purpose
@@ -232,20 +226,16 @@ def _held(
         return None
     for process in processes:
         for share in process.devices:
-            if share.uuid == device.uuid and (
-                share.type != "G" or notable(share.used_gpu_memory_bytes, device.memory_total_bytes)
-            ):
+            if share.uuid == device.uuid and is_holder(share, device):
                 return f"held by {_who(process, at)}"
     return None
 
 
 def _unlisted(device: Device, now: Snapshot, request: GpuRequest) -> str | None:
     """Return a reason where the process list is unavailable: empty does not mean idle."""
-    if request.share:
+    if request.share or not is_unlisted(device, now):
         return None
-    unlisted = unlisted_uuids(now.errors)
-    is_unlisted = device.uuid in unlisted or device.parent_uuid in unlisted
-    return "its processes could not be listed" if is_unlisted else None
+    return "its processes could not be listed"
 
 
 def _sustained(device: Device, samples: Sequence[Snapshot]) -> float | None:
