@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from gpudash.analysis.table import ProcessRow
@@ -12,25 +12,15 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
 
-class Destination:
-    """What a document is written to.
+class Destination(NamedTuple):
+    """What a document is written to."""
 
-    `processes` are those that a table shows, None for all; the GPUs are in use by the others too.
-    """
-
-    def __init__(
-        self,
-        is_terminal: bool = False,
-        width: int = 80,
-        color: bool = False,
-        ascii: bool = False,
-        processes: Sequence[ProcessRow] | None = None,
-    ) -> None:
-        self.is_terminal = is_terminal
-        self.width = width
-        self.color = color
-        self.ascii = ascii
-        self.processes = processes
+    is_terminal: bool = False
+    width: int = 80
+    color: bool = False
+    ascii: bool = False
+    processes: Sequence[ProcessRow] | None = None
+    """Those that a table shows, None for all; the GPUs are in use by the others too."""
 
 
 Format = Callable[["Snapshot", Destination], bytes]
