@@ -15,9 +15,8 @@ from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
-    from gpudash.feed.protocol import SnapshotFeed
-    from gpudash.model.fleet import FleetHost
-    from gpudash.tui.fleet.model import FleetFeed
+    from gpudash.feed.protocol import Feed, SnapshotFeed
+    from gpudash.model.fleet import FleetHost, FleetSnapshot
     from gpudash.tui.page import Page
 
 
@@ -30,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     fleet.fits(options)
     fleet.check(options)
 
-    def open_feed() -> FleetFeed:
+    def open_feed() -> Feed[FleetSnapshot]:
         from gpudash.model.fleet import decode
 
         return LiveFeed(argv, seconds, decode, environ=environ)
@@ -46,12 +45,14 @@ def play(options: argparse.Namespace, recording: Recording, start: Sample) -> in
 
 
 def show(
-    options: argparse.Namespace, open_feed: Callable[[], FleetFeed], what: str = "asking hosts"
+    options: argparse.Namespace,
+    open_feed: Callable[[], Feed[FleetSnapshot]],
+    what: str = "asking hosts",
 ) -> int:
     """Show the snapshots of a feed and the hosts that are entered, until the user leaves."""
     give_back_large()
 
-    def first_page(feed: FleetFeed) -> Page:
+    def first_page(feed: Feed[FleetSnapshot]) -> Page:
         from gpudash.fleet.where import GRAMMAR_OF_EVENTS
         from gpudash.tui.fleet.map import MapPage
         from gpudash.tui.fleet.model import FleetModel

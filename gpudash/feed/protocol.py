@@ -75,6 +75,10 @@ class Feed(Protocol[D]):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
+    @property
+    def collector(self) -> CollectorControl | None:
+        """Controls of the collector, None for a recording."""
+
     def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
         """Return what chooses the samples that are shown, of those that are kept and others."""
 
@@ -101,10 +105,6 @@ class SnapshotFeed(Feed[Snapshot], Protocol):
         """A brief snapshot until the first whole one arrives: to be shown, and for nothing else."""
 
     @property
-    def collector(self) -> CollectorControl | None:
-        """Controls of the collector, None for a recording."""
-
-    @property
     def remote(self) -> RemoteHost | None:
         """The host where that is another one, None for this one or a recording."""
 
@@ -117,6 +117,9 @@ class CollectorControl(Protocol):
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval."""
+
+    def ask(self, request: bytes) -> None:
+        """Send it a line of what is asked for, which replaces the last."""
 
     def release(self) -> None:
         """Release the GPUs until `resume`."""

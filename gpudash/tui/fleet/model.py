@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import is_
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import Filter
 from gpudash.feed.protocol import Feed, SnapshotFeed
@@ -74,21 +74,6 @@ SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How many seconds a chart may reach back."""
 
 
-class Requests(Protocol):
-    """A collector that takes requests."""
-
-    def ask(self, request: bytes) -> None:
-        """Send it a line, which replaces the last."""
-
-
-class FleetFeed(Feed[FleetSnapshot], Protocol):
-    """Snapshots of many hosts."""
-
-    @property
-    def collector(self) -> Requests | None:
-        """What can be asked for other instants and charts, None for a recording."""
-
-
 OpenHost = Callable[[FleetHost, float], SnapshotFeed]
 """Returns the feed of a host with an interval; raises UsageError where there is none."""
 
@@ -133,7 +118,7 @@ class FleetModel:
 
     def __init__(
         self,
-        feed: FleetFeed,
+        feed: Feed[FleetSnapshot],
         open_host: OpenHost = _open_none,
         reaches: Callable[[FleetHost], bool] = lambda _host: False,
         price: Price = lambda _name: None,
