@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpudash.output.queries import QUERIES
-from tests.e2e.forking import GPUDASH, start
 from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.output.newer import NEWER
-from tests.waiting import LIMIT_SECONDS
 
 MOMENT = 1_795_000_000
 # Of the moment, or read through nvidia-smi's unnamed table, which the stand-in cannot answer truly.
@@ -221,18 +219,6 @@ def test_what_has_no_row_is_one_line_and_a_status(fakenvml: Path) -> None:
         assert re.fullmatch(pattern, errors), line
 
 
-def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
-    words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
-    env = environment(fakenvml, DEVICES=2)
-    process = start([*GPUDASH, *words], env, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in range(7)]
-    process.stdout.close()
-    assert process.wait(LIMIT_SECONDS) == 141
-    assert lines[0] == "index, uuid\n"
-    assert [line[0] for line in lines[1:]] == ["0", "1"] * 3
-
-
 def test_a_query_reads_what_it_prints_and_no_more(fakenvml: Path) -> None:
     queries: dict[str, set[str]] = {
         "index,uuid,pci.bus_id": set(),
@@ -247,18 +233,6 @@ def test_a_query_reads_what_it_prints_and_no_more(fakenvml: Path) -> None:
         # What tells which GPU it is, for -i and to find it again.
         made -= {"HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MinorNumber"}
         assert (status, made) == (0, calls)
-
-
-def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> None:
-    words = ("--query-gpu=clocks.applications.gr,inforom.ecc", "--format=csv,noheader", "-l", "60")
-    env = environment(fakenvml, DEVICES=1)
-    process = start([*GPUDASH, *words], env, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    process.terminate()
-    process.stdout.close()
-    process.wait(LIMIT_SECONDS)
-    assert first == "1410 MHz, 6.16\n"
 
 
 def test_a_gpu_is_found_by_its_serial_number(fakenvml: Path) -> None:

@@ -7,44 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-import pytest
 
 from gpudash.model.snapshot import Snapshot
-from gpudash.system.processes import in_first_pid_namespace
-from tests.e2e.run import Result, each_of, gpudash, tell
+from tests.e2e.run import each_of, tell
 from tests.e2e.stream import drain, streaming
 from tests.holders import Holder
 
 Holders = Callable[..., list[Holder]]
 
 FINE = {"DEVICES": 2, "LOAD": "idle"}
-
-
-def trap(fakenvml: Path, pid: int, *arguments: str) -> Result:
-    """One process on eight GPUs, of which the first alone is busy."""
-    settings = {"DEVICES": 8, "MODEL": "geforce", "PROCS_PER_DEVICE": 1, "PIDS": pid}
-    return gpudash(*arguments, library=fakenvml, LOAD="first", **settings)
-
-
-def test_trap_is_reported_with_owner_and_remedy_and_fails_a_check_for_warnings_alone(
-    fakenvml: Path, holders: Holders
-) -> None:
-    (holder,) = holders(1)
-    run = trap(fakenvml, holder.pid, "--once", "--json", "--fail-on", "warn")
-    assert run.status == 1
-    (finding,) = (f for f in run.snapshot.findings or () if f.rule == "holds-many-works-on-few")
-    owner = run.snapshot.processes[0].username
-    assert finding.sentence.startswith(f"{owner}'s sleep (PID {holder.pid}) holds ")
-    assert finding.sentence.endswith(" on GPU 0-7 and works on GPU 0 alone")
-    assert "CUDA_VISIBLE_DEVICES=0" in finding.advice
-    assert (finding.pids, finding.indices) == ((holder.pid,), (1, 2, 3, 4, 5, 6, 7))
-    run = trap(fakenvml, holder.pid, "--once", "--fail-on", "critical")
-    assert run.status == 0
-    text = " ".join(run.text.split())
-    assert f"(PID {holder.pid}) holds " in text
-    assert "on GPU 0-7 and works on GPU 0 alone" in text
-    assert "XLA_PYTHON_CLIENT_PREALLOCATE=false" in text
-    assert "8 GPUs: 1 busy, 7 held idle" in text
 
 
 def test_fail_on_gives_one_unless_a_gpu_has_a_status_of_its_own(fakenvml: Path) -> None:
@@ -89,20 +60,3 @@ def test_xid_stands_until_the_gpu_came_back(fakenvml: Path, tmp_path: Path) -> N
 def told_of(snapshot: Snapshot) -> list[str]:
     """The rules that found something."""
     return [finding.rule for finding in snapshot.findings or ()]
-
-
-def test_memory_of_a_process_that_has_exited_is_reported_with_what_frees_it(
-    fakenvml: Path, holders: Holders
-) -> None:
-    if not in_first_pid_namespace():
-        pytest.skip("these tests run in a PID namespace")
-    (holder,) = holders(1)
-    holder.end()
-    settings = {"DEVICES": 1, "LOAD": "idle", "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
-    run = gpudash("--once", "--json", library=fakenvml, **settings)
-    (finding,) = (f for f in run.snapshot.findings or () if f.rule == "exited-holds")
-    assert finding.sentence.startswith(f"process (PID {holder.pid}) has exited and still holds ")
-    assert "--gpu-reset -i 0" in finding.advice
-    text = gpudash("--once", library=fakenvml, **settings).text
-    (row,) = (line for line in text.splitlines() if line.split()[:1] == [str(holder.pid)])
-    assert row.split()[1] == "(exited)"

@@ -283,11 +283,3 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.send("q")
         assert terminal.wait_exit() == 0
     assert len(calls(far.folder)) == asked
-
-
-def test_one_host_has_the_local_screen(far: Far) -> None:
-    argv = [*GPUDASH, "--no-config", "--host", "gpu1"]
-    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
-        terminal.wait_for("COMMAND")
-        terminal.send("q")
-        assert terminal.wait_exit() == 0

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from tests.e2e.forking import GPUDASH
-from tests.e2e.run import complete, gpudash
 from tests.fakenvml.build import environment
 from tests.waiting import all_end, children_of, until
 
@@ -21,41 +20,6 @@ SOON = "4"
 """A timeout within which a test does something to the child, on however busy a machine."""
 LATEST = 2 + 60.0
 """Seconds after which a look with that timeout must have answered."""
-
-
-def test_topology_of_the_others_is_printed(fakenvml: Path) -> None:
-    run = gpudash(
-        *("topo", "--json", "--timeout", TIMEOUT),
-        library=fakenvml,
-        DEVICES=3,
-        HANG="nvmlDeviceGetName:0:inf",
-    )
-    assert run.status == 10
-    assert run.document["indices"] == [1, 2]
-
-
-def test_all_gpus_hang_at_once(fakenvml: Path) -> None:
-    run = gpudash(
-        *("--once", "--json", "--timeout", TIMEOUT),
-        library=fakenvml,
-        DEVICES=8,
-        HANG="nvmlDeviceGetName:*:inf",
-    )
-    assert run.status == 10
-    assert run.seconds < LATEST
-    assert {device.state for device in run.snapshot.devices} == {"not-answering"}
-    assert "GPU 0-7" in run.stderr
-
-
-def test_slow_gpus_are_waited_for_while_they_answer_one_by_one(fakenvml: Path) -> None:
-    run = gpudash(
-        *("--once", "--json", "--timeout", "3"),
-        library=fakenvml,
-        DEVICES=4,
-        HANG="nvmlDeviceGetHandleByIndex:*:1",
-    )
-    assert run.status == 0
-    assert all(complete(device) for device in run.snapshot.devices)
 
 
 def at_work(parent: int) -> list[psutil.Process]:

@@ -214,11 +214,3 @@ def test_a_hostile_recording_is_shown_as_text(tmp_path: Path) -> None:
         os.kill(terminal.pid, signal.SIGTERM)
         assert terminal.wait_exit() == 128 + signal.SIGTERM
         assert forbidden(terminal.raw) == []
-
-
-def test_the_stream_is_text(hostile: dict[str, str]) -> None:
-    argv = [*GPUDASH, "--json", "--interval", "0.1"]
-    with Terminal(argv, env=hostile, columns=400) as terminal:
-        terminal.wait_until(lambda: terminal.raw.count(b"\n") > 2)
-        assert b"0;owned" in terminal.raw
-        assert forbidden(terminal.raw) == []

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 
 from tests.e2e.forking import GPUDASH
-from tests.e2e.screen import collectors, the_collector
 from tests.e2e.terminal import Terminal
 
 
@@ -58,45 +55,6 @@ def test_mouse_sorts_selects_opens_and_presses_the_footer() -> None:
         terminal.settle()
         terminal.click_on("resident memory")
         terminal.wait_for(lambda text: "Sort by" not in text)
-
-
-def test_what_is_saved_comes_back_and_nothing_else_changes_the_file(config: Path) -> None:
-    with demo() as terminal:
-        terminal.wait_for("every 1s")
-        collector = the_collector(terminal)
-        terminal.send("r", "H", "+")
-        terminal.wait_for(lambda text: "every 2s" in text and "LOAD" not in text)
-        # Without a gap.
-        assert collectors(terminal) == [collector]
-        assert not re.search(b"NO COLLECTOR|STALE", terminal.raw)
-        terminal.send("\x1b[24~")
-        terminal.wait_for("saved")
-        terminal.send("r", "+")
-        terminal.wait_for("every 5s")
-        terminal.hang_up()
-        terminal.wait_until(lambda: not terminal.processes())
-    text = config.read_text()
-    assert 'hidden_panels = ["host"]' in text
-    assert "interval = 2.0" in text
-    config.write_text(f"read_only = true\n{text}")
-    with demo() as terminal:
-        terminal.wait_for(lambda text: "▲GPU-MEM" in text and "every 2s" in text)
-        assert "LOAD" not in terminal.text
-        assert "kill" not in terminal.lines[-1]
-    options = ("--no-config", "--interval", "0.5", "--ascii")
-    with demo(*options, GPUDASH_READ_ONLY="1") as terminal:
-        terminal.wait_for(lambda text: "vGPU-MEM" in text and "every 0.5s" in text)
-        assert "kill" not in terminal.lines[-1]
-        terminal.send("K", "T", "I", "space", "h")
-        terminal.wait_for("quit (also")
-        terminal.settle()
-        assert terminal.text.isascii()
-        assert "signal" not in terminal.text.lower()
-        terminal.send("escape")
-        terminal.wait_for("every 0.5s")
-        terminal.send("r", "q")
-        assert terminal.wait_exit() == 0
-    assert config.read_text() == f"read_only = true\n{text}"
 
 
 def test_unknown_theme_is_one_line() -> None:

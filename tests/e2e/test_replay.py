@@ -106,13 +106,6 @@ def test_it_plays_stops_steps_ends_and_begins_again(
     assert terminal.wait_exit() == 0
 
 
-def test_a_gap_is_reported_and_cut_short(tmp_path: Path, replay: Callable[..., Terminal]) -> None:
-    path = write(tmp_path / "host.jsonl", map(recorded, [0, 1, 2, 1000, 1001]))
-    terminal = replay(path)
-    terminal.wait_for("REPLAY GAP 16m38s")
-    terminal.wait_for("the recording ends here")
-
-
 def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     tmp_path: Path, replay: Callable[..., Terminal], holders: Callable[..., list[Holder]]
 ) -> None:

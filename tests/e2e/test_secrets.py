@@ -45,13 +45,6 @@ def test_outputs_mask_secrets_unless_they_are_asked_for(
         assert f"--api-key={SECRET}" in shown
 
 
-def test_the_stream_masks_secrets(fakenvml: Path, told: dict[str, object]) -> None:
-    env = environment(fakenvml, **told)
-    with Terminal([*GPUDASH, "--json", "--interval", "0.1"], env=env, columns=4000) as terminal:
-        terminal.wait_until(lambda: terminal.raw.count(b"--api-key=***") > 2)
-        assert SECRET.encode() not in terminal.raw
-
-
 def test_the_screen_shows_them_for_a_key_or_an_option_alone(
     fakenvml: Path, told: dict[str, object]
 ) -> None:

@@ -302,17 +302,3 @@ def test_ssh_dies_with_its_owner(sshd: SshRig) -> None:
         owner.kill()
     assert len(children) == 2
     assert all_end(children)
-
-
-def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> None:
-    root = Path(__file__).parents[2]
-    settings = f"LD_LIBRARY_PATH={fakenvml.parent} FAKENVML_DEVICES=2"
-    sshd.host(
-        "real",
-        f"export {settings} PYTHONPATH={root}\n"
-        f'exec {sys.executable} -c "from gpudash.cli import main; main()" --json --compact\n',
-    )
-    with closing(open_source(sshd, "real")) as source:
-        found = of(read_until(source, are("ok", "real")), "real")
-    assert len(found.devices) == 2
-    assert all(device.memory_total_bytes for device in found.devices)
