@@ -16,10 +16,8 @@ from tests.e2e.screen import STALE, collectors, the_collector, watching
 from tests.e2e.stream import streaming, uses
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.undying import undying
 from tests.waiting import LIMIT_SECONDS
 
-CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER .*driver not answering (\d+) ")
 HANG = "nvmlDeviceGetUtilizationRates:1:600"
 
@@ -108,37 +106,6 @@ def test_driver_goes_and_comes_back(
             assert "A100" in terminal.text
 
 
-def test_xid_stands_when_another_collector_takes_over(fakenvml: Path, tmp_path: Path) -> None:
-    control = tmp_path / "control"
-    tell(control)
-    told = "GPU 1 reported XID 119"
-    with watching(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control, size=(140, 30)) as terminal:
-        terminal.wait_for("A100")
-        next_seconds(terminal)
-        tell(control, XID="1:119")
-        terminal.wait_for(told)
-        tell(control)
-        first = the_collector(terminal)
-        first.kill()
-        terminal.wait_until(lambda: collectors(terminal) not in ([], [first]))
-        next_seconds(terminal)
-        assert told in terminal.text
-        release(terminal, "key")
-        terminal.wait_for("DETACHED")
-        release(terminal, "key")
-        terminal.wait_for(lambda text: not re.search("DETACHED|detached", text))
-        next_seconds(terminal)
-        assert told in terminal.text
-
-
-def next_seconds(terminal: Terminal) -> None:
-    """Wait until samples of the next seconds are shown, by the clock of the header."""
-    for _ in range(2):
-        before = CLOCK.search(terminal.text)
-        assert before is not None
-        terminal.wait_for(lambda text, seen=before[0]: seen not in text and CLOCK.search(text))
-
-
 def release(terminal: Terminal, way: str) -> None:
     if way == "key":
         is_detached = "DETACHED" in terminal.text
@@ -173,30 +140,6 @@ def test_gpus_are_let_go_of_and_taken_back_while_a_call_hangs_too(
             terminal.wait_until(lambda: uses(device, *terminal.processes()))
             tell(control, HANG=HANG)
             terminal.wait_for(SILENT)
-
-
-def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
-    fakenvml: Path, tmp_path: Path
-) -> None:
-    device = tmp_path / "nvidia0"
-    device.touch()
-    with watching(fakenvml, DEVICES=2, HOLD=device, size=(140, 30)) as terminal:
-        terminal.wait_for("A100")
-        stuck = the_collector(terminal)
-        with undying(stuck.pid):
-            release(terminal, "key")
-            terminal.wait_for("a collector hangs in the driver and still holds the GPUs")
-            assert uses(device, stuck)
-            terminal.send("h")
-            terminal.wait_for("close")
-            terminal.send("escape")
-            terminal.wait_for("DETACHED")
-            release(terminal, "key")
-            terminal.wait_for(lambda text: "DETACHED" not in text and "hangs" not in text)
-            terminal.wait_until(lambda: len(collectors(terminal)) == 2)
-            terminal.send("q")
-            assert terminal.wait_exit() == 0
-            assert stuck.is_running()
 
 
 def test_stream_that_cannot_let_go_says_so_and_ends(fakenvml: Path, tmp_path: Path) -> None:

@@ -110,19 +110,6 @@ async def test_reports_status_and_last_line_of_a_collector_that_ends() -> None:
 XID = Device(index=0, uuid="GPU-1", xid_events=(XidEvent(code=48, seen_at=1.0),))
 
 
-async def test_another_collector_is_given_what_the_last_one_reported() -> None:
-    reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
-    body = (
-        "given = os.environ.get('GPUDASH_XID_HANDOVER', '')\n"
-        f"print({reported!r} if not given else LINE.replace('node', 'heir'), flush=True)" + SLEEP
-    )
-    async with Listener(body) as listener:
-        await until(lambda: listener.snapshots)
-        assert listener.snapshots[-1].devices == (XID,)
-        listener.feed.resume()
-        await until(lambda: listener.snapshots[-1].host.hostname == "heir")
-
-
 async def test_what_one_that_tells_nothing_of_a_gpu_was_given_goes_to_the_next() -> None:
     reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
     body = (

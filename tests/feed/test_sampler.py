@@ -9,10 +9,10 @@ import pytest
 from gpudash.feed.sampler import LineStream, Sampler, SilenceError, open_sampler
 from gpudash.feed.supervisor import Limits
 from gpudash.model.errors import GpudashError
-from gpudash.model.fault import Fault, XidEvent
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.model.wire import decode, encode
-from tests.factories import make_device, make_snapshot
+from tests.factories import make_snapshot
 from tests.feed.clock import Clock
 
 LINE = encode(make_snapshot(1)).decode()
@@ -222,20 +222,3 @@ def test_a_collector_that_cannot_be_started_again_is_tried_later(
 def test_a_stream_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GpudashError, match="the collector cannot be started"):
         LineStream([str(tmp_path / "none")], 1.0, decode)
-
-
-def test_another_collector_is_given_the_xids_of_the_last_one(
-    start: Start, silent: int, tmp_path: Path
-) -> None:
-    event = XidEvent(code=48, seen_at=1.0)
-    sample = tmp_path / "sample"
-    device = make_device(xid_events=(event,))
-    sample.write_bytes(encode(make_snapshot(devices=(device,), processes=())) + b"\n")
-    stream = start(
-        f"[ \"$GPUDASH_XID_HANDOVER\" ] && echo '{host('heir')}' || cat {sample}; exec sleep 60"
-    )
-    received(stream, silent, lambda lines: len(lines) == 1)
-    stream.toggle_release()
-    assert stream.problem
-    stream.toggle_release()
-    received(stream, silent, lambda lines: lines == [host("heir")])

@@ -7,7 +7,7 @@ from textual.keys import _character_to_key
 from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
-from gpudash.tui.fleet.page import FleetPage, page_class
+from gpudash.tui.fleet.page import page_class
 from gpudash.tui.host import view_class
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 from gpudash.tui.overview import Overview
@@ -50,11 +50,6 @@ def test_every_key_of_a_page_has_its_action(page: type, keys: tuple[Key, ...]) -
         assert hasattr(GpudashApp if of_app else page, f"action_{name}"), key.id
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_every_page_of_many_hosts_draws_its_lines(path: str) -> None:
-    assert page_class(path).lines is not FleetPage.lines
-
-
 def test_a_remapped_key_is_shown_as_it_is_typed() -> None:
     remapped = by_id(sort__reverse=["ctrl+r"], process__tag=["?"], sort__next=[])
     keys = {key.id: key for key in keys_in_force(OVERVIEW_KEYS, remapped)}
@@ -69,18 +64,6 @@ def test_a_text_names_the_key_in_force() -> None:
     keys = keys_in_force(OVERVIEW_KEYS, remapped)
     names = ("sort.reverse", "sort.next", "sort.previous")
     assert [shown_key(keys, name) for name in names] == ["F7", "no key", "<"]
-
-
-def test_a_read_only_screen_has_no_key_that_signals() -> None:
-    keys = keys_in_force(KEYS, {}, read_only=True)
-    assert [key for key in KEYS if key not in keys]
-    assert not [key for key in keys if "kill" in key.action or "kill" in key.help]
-
-
-def test_a_taken_key_is_reported_in_one_line() -> None:
-    assert clashes(by_id(sort__reverse=["p"])) == ["sort.reverse takes the key p from time.pause"]
-    assert clashes(by_id(sort__reverse=["p"], time__pause=["f7"])) == []
-    assert clashes(by_id(sort__reverse=["f7"])) == []
 
 
 def test_digits_stay_with_their_gpus() -> None:

@@ -13,30 +13,11 @@ def labels(devices: DeviceList) -> list[str]:
     return [row.label for row in devices.rows]
 
 
-def test_hides_and_shows_a_gpu() -> None:
-    devices = list_of(make_snapshot(4))
-    assert devices.mark == ""
-    devices.toggle(1)
-    assert labels(devices) == ["0", "2", "3"]
-    assert devices.mark == "GPU 0,2-3 of 4"
-    devices.toggle(1)
-    assert labels(devices) == ["0", "1", "2", "3"]
-
-
 def test_to_hide_the_last_one_shows_all() -> None:
     devices = list_of(make_snapshot(2))
     devices.toggle(0)
     devices.toggle(1)
     assert labels(devices) == ["0", "1"]
-
-
-def test_only_one_is_shown() -> None:
-    devices = list_of(make_snapshot(12))
-    devices.only(11)
-    assert devices.mark == "GPU 11 of 12"
-    assert len(devices.rows) == 1
-    devices.show_all()
-    assert len(devices.rows) == 12
 
 
 def test_mig_instances_go_with_their_gpu() -> None:

@@ -232,14 +232,6 @@ async def test_nothing_unseen_changes_beneath_a_view() -> None:
         assert not on.app.front.prompt.is_open
 
 
-async def test_a_view_can_hand_a_filter_over() -> None:
-    async with on_screen(busy_snapshot(), "m", size=(100, 30)) as on:
-        on.app.front.filter_by('user="bob"')
-        await on.pilot.pause()
-        assert not isinstance(on.app.screen, View)
-        assert {row.process.username for row in on.listing.rows} == {"bob"}
-
-
 @pytest.mark.parametrize("rings", [True, False])
 async def test_a_critical_finding_rings_the_terminal_once(rings: bool) -> None:
     async with on_screen(bell=rings, captured=True, size=(120, 24)) as on:

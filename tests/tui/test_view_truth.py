@@ -46,14 +46,3 @@ async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escap
         await on.sent()
         assert on.terminal.cells == before
         assert preferences.is_saved
-
-
-async def test_many_changes_of_colours_leave_none_behind() -> None:
-    async with on_screen(busy_snapshot(), captured=True, size=SIZE) as on:
-        await on.sent()
-        before = on.terminal.cells
-        for key in ("down", "up"):
-            await on.press("f2", key, "enter")
-            await on.sent()
-            assert key == "up" or on.terminal.cells != before
-        assert on.terminal.cells == before
