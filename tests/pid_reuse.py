@@ -117,15 +117,12 @@ class Child:
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Return its exit status, None while it runs."""
         return self._wait(os.WNOHANG)
 
     def wait(self) -> int | None:
-        """Wait for its end and return its exit status."""
         return self._wait(0)
 
     def kill(self) -> None:
-        """Kill it unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 

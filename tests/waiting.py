@@ -56,7 +56,6 @@ def children_of(pid: int) -> list[psutil.Process]:
 
 
 def name_of(pid: int) -> str:
-    """Return the name of a process, empty once it is gone."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).name()
     return ""

@@ -31,7 +31,6 @@ def run(script: str, *rules: str) -> None:
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Return the lines that are there as a whole."""
     whole = path.read_text().rpartition("\n")[0]
     return [json.loads(line) for line in whole.splitlines()]
 

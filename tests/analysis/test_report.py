@@ -79,7 +79,6 @@ def price(name: str | None) -> float | None:
 
 
 def report_of(by: Grouping, found: Sequence[Minute]) -> Report:
-    """The report of minutes."""
     sums = ReportSums(by)
     for minute in found:
         sums.add(minute)
@@ -116,7 +115,6 @@ def test_groupings_have_the_same_sums_where_time_is_not_counted_twice(found: lis
 
 
 def of_gpus(*values: tuple[MinuteUse, ...]) -> list[Minute]:
-    """Minutes of two GPUs with these uses."""
     devices = tuple(
         MinuteDevice(key=clean(f"GPU-{name}"), label=clean(label), name=clean(name))
         for label, name in enumerate_names("H100", "A100")

@@ -45,7 +45,6 @@ def until(
 
 
 def spend(seconds: float) -> None:
-    """Use CPU time."""
     end = time.process_time() + seconds
     while time.process_time() < end:
         pass

@@ -19,7 +19,6 @@ KEYS = ("q", "ctrl+x", "f9", "é", '"', "\\", "#")
 
 
 def any_settings() -> st.SearchStrategy[Settings]:
-    """Any settings that a file could ask for."""
     return st.builds(
         Settings,
         interval=st.floats(0.1, 3600),

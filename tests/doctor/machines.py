@@ -20,14 +20,12 @@ def machine(root: Path, *, links: dict[str, str] | None = None, **environ: str) 
 
 
 def write(root: Path, name: str, text: str = "") -> None:
-    """Write a file."""
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 def add_gpu(root: Path, address: str = "0000:1a:00.0", driver: str | None = "nvidia") -> None:
-    """Put a GPU on the bus."""
     folder = f"sys/bus/pci/devices/{address}"
     write(root, f"{folder}/vendor", "0x10de\n")
     write(root, f"{folder}/class", "0x030200\n")
@@ -36,16 +34,13 @@ def add_gpu(root: Path, address: str = "0000:1a:00.0", driver: str | None = "nvi
 
 
 def add_module(root: Path, version: str = VERSION) -> None:
-    """Load the kernel module."""
     write(root, "proc/driver/nvidia/version", f"{version}\nGCC version: 12.2.0\n")
 
 
 def add_nodes(root: Path, *names: str) -> None:
-    """Make nodes below /dev."""
     for name in names:
         write(root, f"dev/{name}")
 
 
 def by_topic(checks: list[Check]) -> dict[str, Check]:
-    """The checks by topic."""
     return {check.topic: check for check in checks}

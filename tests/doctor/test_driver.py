@@ -142,8 +142,6 @@ def test_switches_need_their_manager(tmp_path: Path, runs: bool) -> None:
 
 
 class Refusing:
-    """A driver that does not let itself be opened."""
-
     def __init__(self, code: int) -> None:
         self._code = code
 

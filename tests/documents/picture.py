@@ -25,7 +25,6 @@ _NAMED = {
 
 
 def svg(screen: pyte.Screen, title: str) -> str:
-    """Return a picture of the screen in a window with a title."""
     width = screen.columns * CELL_WIDTH + 2 * _MARGIN
     height = screen.lines * CELL_HEIGHT + 2 * _MARGIN + _TITLE
     rows = "\n".join(_row(screen, y) for y in range(screen.lines))

@@ -34,7 +34,6 @@ class Emulator:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Take another size."""
         self.screen.resize(rows, columns)
 
     def feed(self, data: bytes) -> bytes:

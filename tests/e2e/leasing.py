@@ -69,6 +69,5 @@ def _start(environ: dict[str, str], argv: list[str]) -> Process:
 
 
 def finish(process: Process) -> tuple[int, str, str]:
-    """Return status, output and errors of one that ends."""
     out, err = process.communicate(timeout=3 * LIMIT_SECONDS)
     return process.returncode, out, err

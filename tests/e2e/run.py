@@ -18,8 +18,6 @@ from tests.fakenvml.build import LIBRARY, environment
 
 @dataclass(frozen=True)
 class Result:
-    """What a run that ended left behind."""
-
     status: int
     stdout: bytes
     stderr: str
@@ -27,18 +25,15 @@ class Result:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Its output as a snapshot."""
         return decode(self.stdout)
 
     @property
     def document(self) -> dict[str, Any]:
-        """Its output as plain JSON."""
         parsed: dict[str, Any] = json.loads(self.stdout)
         return parsed
 
     @property
     def text(self) -> str:
-        """Its output as text."""
         return self.stdout.decode()
 
 

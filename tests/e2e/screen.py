@@ -32,7 +32,6 @@ def watching(
 
 
 def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
-    """The holders whose PIDs stand on the screen."""
     words = set(re.findall(r"\d+", terminal.text))
     return {holder.pid for holder in held if str(holder.pid) in words}
 
@@ -85,7 +84,6 @@ def the_collector(terminal: Terminal) -> psutil.Process:
 
 
 def collectors(terminal: Terminal) -> list[psutil.Process]:
-    """Those that look at the driver."""
     found = []
     for process in terminal.processes():
         # One may end between being listed and being asked.

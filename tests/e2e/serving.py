@@ -57,7 +57,6 @@ class Viewer:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Leave."""
         self._file.close()
         self._socket.close()
 
@@ -78,7 +77,6 @@ def serving(
 
 
 def has_sampled(path: Path) -> bool:
-    """Whether a service answers there, and has a sample."""
     try:
         with Viewer(path) as viewer:
             viewer.line()
@@ -89,7 +87,6 @@ def has_sampled(path: Path) -> bool:
 
 
 def doctor(library: Path, path: Path) -> dict[str, str]:
-    """What `gpudash doctor` says of a service."""
     variables = {"GPUDASH_SOCKET": str(path)}
     ((_, text, _),) = each_of([("doctor --json", {})], library, variables=variables)
     return next(each for each in json.loads(text) if each["topic"] == "service")

@@ -96,7 +96,6 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the screen."""
         return self.text.split("\n")
 
     @property
@@ -111,7 +110,6 @@ class Terminal:
 
     @property
     def pid(self) -> int:
-        """The program's own process."""
         return self._process.pid
 
     @property
@@ -218,7 +216,6 @@ class Terminal:
         return self._open
 
     def _read(self) -> None:
-        """Show what the program has written."""
         data = b""
         try:
             # A pty gives 4 KB at once.

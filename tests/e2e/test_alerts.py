@@ -52,7 +52,6 @@ def recorded(path: Path) -> set[str]:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file that are there as a whole."""
     whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
     return [json.loads(line) for line in whole.splitlines()]
 

@@ -61,7 +61,6 @@ def settings(pids: Collection[int]) -> dict[str, object]:
 
 
 def record(path: Path, env: dict[str, str]) -> None:
-    """Record until there is a sample."""
     process = start([*GPUDASH, "record", str(path)], env, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + DEADLINE
     try:

@@ -58,5 +58,4 @@ def test_xid_stands_until_the_gpu_came_back(fakenvml: Path, tmp_path: Path) -> N
 
 
 def told_of(snapshot: Snapshot) -> list[str]:
-    """The rules that found something."""
     return [finding.rule for finding in snapshot.findings or ()]

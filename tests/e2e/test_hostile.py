@@ -150,7 +150,6 @@ LIVE = [
 
 
 def printed(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[bytes]:
-    """What each command sends to a terminal."""
     found = []
     for words in commands:
         with Terminal([*GPUDASH, *words], env=env, columns=400, rows=100) as terminal:

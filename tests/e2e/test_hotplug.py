@@ -149,7 +149,6 @@ def live(snapshot: Snapshot) -> list[Device]:
 
 
 def places(snapshot: Snapshot) -> dict[int, str | None]:
-    """Return on which GPU each process is."""
     return {process.pid: process.devices[0].uuid for process in snapshot.processes}
 
 
@@ -215,7 +214,6 @@ def test_screen_keeps_rows_and_selection_with_their_gpu(
 
 
 def findings(text: str) -> str:
-    """Return the lines that say what is wrong."""
     return "\n".join(line for line in text.split("\n") if line.startswith(" !"))
 
 
@@ -226,7 +224,6 @@ def row(text: str, holder: Holder) -> str:
 
 
 def gpu_of(text: str, holder: Holder) -> str:
-    """Return which GPU a process is said to be on."""
     return (row(text, holder).split() or [""] * 3)[2]
 
 

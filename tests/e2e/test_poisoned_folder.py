@@ -35,7 +35,6 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command `gpudash` as it is installed."""
     script = tmp_path / "bin" / "gpudash"
     script.parent.mkdir()
     script.write_text(ENTRY)

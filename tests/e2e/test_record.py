@@ -55,7 +55,6 @@ def begun(path: Path) -> int:
 
 
 def record(library: Path, path: Path, samples: int, **told: object) -> None:
-    """Record so many samples or a few more."""
     with recording(library, str(path), **told) as process:
         until(lambda: begun(path) >= samples)
         process.send_signal(signal.SIGINT)
@@ -63,7 +62,6 @@ def record(library: Path, path: Path, samples: int, **told: object) -> None:
 
 
 def count(path: Path) -> int:
-    """Samples of a recording."""
     recording = Recording(str(path))
     samples = [recording.first, *recording.after(recording.first)]
     assert all(each.snapshot().devices for each in samples)

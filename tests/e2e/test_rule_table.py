@@ -274,7 +274,6 @@ TABLE = [
 
 
 def found(rule: str, findings: list[Finding]) -> list[Finding]:
-    """The findings of a rule."""
     return [finding for finding in findings if finding.rule == rule]
 
 

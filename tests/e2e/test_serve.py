@@ -43,7 +43,6 @@ class Exporter:
         self.where = urlsplit(line.split()[-1])
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-        """Return status and body of an answer."""
         host, port = self.where.hostname or "", self.where.port
         if self.tls is None:
             connection = http.client.HTTPConnection(host, port, timeout=LIMIT_SECONDS)
@@ -59,8 +58,6 @@ class Exporter:
             connection.close()
 
     def until(self, condition: Callable[[Metrics], object]) -> Metrics:
-        """Scrape until something holds."""
-
         before = b""
 
         def scraped() -> Metrics | None:
@@ -82,7 +79,6 @@ class Exporter:
 
 
 def parsed(body: bytes) -> Metrics:
-    """Samples by name, as Prometheus' own parser reads them."""
     found: Metrics = {}
     for family in text_string_to_metric_families(body.decode()):
         for sample in family.samples:
@@ -323,7 +319,6 @@ def test_the_dashboard_of_dcgm_exporter_shows_every_panel(fakenvml: Path, tmp_pa
 
 
 def _answers(url: str, expression: str) -> list[Any]:
-    """Return what Prometheus answers to an expression."""
     query = urlencode({"query": expression})
     with urlopen(f"{url}/api/v1/query?{query}", timeout=LIMIT_SECONDS) as answer:
         found: list[Any] = json.load(answer)["data"]["result"]

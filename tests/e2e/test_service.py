@@ -71,7 +71,6 @@ def is_shared(snapshot: Snapshot) -> bool:
 
 
 def callers(counts: Path) -> set[int]:
-    """Return the processes that have called the driver."""
     return {int(each.name) for each in counts.iterdir()}
 
 

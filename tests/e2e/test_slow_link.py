@@ -215,7 +215,6 @@ def test_what_a_held_key_changes_is_seen_soon(
 
 
 def drain(terminal: SlowTerminal) -> None:
-    """Wait until all has arrived."""
     terminal.oldest(1)
     terminal.wait_until(
         lambda: (

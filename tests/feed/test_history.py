@@ -53,7 +53,6 @@ class Host:
         self.history = self.opened()
 
     def opened(self, **told: Any) -> KeptHistory:
-        """A server that starts."""
         report = self.messages.append
         told = {"numbers": Minutes(10), **told}
         return KeptHistory(str(self.folder), self.keep, self.size, report, clock=self.clock, **told)
@@ -63,7 +62,6 @@ class Host:
         self.history = self.opened()
 
     def run(self, seconds: float, interval: float = 10) -> None:
-        """Sample for some time."""
         for _ in range(int(seconds // interval)):
             up = make_host(hostname=clean("h" * 400), uptime_seconds=self.clock.now)
             # As a collector writes it, which has examined it.

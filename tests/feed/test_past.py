@@ -73,7 +73,6 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> Host:
 
 @pytest.fixture
 def host(remembered: Host, tmp_path: Path) -> Host:
-    """The same with files of its own."""
     host = copy.copy(remembered)
     host.folder = shutil.copytree(remembered.folder, tmp_path / "history")
     return host

@@ -33,7 +33,6 @@ class Watched:
         self.seen.clear()
 
     def give(self, *seconds: float) -> None:
-        """Let samples arrive."""
         for second in seconds:
             self.feed.latest, self.feed.latest_line = self._make(second)
             received = Received(self.feed.latest, self.feed.latest_line)

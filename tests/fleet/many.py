@@ -133,8 +133,6 @@ def fleet(hosts: tuple[FleetHost, ...], *, seconds: float = 0.0, **fields: Any) 
 
 
 class HandFleetFeed:
-    """A feed of snapshots that a test gives."""
-
     def __init__(self) -> None:
         self.latest: FleetSnapshot | None = None
         self.latest_line = b""
@@ -172,7 +170,6 @@ class HandFleetFeed:
         self.stopped = True
 
     def give(self, snapshot: FleetSnapshot) -> None:
-        """Let a snapshot arrive."""
         self.latest, self.latest_line = snapshot, encode(snapshot)
         self._on_snapshots([Received(snapshot, self.latest_line)], False)
 

@@ -65,7 +65,6 @@ def sample(seconds: float, *users: str) -> Snapshot:
 
 
 def recorded(folder: Path, samples: Iterable[Snapshot]) -> Path:
-    """A recording of these samples."""
     file = folder / "one.jsonl"
     file.write_bytes(b"".join(wire.encode(each) + b"\n" for each in samples))
     return file
@@ -80,14 +79,12 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(capfd: pytest.CaptureFixture[str], *words: str) -> Report:
-    """What a command reports."""
     options = parse(["report", "--json", *words])
     assert options.run(options) == ExitStatus.OK
     return report.decode(capfd.readouterr().out.encode())
 
 
 def by_user(found: Report) -> dict[str | None, ReportRow]:
-    """The rows by user."""
     return {row.user: row for row in found.rows}
 
 

@@ -120,7 +120,6 @@ def echoed(words: Sequence[str]) -> bytes:
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> str:
-    """A login shell."""
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     return SHELLS[request.param]

@@ -233,7 +233,6 @@ class UsedHost:
 
     @cached_property
     def rows(self) -> dict[str, dict[Key, Truth]]:
-        """The rows, by what they are."""
         rows: dict[str, dict[Key, Truth]] = {
             each: defaultdict(Truth) for each in ("user", "job", "gpu", "host")
         }

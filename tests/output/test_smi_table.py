@@ -157,7 +157,6 @@ def test_a_long_name_loses_its_beginning(name: str, shown: str) -> None:
 
 
 def lines(text: str) -> list[str]:
-    """Return the lines without the time."""
     first, *others = text.splitlines()
     if re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4} {7}", first):
         first = "now"

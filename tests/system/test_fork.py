@@ -21,7 +21,6 @@ SECONDS = 60.0
 
 
 def ended(forked: ForkedProcess) -> int:
-    """Wait for its end, and return its status."""
     deadline = time.monotonic() + SECONDS
     while (status := forked.poll()) is None:
         assert time.monotonic() < deadline

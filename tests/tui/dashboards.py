@@ -22,5 +22,4 @@ def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Das
 
 
 def give(dashboard: DashboardModel, snapshot: Snapshot) -> None:
-    """Let a snapshot of its feed arrive."""
     dashboard.time.receive([Received(*received(snapshot))], after_jump=False)

@@ -25,7 +25,6 @@ def sample(second: float, utilizations: Iterable[int | None], **overrides: objec
 
 
 def watched(samples: Iterable[Snapshot]) -> History:
-    """The history of samples."""
     history = History()
     for snapshot in samples:
         history.push(*received(snapshot))

@@ -90,7 +90,6 @@ class Pair:
         self.ours, self.theirs = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
 
     def draw(self, y: int, row: Row) -> None:
-        """Draw a row as a panel does."""
         self.buffer.draw(y, 0, WIDTH, row, Style())
         self.theirs.feed(stock(y, row, self.system))
 
@@ -194,7 +193,6 @@ class Shown:
         self.buffer.width = width
 
     def sent(self, *rows: str) -> str:
-        """What is sent for rows, each made of `style:text` parts."""
         for y, row in enumerate(rows):
             parts = [part.partition(":") for part in row.split("|")]
             segments = [Segment(text, Style.parse(style)) for style, _, text in parts]

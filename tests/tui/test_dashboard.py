@@ -141,7 +141,6 @@ class Dashboard(RuleBasedStateMachine):
         return self.selected is None and self.on.listing.is_at_home
 
     def choose(self) -> None:
-        """Note whom the cursors stand on."""
         self.had[0].add(self.selected)
         self.had[1].add(self.device)
 

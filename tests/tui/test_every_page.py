@@ -113,7 +113,6 @@ class Stage(NamedTuple):
     pages: tuple[Page, ...]
 
     async def visit(self, on: OnScreen) -> AsyncIterator[Page]:
-        """Show each page in turn."""
         for page in self.pages:
             print("on the page with", page.title)
             await go_to(on, page)
@@ -158,7 +157,6 @@ def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def go_to(on: OnScreen, page: Page) -> None:
-    """Show a page, from wherever that is."""
     while on.app.screen is not on.app.first:
         await on.press("escape")
     # There it clears the filter, or shows the present again.

@@ -17,7 +17,6 @@ from tests.tui.stage import busy_snapshot, on_screen
 
 
 def text_in(path: Path) -> str:
-    """The text of a picture."""
     return "".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ")
 
 

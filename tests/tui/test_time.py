@@ -26,7 +26,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def replayed(path: Path) -> AsyncIterator[OnScreen]:
-    """The screen of a recording, which stands at its start."""
     recording = Recording(str(path))
     playback = Playback(recording, recording.first)
     playback.start()

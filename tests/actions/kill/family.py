@@ -37,7 +37,6 @@ class Family:
         self.pid = self._root.pid
 
     def alive(self) -> set[int]:
-        """The PIDs of those that still run."""
         return {each.pid for each in psutil.process_iter() if self._is_member(each)}
 
     def until(self, condition: Callable[[set[int]], bool]) -> set[int]:
@@ -66,7 +65,6 @@ class Family:
         return self.until(settled)
 
     def reap(self) -> None:
-        """Free the PID of the root after its end."""
         self._root.wait(waiting.LIMIT_SECONDS)
 
     def __enter__(self) -> Family:

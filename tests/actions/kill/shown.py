@@ -26,10 +26,8 @@ def shown(pid: int, **overrides: object) -> Process:
 
 
 def pinned(pid: int, **overrides: object) -> Target:
-    """It pinned."""
     return pin(shown(pid, **overrides), HERE)
 
 
 def wait_for_end(*targets: Target) -> None:
-    """Wait until all have ended."""
     waiting.until(lambda: not any(target.alive() for target in targets))

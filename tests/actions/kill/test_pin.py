@@ -249,8 +249,6 @@ ctypes.CDLL(None).syscall(int(sys.argv[1]), 0x4000 | 17, 0, 0, 0, 0) or time.sle
 
 
 def until(target: Target, state: StateName) -> ProcessState:
-    """Wait for a state and return it."""
-
     def reached() -> ProcessState | None:
         return found if (found := target.state()).name == state else None
 

@@ -26,7 +26,6 @@ from tests.strategies import snapshots
 
 
 def idle(index: int, **overrides: Any) -> Device:
-    """A GPU that nobody uses."""
     fields: dict[str, Any] = {
         "memory_used_bytes": 0,
         "memory_free_bytes": 79 * GIB,

@@ -35,7 +35,6 @@ def rules(snapshot: Snapshot) -> dict[str, str]:
 
 
 def found(snapshot: Snapshot, rule: str) -> Finding:
-    """The one finding of a rule."""
     (finding,) = (finding for finding in findings(snapshot) if finding.rule == rule)
     return finding
 

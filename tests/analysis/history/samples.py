@@ -23,7 +23,6 @@ GPU = gpu_uuid(0)
 
 
 def snapshot(second: float, load: int | None = 50, **overrides: Any) -> Snapshot:
-    """One GPU at an instant."""
     fields: dict[str, Any] = {
         "taken_at": START + timedelta(seconds=second),
         "host": make_host(uptime_seconds=1000.0 + second, cpu_percent=float(second % 100)),
@@ -42,6 +41,5 @@ def pushed(*loads: int | None, interval: float = 1.0) -> History:
 
 
 def process(sm: int | None, memory: int | None = 1 << 30, pid: int = 1) -> Process:
-    """A process on the GPU."""
     share = make_process_device(sm_utilization_percent=sm, used_gpu_memory_bytes=memory)
     return make_process(pid=pid, devices=(share,))

@@ -29,8 +29,6 @@ from gpudash.tui.keymap import FLEET_KEYS, KEYS
 
 @pytest.fixture
 def shown(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `gpudash help` prints."""
-
     def text(*words: str) -> str:
         options = parse(["help", *words])
         assert options.run(options) == 0

@@ -17,7 +17,6 @@ Install = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A directory for the link."""
     folder = tmp_path / "early"
     folder.mkdir()
     return folder

@@ -147,7 +147,6 @@ class HotplugMachine(Machine):
         return present if self._bus_is_visible else {}
 
     def identity(self, address: str) -> Identity:
-        """Return what the kernel module knows of a GPU."""
         return self.host.identity(address)
 
     def _utilization(self, handle: Any) -> Any:
@@ -161,7 +160,6 @@ class HotplugMachine(Machine):
         return number
 
     def unplug(self, *numbers: int) -> None:
-        """Unplug these, while all others are there."""
         self.unplugged = set(numbers)
         self._gone |= self.unplugged
 

@@ -17,7 +17,6 @@ def instances(machine: Machine, after: float = 1.0) -> list[Device]:
 
 
 def used(machine: Machine) -> set[str | None]:
-    """Return the devices on which there are processes."""
     return {device.uuid for on in machine.read().processes.values() for device in on}
 
 

@@ -38,7 +38,6 @@ def hung(gate: threading.Event) -> Task[bool]:
 
 
 def back(task: Task[Any]) -> None:
-    """Wait until a task is back."""
     waiting.until(lambda: not task.is_pending)
 
 
@@ -90,11 +89,9 @@ class Driver:
         return True
 
     def note(self) -> None:
-        """Take note that a call came back."""
         self._answers += 1
 
     def clock(self) -> float:
-        """Return the driver's time."""
         return self._now
 
     def wait(self, returned: threading.Condition, seconds: float) -> None:

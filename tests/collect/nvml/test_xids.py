@@ -378,7 +378,6 @@ class Sets(Machine):
         self.read()
 
     def xid(self, code: int, of: int) -> SimpleNamespace:
-        """Return an event of a GPU."""
         return event(code, device=self.host.library.nvmlDeviceGetHandleByIndex(of))
 
     def counts(self) -> list[dict[int | None, int]]:

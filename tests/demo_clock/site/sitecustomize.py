@@ -17,7 +17,6 @@ class SteppedSource:
         self._source: LocalSource = _open(name, lambda: self._now)
 
     def sample(self, *, brief: bool = False) -> Snapshot:
-        """Return the host at this step."""
         if brief:
             return self._source.sample(brief=True)
         snapshot = self._source.sample()
@@ -25,7 +24,6 @@ class SteppedSource:
         return snapshot
 
     def close(self) -> None:
-        """Close the source."""
         self._source.close()
 
 

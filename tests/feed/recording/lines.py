@@ -25,12 +25,10 @@ def second(number: int, **overrides: Any) -> Snapshot:
 
 
 def line(number: int, **overrides: Any) -> bytes:
-    """The same as a line."""
     return wire.encode(second(number, **overrides))
 
 
 def write(path: Path, lines: Iterable[bytes]) -> Path:
-    """Record lines as `gpudash record` does."""
     writer = Writer(str(path))
     for each in lines:
         writer.write(each)

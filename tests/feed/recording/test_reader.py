@@ -34,8 +34,6 @@ def times(recording: Recording) -> list[float]:
 
 
 class Failing(Chunks):
-    """A file of a disk that fails."""
-
     count = max_empty = 1
 
     def read(self, number: int) -> bytes:

@@ -43,8 +43,6 @@ class Gpu(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A host with its exporter."""
-
     name: str
     dialect: str = "dcgm"
     gpus: tuple[Gpu, ...] = (Gpu(0), Gpu(1, "free"))
@@ -110,7 +108,6 @@ def _is_in(spans: tuple[tuple[float, float], ...], seconds: float) -> bool:
 
 
 def uuid(host: Host, gpu: Gpu) -> str:
-    """Return the UUID of a GPU, without the prefix."""
     card = gpu.index if gpu.card is None else gpu.card
     return f"{host.cluster}{host.board or host.name}-{card}"
 
@@ -127,7 +124,6 @@ def samples(host: Host, at: float, now: float) -> Iterator[Sample]:
 
 
 def page(host: Host, now: float) -> str:
-    """Return the page of an exporter."""
     return "".join(
         f"{name}{_braces(labels)} {value!r}\n" for name, labels, value in samples(host, now, now)
     )
@@ -158,7 +154,6 @@ def history(
 
 
 def line(name: str, labels: Labels, value: float, at: float) -> str:
-    """Return a sample as a line of OpenMetrics."""
     return f"{name}{_braces(labels)} {value!r} {at:.3f}\n"
 
 

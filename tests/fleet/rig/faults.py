@@ -23,8 +23,6 @@ _PAUSE = 0.02
 
 
 class Seen(NamedTuple):
-    """A request that arrived."""
-
     method: str
     path: str
     headers: dict[str, str]

@@ -93,7 +93,6 @@ class SshRig:
         return name
 
     def program(self, name: str, text: str) -> None:
-        """Install a program at the far end."""
         path = self.home / "bin" / name
         path.write_text(f"#!/bin/sh\n{text}")
         path.chmod(0o755)

@@ -53,7 +53,6 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
 def page_of(on: OnScreen) -> str:
-    """What is in front."""
     return type(on.app.front).__name__
 
 
@@ -629,7 +628,6 @@ async def test_hosts_of_a_finding_that_no_filter_can_name_are_counted() -> None:
 
 
 def finding_about(number: int) -> Finding:
-    """A finding about one host."""
     name = SafeText(f"gpu{number:04}")
     return Finding(rule=name, level="warn", sentence=SafeText("is odd"), hosts=(name,))
 

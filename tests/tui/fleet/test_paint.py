@@ -17,7 +17,6 @@ IN_ASCII = replace(PLAIN, glyphs=ASCII)
 
 
 def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) -> str:
-    """The character of a host's cell, or of one of its GPUs."""
     painting = next(each for each in PAINTINGS if each.key == key)
     painter = Painter(painting, host_rows(Reducer().reduce(fleet((one,)))), IN_ASCII)
     return painter.glyph(Cell((0,), gpu))[0]

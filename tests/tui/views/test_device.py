@@ -35,7 +35,6 @@ chart.load()
 
 
 def later(snapshot: Snapshot, seconds: float, **changes: Any) -> Snapshot:
-    """The same host after some seconds."""
     uptime = (snapshot.host.uptime_seconds or 0) + seconds
     return replace(
         snapshot,

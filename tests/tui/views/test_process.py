@@ -52,7 +52,6 @@ def host_of(*processes: Process, **overrides: Any) -> Snapshot:
 
 
 def view(*processes: Process, key: str = "enter", **options: Any) -> Any:
-    """The view of the first of the processes."""
     return on_screen(host_of(*processes), key, **{"size": (80, 100), **options})
 
 
@@ -298,7 +297,6 @@ class Told:
 
 
 def look(inspector: Inspector, told: Told, process: Process) -> None:
-    """One look, waited for."""
     inspector.begin(process, SNAPSHOT)
     inspector.take(told.next())
     waiting.until(lambda: not inspector.is_reading)
