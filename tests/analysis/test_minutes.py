@@ -1,5 +1,3 @@
-"""Samples of a host added up to minutes."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,5 +1,3 @@
-"""Minutes and reports of hosts added up to a report."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

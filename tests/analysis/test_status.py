@@ -1,5 +1,3 @@
-"""The states of GPUs, the column STATUS, and which GPUs a job may have."""
-
 from __future__ import annotations
 
 from typing import Any

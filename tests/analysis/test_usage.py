@@ -1,5 +1,3 @@
-"""The header's counts, totals, empty lists, and users."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""`gpudash doctor` as a process: on the stand-in, on a hung driver, without any."""
-
 from __future__ import annotations
 
 import json

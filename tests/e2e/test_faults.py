@@ -1,5 +1,3 @@
-"""`gpudash --once` when something is broken: faults one by one, as real processes."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Findings from real processes on the stand-in library: in the table, in JSON, in the status."""
-
 from __future__ import annotations
 
 import signal

@@ -1,5 +1,3 @@
-"""Finding and configuring in a real pty, by keys and by mouse."""
-
 from __future__ import annotations
 
 import os

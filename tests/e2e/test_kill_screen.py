@@ -1,5 +1,3 @@
-"""The kill flow in a real pty, on the stand-in library, against real processes."""
-
 from __future__ import annotations
 
 import re

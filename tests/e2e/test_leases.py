@@ -1,5 +1,3 @@
-"""`gpudash pick`, `wait`, `run` and `leases` as processes on idle GPUs of the stand-in."""
-
 from __future__ import annotations
 
 import fcntl

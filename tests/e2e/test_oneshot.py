@@ -1,5 +1,3 @@
-"""`gpudash --once` as real processes on the stand-in library."""
-
 from __future__ import annotations
 
 import subprocess

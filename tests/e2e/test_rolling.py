@@ -1,5 +1,3 @@
-"""`gpudash dmon` and `gpudash pmon` beside nvidia-smi's on one library."""
-
 from __future__ import annotations
 
 import subprocess

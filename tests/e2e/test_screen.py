@@ -1,5 +1,3 @@
-"""The live screen in a real pty, over a real collector on the stand-in library."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""`gpudash serve` as a real process that is scraped over real connections."""
-
 from __future__ import annotations
 
 import http.client

@@ -1,5 +1,3 @@
-"""`gpudash topo` as a process on the stand-in's topologies."""
-
 from __future__ import annotations
 
 import json

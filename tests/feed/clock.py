@@ -1,5 +1,3 @@
-"""A clock that a test sets."""
-
 from __future__ import annotations
 
 

@@ -1,5 +1,3 @@
-"""A source that is a command and a parser."""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,3 @@
-"""The simulated fleet."""
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone

@@ -1,5 +1,3 @@
-"""The snapshot of one host as one of many."""
-
 from __future__ import annotations
 
 from datetime import timedelta

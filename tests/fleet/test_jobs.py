@@ -1,5 +1,3 @@
-"""The GPUs of one job beside each other."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Names of hosts: brackets, exclusion, files, groups, Slurm."""
-
 from __future__ import annotations
 
 import sys

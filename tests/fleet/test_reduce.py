@@ -1,5 +1,3 @@
-"""Status, users and jobs of many hosts."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""What nvidia-smi and ps print, as a snapshot."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""`gpudash report`: what GPUs were used for."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

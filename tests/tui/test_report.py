@@ -1,5 +1,3 @@
-"""The page of what GPUs were used for, of one host and of many."""
-
 from __future__ import annotations
 
 import sys

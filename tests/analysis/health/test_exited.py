@@ -1,5 +1,3 @@
-"""Processes that have exited and whose memory is still held."""
-
 from __future__ import annotations
 
 from typing import Any

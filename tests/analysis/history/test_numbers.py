@@ -1,5 +1,3 @@
-"""Charts of hours, drawn from numbers a minute."""
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone

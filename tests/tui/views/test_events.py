@@ -1,5 +1,3 @@
-"""The view of what happened on one host."""
-
 from __future__ import annotations
 
 import os
