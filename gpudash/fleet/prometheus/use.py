@@ -49,6 +49,16 @@ _Finding = tuple[SafeText, FindingLevel, int | None]
 _LEVELS: Mapping[str, FindingLevel] = {each: each for each in get_args(FindingLevel)}
 
 
+class _Key(NamedTuple):
+    """A GPU of a host."""
+
+    host: KnownHost
+    number: int
+    """The index that it has now."""
+    uuid: SafeText | None = None
+    """None where it is not known."""
+
+
 class _Amounts:
     """What is summed up of a GPU, or of who has it: steps, energy and the most memory."""
 
@@ -159,7 +169,7 @@ class PastUse(Past):
             yield from self._part(at, f"[{length - 1}s:{step}s]", step)
 
     def _part(self, end: float, span: str, step: int) -> Iterator[Minute]:
-        gpus: dict[tuple[KnownHost, int], _Gpu] = {}
+        gpus: dict[_Key, _Gpu] = {}
         for dialect, compute, memory in self._inventory.catalog.uses():
             # Of several exporters the one counts that saw most, else the last.
             for key, gpu in self._gpus_of(dialect, compute, memory, end, span, step).items():
@@ -168,7 +178,7 @@ class PastUse(Past):
         users, peaks = self._users(end, span), self._peaks(end, span) if self._by_host else None
         wrong = self._findings(end, span)
         found = sorted(
-            gpus.items(), key=lambda each: (each[0][0].key[1], id(each[0][0]), each[0][1])
+            gpus.items(), key=lambda each: (each[0][0].key[1], id(each[0][0]), each[1].index)
         )
         for host, some in groupby(found, key=lambda each: each[0][0]):
             gpus_of_host, of_host = [gpu for _, gpu in some], users.get(host, {})
@@ -187,9 +197,9 @@ class PastUse(Past):
         end: float,
         span: str,
         step: int,
-    ) -> dict[tuple[KnownHost, int], _Gpu]:
+    ) -> dict[_Key, _Gpu]:
         """Return the GPUs that one exporter shows."""
-        own, by, named = _labels(dialect, compute, memory)
+        own, by, named = self._labels(dialect, compute, memory)
 
         def terms(by: str) -> _Terms:
             return _terms(dialect, compute, memory, by, self._fresh, step)
@@ -199,7 +209,7 @@ class PastUse(Past):
 
         of_gpu, of_people = terms(own), terms(by)
         seen = self._by_key(rows(of_gpu.there), dialect)
-        found = {key: _Gpu(key[1], self._together(each, each)) for key, each in seen.items()}
+        found = {key: _Gpu(key.number, self._together(each, each)) for key, each in seen.items()}
         if not found:
             return found
         self._name(found, dialect, rows(terms(named).there))
@@ -225,11 +235,9 @@ class PastUse(Past):
                         setattr(found[key].of(who), name, found[key].bounded(name, value, each))
         return found
 
-    def _by_key(
-        self, rows: Iterable[Row], dialect: Dialect
-    ) -> dict[tuple[KnownHost, int], list[float]]:
+    def _by_key(self, rows: Iterable[Row], dialect: Dialect) -> dict[_Key, list[float]]:
         """Return the values of each GPU: of one whose host had several names there are some."""
-        found: dict[tuple[KnownHost, int], list[float]] = {}
+        found: dict[_Key, list[float]] = {}
         for row in rows:
             key = self._key(row.labels, dialect)
             if key is not None and row.number is not None:
@@ -282,7 +290,7 @@ class PastUse(Past):
         """Return the most memory that was in use on hosts at once."""
         found: dict[KnownHost, int] = {}
         for dialect, compute, memory in self._inventory.catalog.uses():
-            by_gpu, _, _ = _labels(dialect, compute, memory)
+            by_gpu, _, _ = self._labels(dialect, compute, memory)
             for term in memory:
                 now = f"max by ({by_gpu}) (last_over_time({term.selector}[{self._fresh}s]))"
                 text = f"max_over_time((sum by ({term.host_by}) ({now})){span}) * {term.factor:g}"
@@ -290,17 +298,32 @@ class PastUse(Past):
                     found[host] = max(int(value), found.get(host, 0))
         return found
 
-    def _key(self, labels: Labels, dialect: Dialect) -> tuple[KnownHost, int] | None:
+    def _key(self, labels: Labels, dialect: Dialect) -> _Key | None:
         host = self._inventory.host_of(labels)
-        index = index_of(labels, dialect)
-        if host is not None and index is None:
-            device = host.device(uuid_of(labels, dialect), None, "")
-            index = None if device is None else device.index
-        return None if host is None or index is None else (host, index)
+        if host is None:
+            return None
+        uuid, index = uuid_of(labels, dialect), index_of(labels, dialect)
+        # Of a renumbered host another GPU may have the index since.
+        device = host.device(None if self._goes_by_index(dialect) else uuid, index, "")
+        if device is not None:
+            return _Key(host, device.index, device.uuid)
+        return None if index is None else _Key(host, index)
 
-    def _name(
-        self, gpus: Mapping[tuple[KnownHost, int], _Gpu], dialect: Dialect, rows: Iterable[Row]
-    ) -> None:
+    def _labels(self, dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
+        """Return the labels that distinguish GPUs, those by who has them, those by their names."""
+        known = next((some[0].by for some in terms if some), "")
+        labels = [each for each in known.split(", ") if each != INSTANCE_LABEL]
+        if not self._goes_by_index(dialect):
+            labels = [*dict.fromkeys((*labels, dialect.uuid_label))]
+        named = dict.fromkeys((*labels, INSTANCE_LABEL, dialect.uuid_label, dialect.model_label))
+        return ", ".join(labels), ", ".join((*labels, *PERSON_LABELS)), ", ".join(named)
+
+    def _goes_by_index(self, dialect: Dialect) -> bool:
+        """Whether the index alone says of which GPU a MIG instance is: ours has other UUIDs."""
+        choices = self._inventory.catalog.choices
+        return _OWN in choices and choices[dialect.name].has_instances
+
+    def _name(self, gpus: Mapping[_Key, _Gpu], dialect: Dialect, rows: Iterable[Row]) -> None:
         """Take UUIDs and names of GPUs from series with these labels."""
         # An instance may have those of its own: they count where there are no others.
         for labels in sorted(
@@ -321,14 +344,6 @@ class PastUse(Past):
             return _NOBODY
         named = None if person.user is None else clean(person.user, NAME_BYTES)
         return named or self._owners.get(person.job), clean(person.job, NAME_BYTES)
-
-
-def _labels(dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
-    """Return the labels that distinguish GPUs, then those by who has them, or by their names."""
-    known = next((some[0].by for some in terms if some), "")
-    labels = [each for each in known.split(", ") if each != INSTANCE_LABEL]
-    named = (*labels, INSTANCE_LABEL, dialect.uuid_label, dialect.model_label)
-    return ", ".join(labels), ", ".join((*labels, *PERSON_LABELS)), ", ".join(named)
 
 
 def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:

@@ -218,6 +218,43 @@ def test_a_gpu_was_held_under_all_names_of_its_host_and_metrics(
             assert row.share_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
 
 
+@pytest.mark.parametrize("ours", [False, True], ids=["dcgm", "gpudash"])
+def test_gpus_that_had_one_index_after_each_other_are_two(
+    tmp_path: Path, reported: Reported, *, ours: bool
+) -> None:
+    """One is lost after an hour, and that behind it moves up; the counters are far apart."""
+    boards = {name: 10 ** (9 + number) for number, name in enumerate("abc")}
+    names = re.compile("gpudash_" if ours else "DCGM_FI_DEV_(GPU_UTIL|FB_USED|TOTAL_ENERGY)")
+
+    def lines() -> Iterator[str]:
+        for at in range(0, int(4 * HOUR) + 1, 30):
+            there = "abc" if at < HOUR else "ac"
+            devices = tuple(
+                make_device(
+                    index=index,
+                    uuid=f"GPU-{name}",
+                    memory_used_bytes=4 * GIB,
+                    total_energy_mj=int(boards[name] + 100e3 * at),
+                )
+                for index, name in enumerate(there)
+            )
+            sample = make_snapshot(
+                taken_at=START + timedelta(seconds=at), devices=devices, processes=()
+            )
+            yield from scraped(sample, names, **({} if ours else {"hpc_job": "7"}))
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        rows = {row.uuid: row for row in reported(url, "gpu", 4).rows}
+    assert rows.keys() == {"GPU-a", "GPU-b", "GPU-c"}
+    for uuid, row in rows.items():
+        hours = 1 if uuid == "GPU-b" else 4
+        assert row.seen_seconds == pytest.approx(hours * HOUR, abs=4 * _LOOK)
+        assert row.energy_mj == pytest.approx(100e3 * hours * HOUR, rel=0.05)
+        if not ours:
+            assert row.held_seconds == pytest.approx(hours * HOUR, abs=4 * _LOOK)
+
+
 def test_what_a_gpu_did_is_known_by_what_its_exporter_has_of_it(
     tmp_path: Path, reported: Reported
 ) -> None:
