@@ -88,132 +88,52 @@ def _under(heading: str, *keys: Key) -> tuple[Key, ...]:
     return tuple(each._replace(heading=heading) for each in keys)
 
 
+# fmt: off
 OVERVIEW_KEYS: tuple[Key, ...] = (
     Key("screen.quit", "q,ctrl+c,f10", "app.leave", "quit (also Ctrl-C, F10)", "quit"),
     Key("screen.help", "h,question_mark,f1", "app.help", "show all keys (also ?, F1)", "help"),
     Key("screen.palette", "colon,ctrl+p", "app.palette", "choose an action by name (also ^P)"),
-    Key(
-        "screen.theme",
-        "f2",
-        "app.choose_theme",
-        "choose the colour theme",
-        words="theme colors appearance",
-    ),
-    Key(
-        "screen.save",
-        "f12",
-        "app.save_settings",
-        "save this arrangement as the default",
-        words="keep preferences config order panels",
-    ),
-    Key(
-        "screen.picture",
-        "S",
-        "app.save_screen",
-        "save a picture of the screen (SVG)",
-        words="screenshot image export",
-    ),
+    Key("screen.theme", "f2", "app.choose_theme", "choose the colour theme",
+        words="theme colors appearance"),
+    Key("screen.save", "f12", "app.save_settings", "save this arrangement as the default",
+        words="keep preferences config order panels"),
+    Key("screen.picture", "S", "app.save_screen", "save a picture of the screen (SVG)",
+        words="screenshot image export"),
     Key("screen.mistakes", "exclamation_mark", "app.mistakes", "show mistakes in the settings"),
     Key("screen.redraw", "ctrl+l,f5", "app.redraw", "redraw the screen (also F5)", words="refresh"),
     Key("screen.suspend", "ctrl+z", "app.suspend_process", "suspend gpudash; fg resumes it"),
-    Key(
-        "time.pause",
-        "p",
-        "pause",
-        "freeze the screen; sampling goes on",
-        "pause",
-        "stop",
-        recorded_help="stop playing, or play on",
-        recorded_label="stop",
-    ),
-    Key(
-        "time.back",
-        "left_square_bracket",
-        "step(-1)",
-        "show the previous sample",
-        words="history past rewind",
-        recorded_label="back",
-    ),
-    Key(
-        "time.forward",
-        "right_square_bracket",
-        "step(1)",
-        "show the next sample, or the present",
-        recorded_help="show the next sample",
-        recorded_label="next",
-    ),
+    Key("time.pause", "p", "pause", "freeze the screen; sampling goes on", "pause", "stop",
+        recorded_help="stop playing, or play on", recorded_label="stop"),
+    Key("time.back", "left_square_bracket", "step(-1)", "show the previous sample",
+        words="history past rewind", recorded_label="back"),
+    Key("time.forward", "right_square_bracket", "step(1)", "show the next sample, or the present",
+        recorded_help="show the next sample", recorded_label="next"),
     Key("time.back_far", "left_curly_bracket", "step(-15)", "go 15 samples back"),
     Key("time.forward_far", "right_curly_bracket", "step(15)", "go 15 samples forward"),
-    Key(
-        "time.longer",
-        "plus,equals_sign",
-        "interval(1)",
-        "lengthen the interval between samples",
-        recorded_help="play faster",
-        recorded_label="faster",
-    ),
-    Key(
-        "time.shorter",
-        "minus",
-        "interval(-1)",
-        "shorten the interval between samples",
-        recorded_help="play slower",
-    ),
-    Key(
-        "time.seek",
-        "at",
-        "seek",
-        "go to another time",
-        words="history past recording",
-        recorded_label="time",
-    ),
-    Key(
-        "driver.release",
-        "X",
-        "release",
-        "detach from the driver (for a GPU reset), or reattach",
-        only="live",
-    ),
+    Key("time.longer", "plus,equals_sign", "interval(1)", "lengthen the interval between samples",
+        recorded_help="play faster", recorded_label="faster"),
+    Key("time.shorter", "minus", "interval(-1)", "shorten the interval between samples",
+        recorded_help="play slower"),
+    Key("time.seek", "at", "seek", "go to another time", words="history past recording",
+        recorded_label="time"),
+    Key("driver.release", "X", "release", "detach from the driver (for a GPU reset), or reattach",
+        only="live"),
     Key("driver.wake", "W", "wake", "read GPUs that are left alone on battery", only="live"),
-    Key(
-        "view.device",
-        "d",
-        "view('device')",
-        "show everything about a GPU, with charts",
-        "GPU",
-        "details metrics",
-    ),
+    Key("view.device", "d", "view('device')", "show everything about a GPU, with charts", "GPU",
+        "details metrics"),
     Key("view.gpu", DIGITS, "view_gpu({key})", "show everything about that GPU", written="0-9"),
-    Key(
-        "view.findings",
-        "w",
-        "view('findings')",
-        "show what is wrong, why, what to do",
-        "findings",
-        "problems warnings",
-    ),
-    Key(
-        "view.links",
-        "m",
-        "view('links')",
-        "show the links of the GPUs, and P2P",
-        "links",
-        "topology nvlink pcie numa",
-    ),
+    Key("view.findings", "w", "view('findings')", "show what is wrong, why, what to do", "findings",
+        "problems warnings"),
+    Key("view.links", "m", "view('links')", "show the links of the GPUs, and P2P", "links",
+        "topology nvlink pcie numa"),
     Key("view.users", "u", "view('users')", "show how much each user holds", "users", "who"),
     Key("view.events", "E", "view('events')", "list what happened", "events", "log history"),
-    Key(
-        "view.report",
-        "U",
-        "view('report')",
-        "report what GPUs were used for",
-        words="hours held idle energy cost",
-    ),
+    Key("view.report", "U", "view('report')", "report what GPUs were used for",
+        words="hours held idle energy cost"),
     Key("view.process", "enter", "open", "open the process or GPU under the cursor", "open"),
     Key("view.tree", "t", "view_process('tree')", "show parents and children of a process"),
-    Key(
-        "view.environment", "e", "view_process('environment')", "show the environment of a process"
-    ),
+    Key("view.environment", "e", "view_process('environment')",
+        "show the environment of a process"),
     Key("move.down", "down,j", "move(1)", "go to the next process or GPU", written="j ↓"),
     Key("move.up", "up,k", "move(-1)", "go to the previous process or GPU", written="k ↑"),
     Key("move.page_down", "pagedown", "page(1)", "go a page down"),
@@ -224,89 +144,40 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     Key("move.enlarge", "z", "enlarge", "show GPUs or processes alone, or all again"),
     Key("move.command_right", "right", "scroll_command(1)", "scroll the command lines right"),
     Key("move.command_left", "left", "scroll_command(-1)", "scroll the command lines left"),
-    Key(
-        "move.command_start",
-        "circumflex_accent,ctrl+a",
-        "scroll_command_to(0)",
-        "scroll to the start of the commands (also ^A)",
-    ),
-    Key(
-        "move.command_end",
-        "dollar_sign,ctrl+e",
-        "scroll_command_to(-1)",
-        "scroll to the end of the commands (also ^E)",
-    ),
-    Key(
-        "filter.open",
-        "slash,f",
-        "filter",
-        "filter the processes (also f)",
-        "filter",
-        words="search find",
-    ),
-    Key(
-        "filter.clear",
-        "escape",
-        "clear",
-        "resume; then clear tags, filter, GPU selection",
-        recorded_help="clear tags, then filter, then GPU selection",
-    ),
+    Key("move.command_start", "circumflex_accent,ctrl+a", "scroll_command_to(0)",
+        "scroll to the start of the commands (also ^A)"),
+    Key("move.command_end", "dollar_sign,ctrl+e", "scroll_command_to(-1)",
+        "scroll to the end of the commands (also ^E)"),
+    Key("filter.open", "slash,f", "filter", "filter the processes (also f)", "filter",
+        words="search find"),
+    Key("filter.clear", "escape", "clear", "resume; then clear tags, filter, GPU selection",
+        recorded_help="clear tags, then filter, then GPU selection"),
     Key("gpus.choose", "g", "choose_devices", "choose which GPUs are shown", words="devices hide"),
     Key("panels.host", "H", "toggle_panel('host')", "show or hide the line of the host"),
     Key("panels.history", "c", "toggle_panel('history')", "show or hide the charts"),
     Key("panels.metric", "M", "choose_metric", "choose what the charts show", words="chart"),
     Key("panels.sparklines", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
     Key("panels.columns", "C", "choose_columns", "choose the columns of the processes"),
-    Key(
-        "sort.choose",
-        "s,f6",
-        "choose_sort",
-        "sort by a column, grouped by GPU, or as a tree (also F6)",
-        "sort",
-        words="group by gpu",
-    ),
+    Key("sort.choose", "s,f6", "choose_sort",
+        "sort by a column, grouped by GPU, or as a tree (also F6)", "sort", words="group by gpu"),
     Key("sort.letter", "o", "choose_order", "sort by a letter: oc CPU, oC turned around"),
     Key("sort.next", "greater_than_sign,full_stop", "sort(1)", "sort by the next column (also .)"),
-    Key(
-        "sort.previous", "less_than_sign,comma", "sort(-1)", "sort by the previous column (also ,)"
-    ),
+    Key("sort.previous", "less_than_sign,comma", "sort(-1)",
+        "sort by the previous column (also ,)"),
     Key("sort.reverse", "r", "reverse", "reverse the sort order"),
-    Key(
-        "sort.per_gpu",
-        "x",
-        "per_gpu",
-        "show a process once for each of its GPUs",
-        words="expand open",
-    ),
+    Key("sort.per_gpu", "x", "per_gpu", "show a process once for each of its GPUs",
+        words="expand open"),
     Key("process.tag", "space", "tag", "tag the process, and go to the next"),
     Key("process.copy_pid", "y", "copy_pid", "copy the PID"),
     Key("process.copy_command", "Y", "copy_command", "copy the command line"),
-    Key(
-        "process.kill",
-        "K,f9",
-        "kill('KILL')",
-        "kill the process, or all tagged ones (also F9)",
-        "kill",
-        "sigkill signal end",
-        signals=True,
-    ),
-    Key(
-        "process.terminate",
-        "T",
-        "kill('TERM')",
-        "end it, with SIGTERM first",
-        words="signal terminate process",
-        signals=True,
-    ),
-    Key(
-        "process.interrupt",
-        "I",
-        "kill('INT')",
-        "interrupt it, with SIGINT first",
-        words="signal process",
-        signals=True,
-    ),
+    Key("process.kill", "K,f9", "kill('KILL')", "kill the process, or all tagged ones (also F9)",
+        "kill", "sigkill signal end", signals=True),
+    Key("process.terminate", "T", "kill('TERM')", "end it, with SIGTERM first",
+        words="signal terminate process", signals=True),
+    Key("process.interrupt", "I", "kill('INT')", "interrupt it, with SIGINT first",
+        words="signal process", signals=True),
 )
+# fmt: on
 """The keys of the overview, in the order of the help screen; the footer shows the labelled."""
 
 _OF_LISTS = frozenset({"Move", "Sort", "Filter", "GPUs", "Panels"})
@@ -323,16 +194,11 @@ HOST_KEYS = tuple(k for k in OVERVIEW_KEYS if k not in SCREEN_KEYS and not _is_o
 LIST_KEYS = tuple(k for k in OVERVIEW_KEYS if _is_of_lists(k))
 """Those of the overview alone: their effect would not be seen elsewhere."""
 
+# fmt: off
 VIEW_KEYS: tuple[Key, ...] = _under(
     "In all views",
-    Key(
-        "view.back",
-        "q,escape,backspace",
-        "back",
-        "go back (also Esc, Backspace)",
-        "back",
-        "overview",
-    ),
+    Key("view.back", "q,escape,backspace", "back", "go back (also Esc, Backspace)", "back",
+        "overview"),
     Key("view.down", "down,j", "scroll_lines(1)", "scroll down", written="j ↓"),
     Key("view.up", "up,k", "scroll_lines(-1)", "scroll up", written="k ↑"),
     Key("view.page_down", "pagedown,space", "scroll_pages(1)", "scroll a page down"),
@@ -360,7 +226,6 @@ DEVICE_KEYS: tuple[Key, ...] = (
     ),
     *VIEW_KEYS,
 )
-"""The keys of the view of a device."""
 
 FINDINGS_KEYS: tuple[Key, ...] = (
     *_under(
@@ -370,7 +235,6 @@ FINDINGS_KEYS: tuple[Key, ...] = (
     ),
     *VIEW_KEYS,
 )
-"""The keys of the view of the findings."""
 
 REPORT_KEYS: tuple[Key, ...] = (
     *_under(
@@ -381,7 +245,6 @@ REPORT_KEYS: tuple[Key, ...] = (
     ),
     *VIEW_KEYS,
 )
-"""The keys of the view of the report."""
 
 LINKS_KEYS: tuple[Key, ...] = (
     Key("links.next", "tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
@@ -390,22 +253,15 @@ LINKS_KEYS: tuple[Key, ...] = (
     Key("links.left", "left", "scroll_columns(-8)", "scroll the matrix left"),
     *VIEW_KEYS,
 )
-"""The keys of the view of the links."""
 
 USERS_KEYS: tuple[Key, ...] = (
     Key("users.choose", "enter", "choose", "show only this user's processes", "filter"),
-    Key(
-        "users.next",
-        "greater_than_sign,full_stop",
-        "sort(1)",
-        "sort users by the next column",
-        "sort",
-    ),
+    Key("users.next", "greater_than_sign,full_stop", "sort(1)", "sort users by the next column",
+        "sort"),
     Key("users.previous", "less_than_sign,comma", "sort(-1)", "sort users by the previous column"),
     Key("users.reverse", "r", "reverse", "reverse the sort order of users", "reverse"),
     *VIEW_KEYS,
 )
-"""The keys of the view of the users."""
 
 PROCESS_KEYS: tuple[Key, ...] = (
     *_under(
@@ -416,7 +272,6 @@ PROCESS_KEYS: tuple[Key, ...] = (
     ),
     *VIEW_KEYS,
 )
-"""The keys of the view of a process."""
 
 KILL_KEYS: tuple[Key, ...] = tuple(
     each._replace(signals=True)
@@ -479,52 +334,20 @@ FLEET_KEYS: tuple[Key, ...] = (
         "Pages",
         Key("fleet.cluster", "1", "open_page('map.MapPage')", "show the map of all", "map"),
         Key("fleet.hosts", "2", "open_page('tables.HostsPage')", "list the hosts", "hosts"),
-        Key(
-            "fleet.gpus", "3", "open_page('tables.GpusPage')", "list the GPUs of all hosts", "GPUs"
-        ),
-        Key(
-            "fleet.users",
-            "4,u",
-            "open_page('tables.UsersPage')",
-            "list the users (also u)",
-            "users",
-        ),
-        Key(
-            "fleet.jobs",
-            "5",
-            "open_page('tables.JobsPage')",
-            "list the jobs; / and its number opens one",
-            "jobs",
-        ),
-        Key(
-            "fleet.findings",
-            "w,6",
-            "open_page('findings.FindingsPage')",
-            "show what is wrong (also 6)",
-            "findings",
-        ),
-        Key(
-            "fleet.groups",
-            "7,g",
-            "open_page('tables.GroupsPage')",
-            "add hosts up by rack, model or cluster (also g)",
-            "groups",
-        ),
-        Key(
-            "fleet.events",
-            "e,8,E",
-            "open_page('events.EventsPage')",
-            "list what happened (also 8, E)",
-            "events",
-            "log history",
-        ),
-        Key(
-            "fleet.report",
-            "9,U",
-            "open_page('report.ReportPage')",
-            "report what GPUs were used for (also U)",
-            words="hours held idle energy cost",
-        ),
+        Key("fleet.gpus", "3", "open_page('tables.GpusPage')", "list the GPUs of all hosts",
+            "GPUs"),
+        Key("fleet.users", "4,u", "open_page('tables.UsersPage')", "list the users (also u)",
+            "users"),
+        Key("fleet.jobs", "5", "open_page('tables.JobsPage')",
+            "list the jobs; / and its number opens one", "jobs"),
+        Key("fleet.findings", "w,6", "open_page('findings.FindingsPage')",
+            "show what is wrong (also 6)", "findings"),
+        Key("fleet.groups", "7,g", "open_page('tables.GroupsPage')",
+            "add hosts up by rack, model or cluster (also g)", "groups"),
+        Key("fleet.events", "e,8,E", "open_page('events.EventsPage')",
+            "list what happened (also 8, E)", "events", "log history"),
+        Key("fleet.report", "9,U", "open_page('report.ReportPage')",
+            "report what GPUs were used for (also U)", words="hours held idle energy cost"),
         Key("fleet.enter", "enter", "enter", "go into what is under the cursor", "open"),
         Key("fleet.acknowledge", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
         Key("fleet.retry", "R", "retry", "connect again where ssh failed", "retry"),
@@ -554,6 +377,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["sort.choose"]._replace(help="sort by a column (also F6)"),
     *(_SHARED[name] for name in ("sort.next", "sort.previous", "sort.reverse")),
 )
+# fmt: on
 """The keys of many hosts, in the order of the help screen."""
 
 MAP_KEYS = tuple(
