@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -11,8 +10,7 @@ import pytest
 
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
 from tests.e2e.forking import GPUDASH
-from tests.e2e.run import Line, complete, each_of, gpudash
-from tests.e2e.stream import streaming
+from tests.e2e.run import Line, each_of, gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
@@ -70,34 +68,6 @@ def test_a_table_at_a_terminal(fakenvml: Path, name: str) -> None:
     if fault.state != "ok":
         assert re.search(rf"(?m)^\W*{BROKEN}\b.*(LOST|RESET|FAILED|NO ANSWER)", shown)
         assert not re.search(rf"(?m)^\W*{BROKEN}\b.*/400W", shown)
-
-
-def test_processes_that_cannot_be_listed_are_not_none(fakenvml: Path) -> None:
-    every = gpudash(
-        "--once",
-        library=fakenvml,
-        DEVICES=2,
-        FAIL="nvmlDeviceGetComputeRunningProcesses:*:999",
-    )
-    assert "No running processes" not in every.text
-    assert "Which processes run is not known" in every.text
-    assert "GPU 0: processes unknown: unknown error" in every.text
-    told = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:1:4"}
-    run = gpudash("--json=gpustat", library=fakenvml, **told)
-    assert [gpu["processes"] for gpu in json.loads(run.text)["gpus"]] == [[], None]
-
-
-def test_a_slow_getter_does_not_hold_the_others_back(fakenvml: Path) -> None:
-    with streaming(fakenvml, DEVICES=DEVICES, HANG=f"nvmlDeviceGetPowerUsage:{BROKEN}:3") as stream:
-        stream.next()
-        start = time.monotonic()
-        samples = [stream.next() for _ in range(10)]
-        assert time.monotonic() - start < 10 * 3
-        for sample in samples:
-            others = [device for device in sample.devices if device.index != BROKEN]
-            assert all(map(complete, others))
-        slow = stream.until(lambda snapshot: complete(snapshot.devices[BROKEN]))
-        assert slow.devices[BROKEN].power_usage_mw
 
 
 def test_a_terminal_of_an_unknown_kind_and_locale_shows_the_screen_in_ascii(fakenvml: Path) -> None:

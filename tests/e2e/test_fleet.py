@@ -9,14 +9,12 @@ import os
 import select
 import signal
 import subprocess
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from gpudash.model.errors import ExitStatus
-from gpudash.model.fleet import FleetSnapshot, decode, encode
+from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
 from tests.e2e.forking import GPUDASH, run, start
@@ -252,34 +250,3 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
         terminal.wait_for("q quit")
         terminal.send("q")
         assert terminal.wait_exit() == 0
-
-
-def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Path) -> None:
-    first = far.once("--host", "gpu1,gpu2")
-    path = tmp_path / "lab.jsonl"
-    taken = [first.taken_at + timedelta(seconds=seconds) for seconds in (0, 60, 3600)]
-    path.write_bytes(b"\n".join(encode(replace(first, taken_at=at)) for at in taken) + b"\n")
-    clocks = [at.astimezone().strftime("%H:%M:%S") for at in taken]
-    asked = len(calls(far.folder))
-    argv = [*GPUDASH, "--no-config", "replay", str(path)]
-    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
-        terminal.wait_for("REPLAY")
-        terminal.send("[")
-        terminal.wait_for("REPLAY PAUSED")
-        terminal.wait_for("p play")
-        terminal.send("@")
-        terminal.wait_for("type a time")
-        terminal.send("-30m", "enter")
-        terminal.wait_for(lambda text: clocks[1] in text and "type a time" not in text)
-        for key, clock in (("]", clocks[2]), ("[", clocks[1]), ("[", clocks[0])):
-            terminal.send(key)
-            terminal.wait_for(clock)
-        terminal.send("2")
-        terminal.wait_for("HOST ")
-        terminal.send("enter")
-        terminal.wait_for("NAME")
-        terminal.send("q", "q")
-        terminal.wait_for("q quit")
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
-    assert len(calls(far.folder)) == asked

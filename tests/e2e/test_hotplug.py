@@ -18,7 +18,6 @@ from tests.e2e import leasing
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import complete, tell
 from tests.e2e.stream import Stream
-from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 
@@ -188,59 +187,3 @@ def test_stream_tells_them_by_their_uuids(fakenvml: Path, slots: Slots, holders:
         assert [(device.index, device.uuid) for device in back.devices] == [*enumerate(uuids)]
         stream.until(lambda s: places(s) == places(before))
         process.kill()
-
-
-def test_screen_keeps_rows_and_selection_with_their_gpu(
-    fakenvml: Path, slots: Slots, holders: Any
-) -> None:
-    held = holders(3)
-    first = held[0]
-    argv = slots.inside(*GPUDASH, "--interval", "0.2", "--no-config")
-    env = environment(fakenvml, **told(slots, held))
-    with Terminal(argv, env=env, columns=140, rows=30) as terminal:
-        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "1", "2"])
-        select(terminal, first)
-        slots.unplug(1)
-        terminal.wait_for(re.compile(r"(?m)^ *2 .*LOST +the former GPU 1 was removed"))
-        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "", "1"])
-        terminal.wait_for(lambda text: "the former GPU 1 was removed" in findings(text))
-        assert chosen(terminal) == str(first.pid)
-        slots.unplug()
-        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "1", "2"])
-        terminal.wait_for(lambda text: "LOST" not in text and "removed" not in text)
-        assert chosen(terminal) == str(first.pid)
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
-
-
-def findings(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if line.startswith(" !"))
-
-
-def row(text: str, holder: Holder) -> str:
-    """Return the row of a process, empty if there is none."""
-    found = re.search(rf"(?m)^\W*{holder.pid}\b.*$", text)
-    return found[0] if found else ""
-
-
-def gpu_of(text: str, holder: Holder) -> str:
-    return (row(text, holder).split() or [""] * 3)[2]
-
-
-def select(terminal: Terminal, holder: Holder) -> None:
-    """Press the arrow key until the view that Enter opens would be that of the process."""
-    terminal.wait_until(lambda: 1000 in terminal.modes)
-    rows = [line for line in terminal.lines if " sleep 600" in line]
-    place = next(place for place, line in enumerate(rows) if str(holder.pid) in line)
-    terminal.send(*["down"] * place)
-
-
-def chosen(terminal: Terminal) -> str:
-    """Return the PID in the title of the view that Enter opens."""
-    terminal.send("enter")
-    title = re.compile(r"(?m)^\W*(\d+) +sleep of ")
-    found = title.search(terminal.wait_for(title))
-    assert found is not None
-    terminal.send("escape")
-    terminal.wait_for(lambda text: title.search(text) is None)
-    return found[1]

@@ -99,16 +99,6 @@ def test_a_command_dies_by_its_own_signal_or_cannot_be_run(environ: dict[str, st
     assert "others than root can replace it" in err
 
 
-def test_several_at_once_get_distinct_ones(environ: dict[str, str]) -> None:
-    holders = [start(environ, "run", "-n", "2", *HOLD) for _ in range(4)]
-    try:
-        found = {uuid for holder in holders for uuid in _line(holder).split(",")}
-        assert len(found) == 8
-        assert all(each.startswith("GPU-") for each in found)
-    finally:
-        _end(*holders)
-
-
 def test_leases_are_reported_and_respected(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "7", *HOLD)
     try:
@@ -181,24 +171,6 @@ def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -
             else:
                 del held[device]
     assert held == {}
-
-
-def test_what_is_no_regular_file_is_no_lock(environ: dict[str, str]) -> None:
-    fifo, *others = sorted(Path(environ["GPUDASH_LOCK_DIR"]).iterdir())
-    fifo.unlink()
-    os.mkfifo(fifo)
-    status, out, err = finish(start(environ, "run", "-n", "8", "--for", "0", "--", "true"))
-    assert (status, out) == (75, "")
-    assert f"cannot be leased: {fifo} cannot hold leases: it is not a regular file" in err
-    _assert_served(environ)
-    for place in others:
-        place.unlink()
-        place.mkdir()
-    for words in (("run", "--for", "0", "--", "true"), ("leases",)):
-        status, out, err = finish(start(environ, *words))
-        assert (status, out) == (1, "")
-        assert "not a regular file" in err
-        assert err.count("\n") == 1
 
 
 SHARED_LOCK = """

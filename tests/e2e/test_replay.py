@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -146,33 +145,3 @@ def test_without_a_terminal_it_names_what_works_there(fakenvml: Path, tmp_path: 
     assert (status, problem) == (2, "gpudash: not a terminal: ")
     assert advice == f"--once --replay {path}"
     assert each_of([(advice, {})], fakenvml)[0][0] == 0
-
-
-IMPOSSIBLE = {
-    "$.taken_at": (b'"taken_at":"2026-01-02T03:04:05Z"', b'"taken_at":"0001-01-01T00:00:00+14:00"'),
-    "$.devices[0].index": (b'"devices":[{"index":0', b'"devices":[{"index":-5'),
-}
-
-
-def test_an_impossible_value_is_one_line_with_its_path(fakenvml: Path, tmp_path: Path) -> None:
-    file = tmp_path / "host.jsonl"
-    for path, (was, value) in IMPOSSIBLE.items():
-        assert was in line(0)
-        file.write_bytes(line(0).replace(was, value) + b"\n")
-        for words in ("--once", "topo"):
-            ((status, _, errors),) = each_of([(f"{words} --replay {file}", {})], fakenvml)
-            assert (status, errors.count("\n")) == (65, 1)
-            assert path in errors
-
-
-def test_a_recording_knows_who_has_been_idle_and_the_first_sample_of_a_host_does_not(
-    fakenvml: Path, tmp_path: Path
-) -> None:
-    spans = {10: None, 20: 30.0, 30: 900.0}
-    processes = [make_process(pid=pid, idle_seconds=span) for pid, span in spans.items()]
-    path = write(tmp_path / "host.jsonl", [line(0, processes=tuple(processes), findings=())])
-    words = "--once --json --filter idle>20s --sort idle"
-    lines = [(f"{words} {more}", {}) for more in (f"--replay {path}", "--demo")]
-    (_, text, _), (status, *_) = each_of(lines, fakenvml)
-    assert [process["pid"] for process in json.loads(text)["processes"]] == [30, 20]
-    assert status == 2

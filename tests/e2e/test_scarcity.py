@@ -216,20 +216,3 @@ def test_screen_without_a_thread_to_start_ends_with_one_line_or_can_be_left(
             assert terminal.modes == {7, 25}
             assert "Traceback" not in terminal.text
     assert set(statuses) == {0, 71}
-
-
-def test_gpus_without_a_thread_beside_one_that_hangs_are_reported_as_unknown(
-    nobody: Unprivileged,
-) -> None:
-    run = nobody.run(
-        *("--once", "--json", "--timeout", "3"),
-        before=limited(nobodys(2), ()),
-        HANG="nvmlDeviceGetUtilizationRates:0:inf",
-    )
-    assert run.returncode == 10
-    assert run.stderr.startswith("gpudash: GPU 0: driver not answering")
-    first, second = decode(run.stdout.encode()).devices
-    assert (first.state, second.state) == ("not-answering", "failed")
-    assert second.fault is not None
-    assert "GPU 1 cannot be read: the system gives no thread" in second.fault.message
-    assert second.memory_used_bytes is None

@@ -30,12 +30,6 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
         assert on.app.front.feed.interval == 5.0
 
 
-def test_a_result_is_reported_for_long_enough_to_read_it() -> None:
-    told = StatusMessage()
-    told.show("terminated")
-    assert told.text == "terminated"
-
-
 def test_what_stays_is_reported_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "SECONDS", 0.0)
     told = StatusMessage()

@@ -165,13 +165,6 @@ def test_garbage_samples_are_dropped(machine: Machine) -> None:
     assert set(reading.processes) == {7}
 
 
-def test_a_true_sample_among_garbage_counts(machine: Machine) -> None:
-    list_processes(machine, "Compute", Entry(7, 1))
-    later = now_us(machine)
-    utilization(machine, Sample(7, later, 37100), Sample(7, later + 1, 30))
-    assert only(machine.read(), 7).sm_utilization_percent == 30
-
-
 def test_a_sample_of_the_future_is_garbage_and_hides_none_that_follow(machine: Machine) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
     utilization(machine, Sample(7, 2**63, 40))

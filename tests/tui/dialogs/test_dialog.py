@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from xml.etree import ElementTree
-
 import pytest
 from textual.events import Click, Resize
 from textual.message import Message
@@ -47,17 +44,6 @@ async def test_the_themes_say_where_they_change_nothing(
         text = on.text
     assert ("themes show on other terminals" in text) == (few is not None)
     assert few is None or f"{few} colours here" in text
-
-
-async def test_a_picture_of_a_dialog_is_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with on_screen(busy_snapshot(), "K", "S", guard_seconds=0.0) as on:
-        await on.until(lambda: "saved the screen" in on.text)
-        assert on.app.screen.is_modal
-    (picture,) = tmp_path.glob("*.svg")
-    assert "Close" in "".join(ElementTree.parse(picture).getroot().itertext())
 
 
 async def test_dialogs_fit_terminals_of_every_size_and_show_nothing_of_a_larger_one() -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import os
 import re
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -1032,26 +1030,6 @@ async def test_on_one_host_a_finding_is_acknowledged_on_its_gpus() -> None:
 
 def event(seconds: float, kind: Any, **fields: Any) -> Event:
     return Event(at=INSTANT + timedelta(seconds=seconds), kind=kind, what=SafeText("x"), **fields)
-
-
-async def test_signals_that_were_sent_here_stand_among_the_events_of_many_hosts(
-    state: Path,
-) -> None:
-    here = os.uname().nodename
-    hosts = replace(host(1, "busy"), name=SafeText(here)), host(2, "busy")
-    now = datetime.now(timezone.utc)
-    (state / "gpudash").mkdir(parents=True)
-    (state / "gpudash" / "audit.jsonl").write_text(
-        f'{{"time":"{now.isoformat()}","pid":7,"signal":"TERM","command":"x","result":"sent"}}\n'
-    )
-    lost = Event(at=now - timedelta(minutes=1), kind="gpu-lost", host="gpu0002", what="x")
-    async with on_screen(fleet(hosts, events=(lost,)), "e", size=(120, 20)) as on:
-        await on.until(lambda: "TERM to PID 7 (x): sent" in on.text)
-        found = [(each.kind, each.host) for each in on.model.ranked_events().rows]
-        assert found == [("signal", here), ("gpu-lost", "gpu0002")]
-        assert len(on.model.known_events) == 2
-        await on.give(fleet(hosts[1:], seconds=10, events=(lost,)))
-        assert [each.kind for each in on.model.ranked_events().rows] == ["gpu-lost"]
 
 
 async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> None:
