@@ -84,22 +84,6 @@ def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
     assert word in text_of(panels.draw().devices)
 
 
-def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
-    dashboard = make_dashboard(busy_snapshot(20))
-    panels = DashboardPanels(dashboard)
-    before = panels.draw()
-    dashboard.listing.move(1)
-    after = panels.draw()
-    assert after.devices is before.devices
-    assert after.header[0] is before.header[0]
-    changed = [
-        number
-        for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True))
-        if old is not new
-    ]
-    assert changed == [0, 1, 2]
-
-
 def test_command_lines_scroll_as_far_as_the_longest() -> None:
     long = process_of(1, command_line=("python", "train.py", *(f"--option{n}" for n in range(40))))
     dashboard = make_dashboard(make_snapshot(processes=(process_of(0), long)), (100, 30))

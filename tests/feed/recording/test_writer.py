@@ -10,7 +10,6 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
-from gpudash.system.zstd import zstd
 from tests.feed.recording.lines import line, write
 
 
@@ -77,28 +76,6 @@ def test_many_lines_are_packed_into_frames_of_a_bounded_size(tmp_path: Path) -> 
 
 
 KIB = 1 << 10
-
-
-def windows(path: Path) -> list[int]:
-    """Return the bytes of the window of each frame, which stand in its header (RFC 8878)."""
-    data, found = path.read_bytes(), []
-    while data:
-        found.append(1 << (10 + (data[5] >> 3)))
-        data = data[zstd.get_frame_size(data) :]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("size", "window"), [(4, 512), (80, 512), (160, 1024), (330, 2048), (900, 2048)]
-)
-def test_a_window_has_six_lines_or_two_mebibytes(tmp_path: Path, size: int, window: int) -> None:
-    path = write(tmp_path / "host.zst", [b"x" * size * KIB] * 2)
-    assert windows(path) == [window * KIB]
-
-
-def test_a_window_grows_with_the_lines_at_the_next_frame(tmp_path: Path) -> None:
-    lines = [b"x" * 80 * KIB, *[b"x" * 900 * KIB] * 5]
-    assert windows(write(tmp_path / "host.zst", lines)) == [512 * KIB, 2048 * KIB]
 
 
 def test_lines_that_come_again_take_little_whatever_their_length(tmp_path: Path) -> None:
