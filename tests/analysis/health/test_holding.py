@@ -120,14 +120,7 @@ def test_sentence_and_proof_tell_one_time(seconds: float, told: str) -> None:
 
 
 def test_the_command_to_end_too_many_processes_names_none_of_them() -> None:
-    many = [
-        make_process(
-            pid=pid,
-            devices=(make_process_device(index=0, sm_utilization_percent=0),),
-            cpu_percent=0.0,
-        )
-        for pid in range(50, 70)
-    ]
+    many = [holder([0], pid=pid) for pid in range(50, 70)]
     advice = found(machine([0], *many), "held-idle").advice
     assert "K on the screen (Space tags several)." in advice
 

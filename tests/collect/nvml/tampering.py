@@ -84,6 +84,21 @@ class Machine:
         self.now += after
         return self.reader.read()
 
+    def change_fields(self, change: Callable[[Any], object] = lambda _: None) -> list[list[int]]:
+        """Let a test change each entry of the batches of field values; the ids of each batch."""
+        asked: list[list[int]] = []
+        genuine = self.host.library.nvmlDeviceGetFieldValues
+
+        def answer(handle: Any, ids: Any) -> Any:
+            asked.append([number for number, _ in ids])
+            entries = genuine(handle, ids)
+            for entry in entries:
+                change(entry)
+            return entries
+
+        self.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+        return asked
+
     def forget_memory_versions(self) -> None:
         """Let the driver be an old one, which knows only the first version of its memory."""
         genuine = self.host.library.nvmlDeviceGetMemoryInfo

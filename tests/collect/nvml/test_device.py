@@ -180,22 +180,9 @@ def test_a_board_without_fans_is_asked_for_them_once() -> None:
     assert "nvmlDeviceGetFanSpeed_v2" not in machine.driver.asked
 
 
-def field_ids(machine: Machine) -> list[list[int]]:
-    """Return a list that fills with the ids of each batch that is asked."""
-    asked: list[list[int]] = []
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
-
-    def answer(handle: object, ids: list[tuple[int, int]]) -> object:
-        asked.append([number for number, _ in ids])
-        return genuine(handle, ids)
-
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
-    return asked
-
-
 def test_the_energy_which_holds_the_driver_for_milliseconds_is_read_every_ten_seconds() -> None:
     machine = Machine("single")
-    asked = field_ids(machine)
+    asked = machine.change_fields()
     times = []
     for _ in range(21):
         assert machine.read().devices[0].total_energy_mj is not None
@@ -206,7 +193,7 @@ def test_the_energy_which_holds_the_driver_for_milliseconds_is_read_every_ten_se
 def test_counters_of_pcie_are_read_only_where_nothing_else_has_its_rates() -> None:
     machine = Machine("dgx-h100")
     machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
-    asked = field_ids(machine)
+    asked = machine.change_fields()
     machine.read()
     machine.read()
     assert any(197 in ids for ids in asked)
@@ -222,7 +209,7 @@ def test_counters_of_pcie_are_read_only_where_nothing_else_has_its_rates() -> No
 def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
     machine = Machine("pcie-1080ti")
     machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
-    asked = field_ids(machine)
+    asked = machine.change_fields()
     for _ in range(4):
         device = machine.read().devices[0]
     assert device.memory_temperature_celsius is None
@@ -232,19 +219,15 @@ def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
 
 def test_a_field_that_failed_for_another_reason_is_asked_again() -> None:
     machine = Machine("dgx-h100")
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
 
-    def answer(handle: object, ids: list[tuple[int, int]]) -> list[SimpleNamespace]:
-        entries: list[SimpleNamespace] = genuine(handle, ids)
-        for entry in entries:
-            entry.nvmlReturn = codes.UNKNOWN if entry.fieldId in (82, 194) else entry.nvmlReturn
-        return entries
+    def change(entry: Any) -> None:
+        entry.nvmlReturn = codes.UNKNOWN if entry.fieldId in (82, 194) else entry.nvmlReturn
 
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    machine.change_fields(change)
     device = machine.read().devices[0]
     assert (device.memory_temperature_celsius, device.slowdown_tlimit_celsius) == (None, None)
     assert device.shutdown_tlimit_celsius is not None
-    asked = field_ids(machine)
+    asked = machine.change_fields()
     for _ in range(12):
         device = machine.read().devices[0]
     assert device.memory_temperature_celsius is not None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,19 +46,6 @@ def device_after(machine: Machine, ticks: int = 2) -> Device:
     for _ in range(ticks):
         reading = machine.read()
     return reading.devices[0]
-
-
-def changed(machine: Machine, change: Callable[[Any], None]) -> None:
-    """Let a test change each entry that the driver answers in a batch of field values."""
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
-
-    def answer(handle: Any, ids: Any) -> Any:
-        entries = genuine(handle, ids)
-        for entry in entries:
-            change(entry)
-        return entries
-
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
 
 
 @pytest.fixture
@@ -121,7 +107,7 @@ def wrap(entry: Any) -> None:
 
 def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed() -> None:
     machine, wide = Machine("pcie-1080ti"), Machine("pcie-1080ti")
-    changed(machine, wrap)
+    machine.change_fields(wrap)
     device, expected = device_after(machine, 4), device_after(wide, 4)
     assert (device.max_pcie_link_generation, device.max_pcie_link_width) == (3, 16)
     assert expected.pcie_rx_bytes_per_second is not None
@@ -136,7 +122,7 @@ def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed(
 
 def test_averages_go_for_counters_that_go_round() -> None:
     machine = Machine("dgx-h100")
-    changed(machine, wrap)
+    machine.change_fields(wrap)
     assert device_after(machine, 4).pcie_rx_bytes_per_second is not None
 
 
@@ -207,7 +193,7 @@ def test_a_board_without_counters_tells_its_averages_instead() -> None:
         if entry.fieldId in (PCIE_TX, 198, NVLINK_TX, NVLINK_RX):
             entry.nvmlReturn = codes.NOT_SUPPORTED
 
-    changed(averaging, refuse)
+    averaging.change_fields(refuse)
     expected, device = device_after(counting, 3), device_after(averaging, 3)
     for field in (counter.field for counter in COUNTERS):
         assert getattr(device, field) == pytest.approx(getattr(expected, field), rel=0.001)
@@ -231,7 +217,7 @@ def test_a_board_without_nvlink_or_counters_has_none() -> None:
         if entry.fieldId in (PCIE_TX, 198):
             entry.nvmlReturn = codes.NOT_SUPPORTED
 
-    changed(machine, refuse)
+    machine.change_fields(refuse)
     device = device_after(machine, 3)
     assert device.nvlink_count is None
     assert device.nvlink_tx_bytes_per_second is None
@@ -300,16 +286,12 @@ PCIE_COUNTERS = (197, 198)
 def machine(*, asked: bool, counts: bool = False) -> Machine:
     """A single GPU whose PCIe counters the driver lacks, unless it counts."""
     tampered = Machine("single")
-    genuine = tampered.host.library.nvmlDeviceGetFieldValues
 
-    def answer(handle: Any, ids: Any) -> Any:
-        entries = genuine(handle, ids)
-        for entry in entries:
-            if entry.fieldId in PCIE_COUNTERS and not counts:
-                entry.nvmlReturn = codes.NOT_SUPPORTED
-        return entries
+    def change(entry: Any) -> None:
+        if entry.fieldId in PCIE_COUNTERS and not counts:
+            entry.nvmlReturn = codes.NOT_SUPPORTED
 
-    tampered.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    tampered.change_fields(change)
     library = Library(tampered.driver, pcie_throughput=asked)
     tampered.reader = NvmlReader(library, tampered.host, lambda: tampered.now, lambda: tampered.now)
     return tampered

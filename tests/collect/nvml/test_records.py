@@ -15,15 +15,11 @@ ALL_ONES = 0xFFFFFFFF
 def first_link(numbers: dict[int, int]) -> NvLink:
     """The first NVLink of a GPU whose driver answers these fields with these numbers."""
     machine = Machine("dgx-h100")
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
 
-    def answer(handle: Any, ids: Any) -> Any:
-        entries = genuine(handle, ids)
-        for entry in entries:
-            entry.nvmlReturn, entry.value.sllVal = codes.SUCCESS, numbers.get(entry.fieldId, 0)
-        return entries
+    def change(entry: Any) -> None:
+        entry.nvmlReturn, entry.value.sllVal = codes.SUCCESS, numbers.get(entry.fieldId, 0)
 
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    machine.change_fields(change)
     library = Library(machine.driver, wanted={"nvlinks"})
     library.open()
     handle, _ = library.call("nvmlDeviceGetHandleByIndex", 0)

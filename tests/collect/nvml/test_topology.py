@@ -49,16 +49,12 @@ def test_affinity_is_a_list_of_ranges() -> None:
 
 def test_a_number_of_links_that_cannot_be_is_none() -> None:
     machine = Machine("dgx-h100")
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
 
-    def answer(handle: Any, ids: Any) -> Any:
-        entries = genuine(handle, ids)
-        for entry in entries:
-            if entry.fieldId == 147:
-                entry.value.sllVal = 0xFFFFFFFF
-        return entries
+    def change(entry: Any) -> None:
+        if entry.fieldId == 147:
+            entry.value.sllVal = 0xFFFFFFFF
 
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    machine.change_fields(change)
     assert topology_of(machine).links[0][1] == "NV18"
 
 

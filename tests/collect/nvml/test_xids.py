@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -198,17 +199,13 @@ def test_a_reset_while_gpudash_has_let_go_puts_xids_behind(
 def test_energy_that_begins_again_tells_of_a_reset() -> None:
     machine = Reported(119)
     used = (machine.read().devices[0].total_energy_mj or 0) - 1
-    genuine = machine.host.library.nvmlDeviceGetFieldValues
     machine.let_go()
 
-    def anew(handle: object, ids: object) -> object:
-        values = genuine(handle, ids)
-        for value in values:
-            if value.fieldId == 83:
-                value.value.sllVal -= used
-        return values
+    def anew(entry: Any) -> None:
+        if entry.fieldId == 83:
+            entry.value.sllVal -= used
 
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = anew
+    machine.change_fields(anew)
     assert over(machine) == [(119, True)]
 
 
