@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from gpudash.feed.recording.reader import Recording
-from gpudash.model import wire
 from gpudash.model.text import wire_size
 from tests.e2e.forking import GPUDASH, start
 from tests.e2e.killing import command
@@ -121,30 +120,3 @@ def test_processes_with_long_arguments_are_named_and_worked_with_everywhere(
             out, _ = kill.communicate(timeout=DEADLINE)
         assert kill.returncode == 0
         assert len(out) < 10_000
-
-
-def test_processes_that_merely_hold_the_nodes_do_not_swell_every_gpu(fakenvml: Path) -> None:
-    nodes = [*(f"/dev/nvidia{minor}" for minor in range(8)), "/dev/nvidia-uvm"]
-    opened = " ".join(f"{number}<{node}" for number, node in enumerate(nodes, 10))
-    script = (
-        f"mount -t tmpfs none /dev && touch {' '.join(nodes)} && exec {opened} && echo ready; "
-        'for i in $(seq 64); do bash -c "read line" bash "$@" <&0 & done; wait'
-    )
-    argv = [b"unshare", b"--mount", b"bash", b"-c", script.encode(), b"bash", *ARGUMENTS]
-    stream = [*GPUDASH, "--json", "--interval", "0.5"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as parent:
-        assert parent.stdout is not None
-        if not parent.stdout.readline():
-            pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
-        orphaned = ",".join(f"{index}:9000" for index in range(8))
-        env = environment(fakenvml, DEVICES=8, LOAD="idle", ORPHANED=orphaned)
-        with start(stream, env, stdout=pipe) as process:
-            assert process.stdout is not None
-            deadline = time.monotonic() + DEADLINE
-            for line in process.stdout:
-                if all(len(gpu.holder_pids or ()) == 64 for gpu in wire.decode(line).devices):
-                    break
-                assert time.monotonic() < deadline
-            process.terminate()
-    assert len(line) < 128 << 10

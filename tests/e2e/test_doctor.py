@@ -9,10 +9,9 @@ from pathlib import Path
 
 import gpudash as package
 from tests.e2e.faults import BEYOND
-from tests.e2e.forking import GPUDASH, run
-from tests.e2e.run import Line, each_of, gpudash, no_library
+from tests.e2e.forking import GPUDASH
+from tests.e2e.run import Line, each_of, gpudash
 from tests.e2e.terminal import Terminal
-from tests.fakenvml.build import environment
 
 
 def test_what_the_driver_and_the_place_for_leases_are(fakenvml: Path, tmp_path: Path) -> None:
@@ -41,14 +40,6 @@ def test_what_the_driver_and_the_place_for_leases_are(fakenvml: Path, tmp_path: 
         assert bundle[0] == (2 if folder else 0)
     _, _, snapshot = (tmp_path / "bundle").read_text().partition("== snapshot")
     assert "the NVIDIA driver is not loaded" in snapshot
-
-
-def test_no_library(tmp_path: Path) -> None:
-    env = environment(no_library(tmp_path))
-    done = run([*GPUDASH, "doctor", "--json"], env)
-    assert done.returncode == 1
-    verdicts = {check["topic"]: check["verdict"] for check in json.loads(done.stdout)}
-    assert (verdicts["driver"], verdicts["gpudash"]) == ("FAIL", "PASS")
 
 
 def test_missing_bytecode_comes_with_a_remedy_that_ends_it(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -25,7 +24,7 @@ from gpudash.model.snapshot import Snapshot
 from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import each_of, gpudash
 from tests.e2e.serving import LINE, Viewer, doctor, has_sampled, pretending, serving
-from tests.e2e.stream import NO_VARIABLES, Stream, streaming
+from tests.e2e.stream import NO_VARIABLES, streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
@@ -151,34 +150,6 @@ def test_an_attached_stream_prints_what_it_was_asked_for(fakenvml: Path, path: P
             assert [device.index for device in snapshot.devices] == [1]
         with attached(fakenvml, path, "--compact", **told) as viewer:
             assert viewer.until(is_shared).topology is None
-
-
-def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path: Path) -> None:
-    told = {"DEVICES": 1, "TEMP": 200, "THROTTLE": 8}
-    with serving(fakenvml, path, **told):
-        variables = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
-        with attached(fakenvml, path, **told) as viewer:
-            new = viewer.until(lambda snapshot: snapshot.findings)
-            assert {each.acknowledged for each in new.findings or ()} == {None}
-            ack = [*GPUDASH, "ack", ":0", "--reason", "known"]
-            run(ack, variables).check_returncode()
-            viewer.until(
-                lambda snapshot: (
-                    snapshot.findings and all(each.acknowledged for each in snapshot.findings)
-                )
-            )
-
-
-def test_a_screen_says_whose_eyes_it_uses(fakenvml: Path, path: Path) -> None:
-    env = {**environment(fakenvml, DEVICES=8), "GPUDASH_SOCKET": str(path)}
-    user = psutil.Process().username()
-    with (
-        serving(fakenvml, path, DEVICES=8) as server,
-        Terminal([*GPUDASH, "--no-config"], env=env) as screen,
-    ):
-        screen.wait_for(f"by {user}"[:15])
-        server.kill()
-        screen.wait_for(lambda text: f"by {user}"[:15] not in text and "GPU" in text)
 
 
 def test_the_far_end_of_ssh_attaches(fakenvml: Path, shared: Path) -> None:
@@ -336,21 +307,6 @@ def test_a_server_that_is_stopped_is_done_without(fakenvml: Path, path: Path) ->
         with attached(fakenvml, path) as late:
             assert not is_shared(late.next())
         viewer.until(lambda snapshot: not is_shared(snapshot))
-
-
-def test_its_viewers_go_on_when_it_is_killed(fakenvml: Path, path: Path) -> None:
-    with ExitStack() as stack:
-        server = stack.enter_context(serving(fakenvml, path))
-        viewers: list[Stream] = []
-        for _ in range(3):
-            viewers.append(stack.enter_context(attached(fakenvml, path)))
-            # One that had to wait for a CPU for too long attaches later.
-            viewers[-1].until(is_shared)
-        killed_at = time.time()
-        server.kill()
-        for viewer in viewers:
-            own = viewer.until(lambda snapshot: not is_shared(snapshot))
-            assert own.taken_at.timestamp() > killed_at
 
 
 def test_one_that_has_released_the_gpus_keeps_its_viewers_off_the_driver(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import tell
-from tests.e2e.screen import STALE, collectors, the_collector, watching
+from tests.e2e.screen import STALE, collectors, watching
 from tests.e2e.stream import streaming, uses
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -59,30 +59,6 @@ def test_driver_that_hangs_when_opened_is_reported_and_then_shown(
         tell(control)
         terminal.wait_for("A100")
         terminal.wait_for(lambda text: "not answering" not in text)
-
-
-def test_lost_gpu_keeps_its_row_and_comes_back_and_old_samples_are_called_stale(
-    fakenvml: Path, tmp_path: Path
-) -> None:
-    control = tmp_path / "control"
-    with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
-        terminal.wait_for("A100")
-        terminal.send("p")
-        terminal.wait_for("PAUSED")
-        tell(control, LOST=1)
-        terminal.settle(0.5)
-        assert "LOST" not in terminal.text
-        terminal.send("p")
-        terminal.wait_for(re.compile(r"(?m)^ *1 .*LOST"))
-        assert not re.search(r"(?m)^ *[02] .*LOST", terminal.text)
-        tell(control)
-        terminal.wait_for(lambda text: "LOST" not in text and re.search(r"(?m)^ *1 .*A100", text))
-        collector = the_collector(terminal)
-        collector.suspend()
-        terminal.wait_for(STALE)
-        assert "A100" in terminal.text
-        collector.resume()
-        terminal.wait_for(lambda text: not STALE.search(text))
 
 
 def test_driver_goes_and_comes_back(
