@@ -99,6 +99,16 @@ def test_a_command_dies_by_its_own_signal_or_cannot_be_run(environ: dict[str, st
     assert "others than root can replace it" in err
 
 
+def test_several_at_once_get_distinct_ones(environ: dict[str, str]) -> None:
+    holders = [start(environ, "run", "-n", "2", *HOLD) for _ in range(4)]
+    try:
+        found = {uuid for holder in holders for uuid in _line(holder).split(",")}
+        assert len(found) == 8
+        assert all(each.startswith("GPU-") for each in found)
+    finally:
+        _end(*holders)
+
+
 def test_leases_are_reported_and_respected(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "7", *HOLD)
     try:
