@@ -28,7 +28,7 @@ QUITTING = ("q", "ctrl+c", "f10")
 HOSTILE = ("\x1b]0;x\x07", "[/x][@click=app.leave]", "\u202eevil", "a\nb\x00\x9b31m", "漢字" * 9)
 FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 ALLOWED = re.compile(
-    r"\x1b(\[B\x08{1,4}|\[[0-9;?]*[A-Za-z]|\]22;[a-z-]*\x07|\]52;c;[A-Za-z0-9+/=]*\x07)"
+    r"\x1b(\[B\x08{1,4}|\[[0-9;?]*[@A-Za-z]|\]22;[a-z-]*\x07|\]52;c;[A-Za-z0-9+/=]*\x07)"
 )
 
 
