@@ -39,8 +39,8 @@ from gpudash.model.units import counted
 
 STALE_SECONDS = 120.0
 """Age from which a host has sent nothing for some time, if it is scraped once a minute or so."""
-_PATIENCE = 2.5
-"""Scrapes that may be late of a host that is scraped more rarely."""
+_PATIENCE, _RARELY = 2.5, 30.0
+"""Scrapes that may be late of a host that is scraped more rarely; how rarely if not known."""
 _MIN_SCRAPES = 2
 LONG_SECONDS = 3600.0
 """How far all devices are looked back at, to see which of them have been held idle."""
@@ -152,6 +152,13 @@ class Picture:
             newest[host] = max(value, newest.get(host, 0.0))
         for host, value in newest.items():
             host.lag = max(0.0, at - value)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the newest samples of most hosts are old, as when a server starts."""
+        hosts = self.inventory.hosts.values()
+        late = sum((host.lag or 0.0) > _PATIENCE * (host.interval or _RARELY) for host in hosts)
+        return 2 * late > len(hosts)
 
     def take_scrapes(self, rows: Iterable[Row], _at: float) -> None:
         """Take how often the targets of each job were scraped in a span."""

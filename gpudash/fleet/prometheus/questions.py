@@ -70,15 +70,19 @@ class Query(NamedTuple):
         """Whether exporters have it, who know of nothing but now."""
         return self.form in (queries.value, queries.series)
 
-    def seconds(self, cost: float, load: float, *, has_hosts: bool = True) -> float:
+    def seconds(
+        self, cost: float, load: float, *, has_hosts: bool = True, is_late: bool = False
+    ) -> float:
         """Return after how many seconds it is asked again, infinity for never.
 
         The server works `cost` seconds for it, and the share `load` of the time for all but main.
+        `is_late` says that most hosts are, whose ages then change at once.
         """
         if self.name == "main":
             return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))
         period = self.period
-        if period < inf and (self.is_brief or not has_hosts):
+        is_brief = self.is_brief or (is_late and self.name == "ages")
+        if period < inf and (is_brief or not has_hosts):
             period = min(period, max(INTERVAL_SECONDS, cost / _BRIEF_SHARE))
         return period * min(_MAX_STRETCH, max(1.0, load / _SHARE))
 

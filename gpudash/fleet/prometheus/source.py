@@ -60,7 +60,13 @@ _TIMEOUT_SECONDS = 30.0
 
 _BEFORE_MAIN = {"names": "identity", "identity": "main"}
 """What is asked before main, each with what is asked after it."""
-_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
+_RETRY_SECONDS, _MAX_RETRY_SECONDS, _MAX_ABSENT_SECONDS = 5.0, 300.0, 30.0
+"""After the first failure, after many, and while nothing is known of a server that is not there.
+
+One that starts says that it is busy, and is asked half as often.
+"""
+_LEAVES_ALONE = 401, 429
+"""What says that more requests are not wanted."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
 _BRIEF = (
@@ -377,12 +383,17 @@ class PrometheusSource(Source):
     def _finish(self, view: Instant, task: Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
         now, was_whole = time.monotonic(), view.is_whole
+        if task.is_core and task.failures:
+            # The server is back: what else failed need not wait.
+            for each in view.tasks.values():
+                each.due_at = min(each.due_at, now) if each.failures else each.due_at
         task.is_done, task.failures, task.error = True, 0, None
         task.took.append(seconds)
         others = (each for each in view.tasks.values() if each.name != "main")
         load = sum(each.cost / each.period for each in others)
-        has_hosts = bool(view.picture.inventory.hosts)
-        period = task.query.seconds(task.cost, load, has_hosts=has_hosts)
+        picture = view.picture
+        has_hosts = bool(picture.inventory.hosts)
+        period = task.query.seconds(task.cost, load, has_hosts=has_hosts, is_late=picture.is_late)
         task.due_at = now + period * self._pace
         if view.is_doubted and task.name in _BEFORE_MAIN:
             view.tasks[_BEFORE_MAIN[task.name]].due_at = now
@@ -401,8 +412,10 @@ class PrometheusSource(Source):
         task.failures += 1
         task.error = error
         wait = self._pace * _RETRY_SECONDS * 2.0 ** (task.failures - 1 + error.is_busy)
-        task.due_at = time.monotonic() + min(wait, _MAX_RETRY_SECONDS)
-        if task.is_core or error.status in (0, 401, 429):
+        is_absent = task.is_core and error.status not in _LEAVES_ALONE
+        longest = _MAX_ABSENT_SECONDS * (1 + error.is_busy) if is_absent else _MAX_RETRY_SECONDS
+        task.due_at = time.monotonic() + min(wait, longest)
+        if task.is_core or error.status in (0, *_LEAVES_ALONE):
             self._hold_until = task.due_at
 
     def _answer(self, view: Instant, task: Task, outcome: Outcome) -> None:

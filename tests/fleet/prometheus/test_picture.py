@@ -486,6 +486,16 @@ def test_an_old_sample_makes_a_host_stale() -> None:
     assert seen.hosts(T + 200)[0].state == "stale"
 
 
+def test_hosts_are_late_together_where_most_of_them_are() -> None:
+    seen = picture({"a": [1], "b": [1], "c": [1]})
+    assert not seen.is_late
+    for late, is_late in (("a", False), ("ab", True), ("", False)):
+        ages = [(name, T - (90 if name in late else 10)) for name in "abc"]
+        taken = [Row(Raw(json.encode({"Hostname": n})), (T, str(at))) for n, at in ages]
+        seen.take_ages(taken, T)
+        assert seen.is_late is is_late
+
+
 def test_a_host_that_is_scraped_rarely_is_as_rarely_late() -> None:
     seen = watched([row(UTIL, "a", 0, 1, job="dcgm", instance="a:1")])
     seen.take_ages([Row(Raw(json.encode({"Hostname": "a"})), (T, str(T - 235)))], T)

@@ -78,6 +78,17 @@ def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: 
         assert after.report.message is None
 
 
+@pytest.mark.parametrize(("fault", "seconds"), [("503", 60), ("reset", 30), ("429", 1000)])
+def test_a_server_that_is_gone_is_soon_seen_to_be_back(fault: str, seconds: float) -> None:
+    """However rarely it is asked; one that asks for fewer requests gets them."""
+    with faulty() as proxy:
+        proxy.fault = fault
+        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=1000)
+        read_until(source, lambda reading: reading.report.state == "failed")
+        assert seconds / 4 < source.due_in() <= seconds
+        source.close(10)
+
+
 def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
     server: Server,
 ) -> None:
@@ -226,6 +237,10 @@ def test_a_server_is_asked_as_often_as_that_is_cheap() -> None:
     assert seconds("sm_clock_mhz", 0.01, 2) == [120, 120]
     assert [*seconds("power_usage_mw", 0.05, load=0.01), *seconds("users", 0, load=1)] == [50, 240]
     assert asked["frozen"].seconds(0.01, 1) == inf
+    # What is late everywhere, as at the start of a server, soon is no more.
+    for is_late, period in ((False, 60), (True, 10)):
+        assert asked["ages"].seconds(0.01, 0, is_late=is_late) == period
+        assert asked["users"].seconds(0.01, 0, is_late=is_late) == 60
 
 
 def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
