@@ -11,7 +11,7 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from math import inf
 from typing import Any
@@ -215,8 +215,9 @@ class PrometheusSource(Source):
         self._events_span, self._events = span, None
 
         def found() -> tuple[Event, ...]:
-            now = datetime.now(timezone.utc)
-            return tuple(events(self.past(since, min(until or now, now))))
+            # Its present is by the clock of the server, which may be ahead of ours.
+            end = until or datetime.now(timezone.utc) + timedelta(days=1)
+            return tuple(events(self.past(since, end)))
 
         def take(result: tuple[Event, ...] | PrometheusError) -> None:
             if span != self._events_span:
