@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from gpudash.fleet.event_log import together
 from gpudash.fleet.jobs import known_key
 from gpudash.fleet.merger import Merger, filled
 from gpudash.fleet.names import short
@@ -220,13 +221,18 @@ def _are_all_known(readings: Iterable[Reading]) -> bool:
 def _together(
     found: Sequence[tuple[Event, ...] | None], shown: Mapping[JobKey, SafeText]
 ) -> tuple[Event, ...] | None:
-    """Return the events of all sources, None while one is being asked; `shown` are jobs' ids."""
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
-        return None
+    """Return the events of all sources, each once, None while one is being asked.
+
+    `shown` are jobs' ids.
+    """
+    known: list[Event] = []
+    for some in found:
+        if some is None:
+            return None
+        known = together(known, some)
     return tuple(
         each if job is None else replace(each, job=job)
-        for each in chain.from_iterable(known)
+        for each in known
         for job in (shown.get((each.cluster, each.job or "")),)
     )
 

@@ -13,7 +13,7 @@ from gpudash.model.process import Lease
 MAX_KEPT = 1 << 14
 """Of more events those of jobs go first, the oldest first: a key that filters reads all of them."""
 _SAME_SECONDS = 600.0
-"""How far apart a source and what is watched may see the same event."""
+"""How far apart two sources, or one and what is watched, may see the same event."""
 
 
 class Log:
@@ -50,22 +50,32 @@ class Log:
         since = self.since
         if since is None or (known is None and not self._watched):
             return None
-        moments: dict[object, list[datetime]] = {}
-        found = [*(known or ())]
-        # Far more are known than are watched: none of those before is the same.
-        first = min((each.at for each in self._watched), default=self._at)
-        for each in found:
-            if (first - each.at).total_seconds() < _SAME_SECONDS:
-                moments.setdefault(identity(each), []).append(each.at)
-        for each in self._watched:
-            others = moments.get(identity(each), ())
-            if not any(abs((each.at - at).total_seconds()) < _SAME_SECONDS for at in others):
-                found.append(each)
-        until = self.until
+        found, until = together([*(known or ())], self._watched), self.until
         found = [each for each in found if each.at >= since and (not until or each.at <= until)]
         if len(found) > MAX_KEPT:
             found.sort(key=lambda each: (not each.is_of_job, each.at))
         return tuple(sorted(found[-MAX_KEPT:], key=lambda each: each.at))
+
+
+def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
+    """Return events, and of others those that are not among them, seen a little apart."""
+    moments: dict[object, list[datetime]] = {}
+    # Far more may be known: none of those before the first of the others is the same.
+    first = min((each.at for each in more), default=None)
+    for each in known:
+        if first is not None and (first - each.at).total_seconds() < _SAME_SECONDS:
+            moments.setdefault(identity(each), []).append(each.at)
+    return [
+        *known,
+        *(
+            each
+            for each in more
+            if not any(
+                abs((each.at - at).total_seconds()) < _SAME_SECONDS
+                for at in moments.get(identity(each), ())
+            )
+        ),
+    ]
 
 
 def identity(event: Event) -> object:

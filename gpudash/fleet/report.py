@@ -28,6 +28,7 @@ from gpudash.model.report import (
 )
 from gpudash.model.state import state_of
 from gpudash.model.text import SafeText
+from gpudash.model.units import grouped
 
 _MINUTE = timedelta(minutes=1)
 _TOLERANCE = 1.0
@@ -119,6 +120,35 @@ def _holders(host: FleetHost, gpu: FleetDevice) -> dict[SafeText | None, SafeTex
         if each.username is not None and gpu.uuid in each.uuids:
             found.setdefault(each.username, each.job)
     return found
+
+
+def of_servers(known: Iterable[Iterable[Minute]]) -> Iterator[Minute]:
+    """Yield the minutes that several servers know, of each host those of the one that saw most.
+
+    Hosts of one name that share no GPU are two.
+    """
+    hosts: dict[tuple[SafeText | None, SafeText], list[list[Minute]]] = {}
+    for found in known:
+        by_name = grouped(((each.cluster, each.host), each) for each in found)
+        for name, some in by_name.items():
+            others = hosts.setdefault(name, [])
+            gpus = _gpus(some)
+            same = next((n for n, e in enumerate(others) if not gpus.isdisjoint(_gpus(e))), None)
+            if same is None:
+                others.append(some)
+            elif _seen(some) > _seen(others[same]):
+                others[same] = some
+    for each_of in hosts.values():
+        for minutes in each_of:
+            yield from minutes
+
+
+def _gpus(minutes: Iterable[Minute]) -> set[SafeText]:
+    return {device.key for minute in minutes for device in minute.devices}
+
+
+def _seen(minutes: Iterable[Minute]) -> float:
+    return sum(each.seconds for each in minutes)
 
 
 def recorded_span(recording: Recording) -> Span:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from msgspec.structs import replace
@@ -230,6 +230,15 @@ def test_one_name_in_two_clusters_is_two_hosts() -> None:
     assert len(merge([first]).hosts) == 2
     merged = merge([first, ssh(host("gpu01", "b", age_seconds=0.5))]).hosts
     assert [(each.cluster, each.source) for each in merged] == [("x", 0), ("y", 1)]
+
+
+def test_what_two_servers_have_seen_happen_is_one_event() -> None:
+    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    lost = Event(at=at, kind="gpu-lost", host=clean("a"), gpu=clean("0"), what=clean("x"))
+    later = replace(lost, at=at + timedelta(seconds=45))
+    again = replace(lost, at=at + timedelta(hours=1))
+    readings = [replace(prometheus(), events=e) for e in ((lost,), (later, again))]
+    assert merge(readings).events == (lost, again)
 
 
 def test_two_servers_with_one_name_and_other_gpus_are_two_hosts() -> None:

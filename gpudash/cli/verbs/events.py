@@ -15,6 +15,7 @@ from gpudash.cli.options import check_recording, has_color, is_ascii, open_recor
 from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
+from gpudash.fleet.event_log import together
 from gpudash.fleet.events import Changes, events
 from gpudash.fleet.from_snapshot import recorded
 from gpudash.fleet.losses import losses
@@ -113,10 +114,12 @@ def _of_sources(
     try:
         found: list[Event] = []
         for name, past in collector.pasts(*span):
+            own: list[Event] = []
             try:
-                found += events(_noted(past, name, span[0], hosts, notes))
+                own += events(_noted(past, name, span[0], hosts, notes))
             except GpudashError as error:
                 problems.append(f"{name}: {error}")
+            found = together(found, own)
         if not hosts:
             raise GpudashError("; ".join(problems) or "there is no data of GPUs in that time")
         return span, [*found, *_signals({name for _, name in hosts}, *span)]

@@ -22,10 +22,10 @@ from gpudash.cli.options import (
 from gpudash.cli.verbs import Verb
 from gpudash.feed.instants import Span, parse_instant, parse_window
 from gpudash.feed.recording.reader import Recording
-from gpudash.fleet.report import asked_reports, recorded_minutes, recorded_span
+from gpudash.fleet.report import asked_reports, of_servers, recorded_minutes, recorded_span
 from gpudash.fleet.ssh_source import hosts_of
 from gpudash.model.errors import ExitStatus, GpudashError
-from gpudash.model.report import Grouping, Report
+from gpudash.model.report import Grouping, Minute, Report
 from gpudash.model.text import clean
 from gpudash.output import report as output
 from gpudash.system import terminal
@@ -137,12 +137,13 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
     sums, failures = ReportSums(options.by), []
     sources = list(opened(options, settings(options)))
     jobs = owners(since)
+    known: list[list[Minute]] = []
     for source in sources:
         with closing(source):
             name = source.read().report.name
             try:
-                for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
-                    sums.add(minute)
+                known.append([])
+                known[-1] += source.minutes(since, until, jobs, by_host=options.by == "host")
                 for warning in source.past_warnings:
                     terminal.write_message(f"gpudash: {name}: answers in part: {warning}\n")
             except GpudashError as error:
@@ -150,6 +151,8 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
                 failures.append(f"{name}: {error}")
     if len(failures) == len(sources):
         raise GpudashError("; ".join(failures))
+    for minute in of_servers(known):
+        sums.add(minute)
     return sums.report(now, since, until, prices(options))
 
 

@@ -185,10 +185,11 @@ def host_at(
     )
 
 
-def _lasting(known: tuple[float, Sequence[FleetDevice]]) -> tuple[bool, float]:
+def _lasting(known: tuple[float, Sequence[FleetDevice]]) -> tuple[bool, float, bool]:
     """Sort what may have been exchanged before the rest, and what has no UUID before that."""
     seen, (device, *_) = known
-    return device.uuid is not None or device.state == "ok", seen
+    is_there = device.state == "ok"
+    return device.uuid is not None or is_there, seen, is_there
 
 
 def was_silent(gpus: Sequence[History], end: float) -> bool:

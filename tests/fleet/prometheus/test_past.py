@@ -447,6 +447,22 @@ def test_an_index_is_that_of_the_gpu_whose_uuid_is_known_there_next(
     ]
 
 
+def test_a_gpu_that_is_exchanged_at_once_is_that_which_is_gone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What two servers have seen of it is one event."""
+    start = int(time.time()) // 60 * 60 - 3600
+    lines = []
+    for at in range(start, start + 3600, 15):
+        boards = ["a", "b", "c" if at < start + 1800 else "z"]
+        for index, board in enumerate(boards):
+            lines.append(f"{_gpu('n1', index, board)} 90 {at}\n")
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (exchanged,) = found(url, capfd, f"--prometheus={url.replace('127.0.0.1', 'localhost')}")
+    assert (exchanged["kind"], exchanged["gpu"]) == ("gpu-returned", "2")
+    assert exchanged["what"] == "was exchanged for another GPU"
+
+
 def test_a_job_that_ended_before_the_span_does_not_begin_in_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -179,6 +179,38 @@ def test_a_number_that_two_clusters_have_is_two_jobs_of_unknown_owners(
         source.close(10)
         owner = "carol" if count == 1 else None
         assert {use.user for minute in minutes for use in minute.jobs} == {owner}
+
+
+def test_what_two_servers_know_counts_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A pair, one of which was down for an hour, and a host of that name somewhere else."""
+
+    def lines(hours: Iterable[int], uuid: str, job: str) -> Iterator[str]:
+        dcgm = re.compile("DCGM_FI_DEV_(GPU_UTIL|FB_USED)")
+        for at in range(0, int(4 * HOUR) + 1, 60):
+            if at // HOUR in hours:
+                board = make_device(memory_used_bytes=4 * GIB, uuid=uuid)
+                sample = replace(held(at), devices=(board,))
+                yield from scraped(sample, dcgm, hpc_job=job)
+        yield "# EOF\n"
+
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    until = (START + timedelta(hours=4)).isoformat()
+    with (
+        importing(folders[0], lines((0, 2, 3), "GPU-a", "7")) as first,
+        importing(folders[1], lines((0, 1, 2, 3), "GPU-a", "7")) as second,
+        importing(folders[2], lines((0, 1), "GPU-z", "8")) as other,
+    ):
+        servers = [f"--prometheus={url}" for url in (first, second, other)]
+        words = ["report", "--json", *servers, "--by", "job", "--since=4h", "--at", until]
+        options = parse([*words, "--no-config"])
+        assert options.run(options) == ExitStatus.OK
+    rows = report.decode(capfd.readouterr().out.encode()).rows
+    found = {row.job: round(row.held_seconds / HOUR, 1) for row in rows}
+    assert found == {"7": pytest.approx(4, abs=0.1), "8": pytest.approx(2, abs=0.1)}
 
 
 def test_a_server_without_gpus_has_no_rows(tmp_path: Path, reported: Reported) -> None:
