@@ -42,6 +42,7 @@ STALE_SECONDS = 120.0
 _PATIENCE, _RARELY = 2.5, 30.0
 """Scrapes that may be late of a host that is scraped more rarely; how rarely if not known."""
 _MIN_SCRAPES = 2
+_SOME = 20
 LONG_SECONDS = 3600.0
 """How far all devices are looked back at, to see which of them have been held idle."""
 _FIELD_SECONDS = 600.0
@@ -155,10 +156,13 @@ class Picture:
 
     @property
     def is_late(self) -> bool:
-        """Whether the newest samples of most hosts are old, as when a server starts."""
+        """Whether the newest samples of some hosts are old, as after a start of the server.
+
+        One in twenty may be so for ever, and is asked for no more often.
+        """
         hosts = self.inventory.hosts.values()
         late = sum((host.lag or 0.0) > _PATIENCE * (host.interval or _RARELY) for host in hosts)
-        return 2 * late > len(hosts)
+        return _SOME * late > len(hosts)
 
     def take_scrapes(self, rows: Iterable[Row], _at: float) -> None:
         """Take how often the targets of each job were scraped in a span."""

@@ -76,7 +76,7 @@ class Query(NamedTuple):
         """Return after how many seconds it is asked again, infinity for never.
 
         The server works `cost` seconds for it, and the share `load` of the time for all but main.
-        `is_late` says that most hosts are, whose ages then change at once.
+        `is_late` says that some hosts are, whose ages may then change at any time.
         """
         if self.name == "main":
             return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))

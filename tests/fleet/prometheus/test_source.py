@@ -237,7 +237,7 @@ def test_a_server_is_asked_as_often_as_that_is_cheap() -> None:
     assert seconds("sm_clock_mhz", 0.01, 2) == [120, 120]
     assert [*seconds("power_usage_mw", 0.05, load=0.01), *seconds("users", 0, load=1)] == [50, 240]
     assert asked["frozen"].seconds(0.01, 1) == inf
-    # What is late everywhere, as at the start of a server, soon is no more.
+    # What is late together, as after a start of the server, soon is no more.
     for is_late, period in ((False, 60), (True, 10)):
         assert asked["ages"].seconds(0.01, 0, is_late=is_late) == period
         assert asked["users"].seconds(0.01, 0, is_late=is_late) == 60
