@@ -239,6 +239,8 @@ class Picture:
         """Return the jobs and pods that devices are allocated to, or were, the largest first."""
         found: dict[tuple[SafeText | None, Person], list[KnownDevice]] = {}
         for device in self.inventory.devices():
+            if device.people and device.seen_at < self.now and _is_replaced(device):
+                continue
             for person in device.people:
                 found.setdefault((device.host.cluster, person), []).append(device)
         jobs = [
@@ -435,6 +437,12 @@ def _gpus(host: KnownHost) -> int:
 def _instance(device: KnownDevice) -> int:
     """Return the GPU instance id of a MIG instance, 0 of a GPU."""
     return number_of(device.instance) or 0
+
+
+def _is_replaced(device: KnownDevice) -> bool:
+    """Whether its GPU has been seen since without it: as a whole, or in other instances."""
+    others = device.host.devices.values()
+    return any(each.gpu == device.gpu and each.seen_at > device.seen_at for each in others)
 
 
 def _gone(device: KnownDevice, state: DeviceState, age: float | None) -> FleetDevice:

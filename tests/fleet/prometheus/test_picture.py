@@ -335,6 +335,21 @@ def test_of_a_lost_gpu_in_instances_each_job_is_known() -> None:
     assert missed.sentence.startswith("1 GPU on 1 host ")
 
 
+def test_the_job_that_a_gpu_had_before_it_was_divided_is_over() -> None:
+    engine, labels = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", {"UUID": "GPU-a", "GPU_I_PROFILE": "1g.10gb"}
+    divided = [row(engine, "a", 0, 0.5, GPU_I_ID=n, hpc_job=f"7{n}", **labels) for n in "78"]
+    seen = Picture()
+    seen.inventory.set_names([UTIL, engine])
+    whole = [row(UTIL, "a", 0, 1, UUID="GPU-a", hpc_job="70")]
+    for number, (now, jobs) in enumerate(
+        ((whole, {"70"}), (divided, {"77", "78"}), (divided[:1], {"77"}), ([], {"77"}))
+    ):
+        others = boards("b", "x")
+        seen.inventory.learn([*now, *others])
+        seen.take_main([*now, *others], T + 60 * number, is_partial=False)
+        assert {job.id for job in seen.jobs()} == jobs
+
+
 def test_what_comes_back_is_nothing_before_its_labels_are_read_again() -> None:
     """The index alone says that the lost one is back, and that another is lost."""
     other = boards("b", "xyz")
