@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudash.model.device import AnyDevice
+from gpudash.model.units import inflected
 
 Level = Literal["unknown", "ok", "warn", "critical"]
 """How bad a value or a state is."""
@@ -25,10 +26,8 @@ class State(Struct, frozen=True, eq=False):
     """Its name in documents: `Device.status`, and `Device.state` if it is unreadable."""
     word: str
     """In the column STATUS and, behind a number of devices, in the header; loud if unreadable."""
-    sentence: str
-    """Behind the name of one device: `needs a reset`."""
-    plural: str
-    """The same of several devices: `need a reset`."""
+    fact: str
+    """Behind the name of a device, or of several, as `inflected` takes it."""
     level: Level
     is_problem: bool = False
     """Whether something is wrong with the device itself, not with its use."""
@@ -42,6 +41,11 @@ class State(Struct, frozen=True, eq=False):
     """On the map of many hosts, unlike any other; empty for what is drawn by its value."""
 
     @property
+    def sentence(self) -> str:
+        """Behind the name of one device: `needs a reset`."""
+        return inflected(1, self.fact)
+
+    @property
     def is_broken(self) -> bool:
         """Whether no job can use it: its problem is more than heat."""
         return self.is_problem and self is not HOT
@@ -50,51 +54,43 @@ class State(Struct, frozen=True, eq=False):
 # In the order of the header: what needs a person comes first.
 # fmt: off
 STATES: tuple[State, ...] = (
-    LOST := State("lost", "LOST", "fell off the bus", "fell off the bus", "critical",
+    LOST := State("lost", "LOST", "fell off the bus", "critical",
                   is_problem=True, is_unreadable=True, letter="X"),
-    NOT_ANSWERING := State("not-answering", "NO ANSWER", "does not answer", "do not answer",
-                           "critical", is_problem=True, is_unreadable=True, letter="N"),
-    RESET_REQUIRED := State("reset-required", "RESET", "needs a reset", "need a reset", "critical",
+    NOT_ANSWERING := State("not-answering", "NO ANSWER", "[does|do] not answer", "critical",
+                           is_problem=True, is_unreadable=True, letter="N"),
+    RESET_REQUIRED := State("reset-required", "RESET", "[needs|need] a reset", "critical",
                             is_problem=True, is_unreadable=True, letter="R"),
-    FAILED := State("failed", "FAILED", "cannot be read", "cannot be read", "critical",
+    FAILED := State("failed", "FAILED", "cannot be read", "critical",
                     is_problem=True, is_unreadable=True, letter="F"),
-    UNUSABLE := State("unusable", "unusable", "is unfit for jobs", "are unfit for jobs", "warn",
+    UNUSABLE := State("unusable", "unusable", "[is|are] unfit for jobs", "warn",
                       is_problem=True, letter="U"),
-    HOT := State("hot", "hot", "is thermally throttled", "are thermally throttled", "warn",
+    HOT := State("hot", "hot", "[is|are] thermally throttled", "warn",
                  is_problem=True, letter="T"),
-    SLOW := State("slow", "slow", "is slower than the other GPUs of its job",
-                  "are slower than the other GPUs of their job", "warn", letter="s"),
-    BUSY := State("busy", "busy", "is computing", "are computing", "ok"),
-    HELD := State("held-idle", "held idle", "is held and not used", "are held and not used",
-                  "warn", letter="h"),
-    IN_USE := State("in-use", "in use", "is allocated, not computing now",
-                    "are allocated, not computing now", "ok"),
-    LEASED := State("leased", "leased", "is leased and not used yet", "are leased and not used yet",
-                    "ok", letter="l"),
-    DIVIDED := State("divided", "divided", "is divided into MIG instances",
-                     "are divided into MIG instances", "ok"),
+    SLOW := State("slow", "slow", "[is|are] slower than the other GPUs of [its|their] job", "warn",
+                  letter="s"),
+    BUSY := State("busy", "busy", "[is|are] computing", "ok"),
+    HELD := State("held-idle", "held idle", "[is|are] held and not used", "warn", letter="h"),
+    IN_USE := State("in-use", "in use", "[is|are] allocated, not computing now", "ok"),
+    LEASED := State("leased", "leased", "[is|are] leased and not used yet", "ok", letter="l"),
+    DIVIDED := State("divided", "divided", "[is|are] divided into MIG instances", "ok"),
     NO_INSTANCES := State("mig-empty", "MIG empty",
-                          "is in MIG mode without instances, where nothing can run",
-                          "are in MIG mode without instances, where nothing can run", "ok",
+                          "[is|are] in MIG mode without instances, where nothing can run", "ok",
                           letter="m"),
-    FREE := State("free", "free", "is not used by anyone", "are not used by anyone", "ok",
-                  is_free=True),
-    DRAINED := State("drained", "drained", "is free on a drained host", "are free on drained hosts",
+    FREE := State("free", "free", "[is|are] not used by anyone", "ok", is_free=True),
+    DRAINED := State("drained", "drained", "[is free on a drained host|are free on drained hosts]",
                      "unknown", letter="d"),
-    UNKNOWN := State("unknown", "unknown", "does not report whether it is used",
-                     "do not report whether they are used", "unknown", letter="?"),
-    RESTING := State("resting", "resting", "is left alone to fall asleep",
-                     "are left alone to fall asleep", "unknown", is_unreadable=True,
-                     reason="left alone so that it can fall asleep", letter="z"),
-    ASLEEP := State("asleep", "asleep", "is asleep", "are asleep", "unknown", is_unreadable=True,
+    UNKNOWN := State("unknown", "unknown", "[does|do] not report whether [it is|they are] used",
+                     "unknown", letter="?"),
+    RESTING := State("resting", "resting", "[is|are] left alone to fall asleep", "unknown",
+                     is_unreadable=True, reason="left alone so that it can fall asleep",
+                     letter="z"),
+    ASLEEP := State("asleep", "asleep", "[is|are] asleep", "unknown", is_unreadable=True,
                     reason="powered down, not woken to be read", letter="z"),
 )
 # fmt: on
 """Every state, in the order in which the header counts them."""
 
-ACKNOWLEDGED = State(
-    "acknowledged", "acknowledged", "is acknowledged", "are acknowledged", "unknown"
-)
+ACKNOWLEDGED = State("acknowledged", "acknowledged", "[is|are] acknowledged", "unknown")
 """What a device counts as in the header with which something is wrong that is no news."""
 _FINE = STATES.index(BUSY)
 COUNTED = (*STATES[:_FINE], ACKNOWLEDGED, *STATES[_FINE:])

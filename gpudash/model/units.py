@@ -7,6 +7,7 @@ None is always `ABSENT`, never 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -18,6 +19,7 @@ Number = TypeVar("Number", int, float)
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
+_ONE_OR_SEVERAL = re.compile(r"\[(.*?)\|(.*?)\]")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -124,6 +126,11 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 GPU`, `2,000 hosts`, `3 processes`."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def inflected(number: int, text: str) -> str:
+    """Return a text about so many: `is hot` for one, `are hot` for two, of `[is|are] hot`."""
+    return _ONE_OR_SEVERAL.sub(r"\1" if number == 1 else r"\2", text)
 
 
 def floor_tenths(seconds: float) -> float:

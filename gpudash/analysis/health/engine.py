@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
@@ -18,10 +17,8 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.status import by_device, judged
 from gpudash.model.device import Device, device_labels
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
-from gpudash.model.units import floor_tenths
+from gpudash.model.units import floor_tenths, inflected
 
-_ONE_OR_SEVERAL = r"\[(.*?)\|(.*?)\]"
-"""In a fact."""
 _MAX_EVIDENCE = 32
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""
@@ -301,8 +298,7 @@ def _sentence(fact: str, labels: list[str]) -> str:
     whole = [int(label) for label in labels if label.isdecimal()]
     instances = [label for label in labels if not label.isdecimal()]
     names = ",".join(filter(None, [index_ranges(whole) if whole else "", *instances]))
-    which = r"\1" if len(labels) == 1 else r"\2"
-    return f"GPU {names} {re.sub(_ONE_OR_SEVERAL, which, fact)}"
+    return f"GPU {names} {inflected(len(labels), fact)}"
 
 
 def _importance(found: tuple[int, Finding]) -> tuple[bool, int, int, tuple[int, ...]]:

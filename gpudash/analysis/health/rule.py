@@ -58,9 +58,9 @@ class Rule(Struct, frozen=True):
 class Symptom(Struct, frozen=True):
     """Something that holds in this sample.
 
-    `fact` is the sentence after the name of a GPU, `[is|are] hot` where it is another one of
-    several; those of one rule, level, fact and advice become one finding. `sentence` stands alone
-    and is not joined with others.
+    `fact` is the sentence after the name of a GPU, or of several, as `inflected` takes it; those
+    of one rule, level, fact and advice become one finding. `sentence` stands alone and is not
+    joined with others.
     """
 
     rule: Rule

@@ -21,10 +21,10 @@ from gpudash.fleet.jobs import Pace, paces_of
 from gpudash.fleet.summary import GpuRow, count_gpus
 from gpudash.model.fleet import JobKey
 from gpudash.model.state import HOT, SLOW, STATES, UNUSABLE, state_of
-from gpudash.model.units import counted, watts_in_words
+from gpudash.model.units import counted, inflected, watts_in_words
 
 OUT_OF_ORDER = {
-    state: rule(10 + rank, f"gpus-{state.id}", f"GPUs that {state.plural}")
+    state: rule(10 + rank, f"gpus-{state.id}", f"GPUs that {inflected(2, state.fact)}")
     for rank, state in enumerate(STATES)
     if state.is_broken
 }
@@ -57,7 +57,7 @@ def lost(survey: Survey) -> Iterator[Symptom]:
             continue
         # What is new stands first.
         rows.sort(key=lambda row: inf if row.device.age_seconds is None else row.device.age_seconds)
-        verb = state.sentence if len(rows) == 1 else state.plural
+        verb = inflected(len(rows), state.fact)
         hosts = list({row.host.name: row.host for row in rows}.values())
         yield symptom(
             OUT_OF_ORDER[state],

@@ -174,7 +174,7 @@ def unreadable(context: RuleContext) -> Iterator[Symptom]:
             device.key,
             "critical" if state.is_problem else "info",
             advice,
-            fact=f"[{state.sentence}|{state.plural}]",
+            fact=state.fact,
             sentence=fault.message if fault and state.is_problem and has_own_sentence else "",
             devices=(device,),
             evidence=evidence,
