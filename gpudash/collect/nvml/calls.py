@@ -68,10 +68,14 @@ class FieldValue(Struct, frozen=True):
 def _call(
     metric: str,
     *arguments: int,
+    older: str | None = None,
     fallback: NvmlCall | None = None,
     structure: str | None = None,
     **fields: v.Convert,
 ) -> NvmlCall:
+    """Return a call; `older` is a fallback that takes and answers the same."""
+    if older is not None:
+        fallback = NvmlCall(f"nvmlDeviceGet{older}", arguments, tuple(fields.items()))
     return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback, structure)
 
 
@@ -115,13 +119,9 @@ STATIC = (
     _call("AddressingMode", addressing_mode=v.named(v.ADDRESSING_MODES)),
     _call(
         "DriverModel",
+        older="DriverModel_v1",
         driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
         pending_driver_model=v.item(1, v.named(v.DRIVER_MODELS)),
-        fallback=_call(
-            "DriverModel_v1",
-            driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
-            pending_driver_model=v.item(1, v.named(v.DRIVER_MODELS)),
-        ),
     ),
 )
 
@@ -151,18 +151,13 @@ FAST = (
 """What a job moves within a second: read in every tick."""
 
 STEADY = (
-    _call(
-        "TemperatureV",
-        0,
-        temperature_celsius=v.celsius,
-        fallback=_call("Temperature", 0, temperature_celsius=v.celsius),
-    ),
+    _call("TemperatureV", 0, older="Temperature", temperature_celsius=v.celsius),
     _call("ClockInfo", 2, memory_clock_mhz=v.megahertz),
     _call("PerformanceState", performance_state=v.performance_state),
     _call(
         "CurrentClocksEventReasons",
+        older="CurrentClocksThrottleReasons",
         clocks_event_reasons=v.event_reasons,
-        fallback=_call("CurrentClocksThrottleReasons", clocks_event_reasons=v.event_reasons),
     ),
     _call("FanSpeed", fan_speed_percent=v.fan_percent),
 )
@@ -274,10 +269,8 @@ RARE = (
     _call("DefaultApplicationsClock", 2, default_applications_memory_clock_mhz=v.megahertz),
     _call(
         "SupportedClocksEventReasons",
+        older="SupportedClocksThrottleReasons",
         supported_clocks_event_reasons=v.event_reasons,
-        fallback=_call(
-            "SupportedClocksThrottleReasons", supported_clocks_event_reasons=v.event_reasons
-        ),
     ),
     _call("GpuMaxPcieLinkGeneration", max_gpu_pcie_link_generation=v.small_count),
     _call(
