@@ -25,7 +25,7 @@ from gpudash.tui.keymap import Key
 from gpudash.tui.page import WHILE_TYPING, Page
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal import Terminal, TerminalApp
-from gpudash.tui.theme import THEMES, Theme, textual_theme
+from gpudash.tui.theme import PALETTES, Theme, textual_theme
 from gpudash.tui.widgets.edit import Edit
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ class GpudashApp(TerminalApp):
             self.prefer(theme=name)
             self.apply_theme()
 
-        choices = [Choice(name, name, marked=name == current) for name in THEMES]
+        choices = [Choice(name, name, marked=name == current) for name in PALETTES]
         has_16 = color_system(os.environ) is ColorSystem.STANDARD
         few = "no" if self._no_color else "16" if has_16 else ""
         hint = f"{few} colours here: themes show on other terminals" if few else "type to find"

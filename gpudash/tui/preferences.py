@@ -178,10 +178,10 @@ def _ignore(_reason: str) -> None: ...
 def choices() -> Choices:
     """Return what there is to choose from."""
     from gpudash.tui.dashboard import PANELS
-    from gpudash.tui.theme import THEMES
+    from gpudash.tui.theme import PALETTES
 
     return Choices(
-        themes=tuple(THEMES),
+        themes=tuple(PALETTES),
         columns=tuple(column.key for column in PROCESS_COLUMNS),
         orders=tuple(column.key for column in PROCESS_ORDERS),
         panels=PANELS,

@@ -163,113 +163,100 @@ class Palette(Struct, frozen=True):
         return _CURVES_ON_DARK if self.is_dark else _CURVES_ON_LIGHT
 
 
-DARK = Palette(
-    background="#10141b",
-    surface="#1a212c",
-    selected="#243449",
-    text="#c8d0dc",
-    dim="#76839a",
-    faint="#4a566a",
-    bright="#f2f5fa",
-    accent="#7fb2ff",
-    owner="#5fd7c0",
-    ok="#8fd08a",
-    warn="#f0b95e",
-    critical="#ff7a80",
-    track="#2a3342",
-    utilization=("#2f7f86", "#379490", "#40a99a", "#4cbea5", "#58d0af", "#68e0b8"),
-    memory=("#4a62b8", "#5a70c8", "#6b7fd6", "#7d8fe3", "#90a0ee", "#a4b2f8"),
-)
-"""Calm blue-grey, colour only where something is said."""
-
-LIGHT = Palette(
-    background="#fbfbf9",
-    surface="#ebecee",
-    selected="#d5e2f5",
-    text="#2c323c",
-    dim="#6b7380",
-    faint="#a3a9b3",
-    bright="#0b0e13",
-    accent="#1d56b3",
-    owner="#0f6f62",
-    ok="#2f7d32",
-    warn="#9a5b00",
-    critical="#b3202c",
-    track="#d9dce1",
-    utilization=("#77c3b5", "#57b3a2", "#3aa08e", "#248c7a", "#157766", "#0b6253"),
-    memory=("#9aaaf0", "#8093e6", "#677cd9", "#5066c8", "#3c52b4", "#2c409c"),
-    is_dark=False,
-)
-"""The same on paper."""
-
-CONTRAST = Palette(
-    background="#000000",
-    surface="#262626",
-    selected="#00437f",
-    text="#ffffff",
-    dim="#c8c8c8",
-    faint="#a0a0a0",
-    bright="#ffffff",
-    accent="#6fd0ff",
-    owner="#7dffe0",
-    ok="#7dff7d",
-    warn="#ffd500",
-    critical="#ff9a9a",
-    track="#5a5a5a",
-    utilization=("#00e0b0",),
-    memory=("#8fb0ff",),
-)
-"""Every text at 7 to 1 or more on what lies behind it."""
-
-COLOR_BLIND = Palette(
-    background="#10141b",
-    surface="#1a212c",
-    selected="#27364a",
-    text="#d2d8e2",
-    dim="#8792a6",
-    faint="#566175",
-    bright="#ffffff",
-    accent="#56b4e9",
-    owner="#9ad0f5",
-    ok="#56b4e9",
-    warn="#f0e442",
-    critical="#ff8c3a",
-    track="#2f3948",
-    utilization=("#1f6c9c", "#2a80b2", "#3794c7", "#47a5da", "#56b4e9"),
-    memory=("#8a7cc0", "#9a8dd0", "#aa9fdf", "#bcb2ec"),
-)
-"""Blue, yellow and orange, which no common colour blindness confuses; never red against green."""
-
-TERMINAL = Palette(
-    background="default",
-    surface="default",
-    selected="cyan",
-    text="default",
-    dim="bright_black",
-    faint="bright_black",
-    bright="default",
-    accent="cyan",
-    owner="cyan",
-    ok="green",
-    warn="yellow",
-    critical="red",
-    track="bright_black",
-    utilization=("green",),
-    memory=("bright_blue",),
-)
-"""The terminal's own sixteen colours on its own background."""
-
 PALETTES = {
-    "dark": DARK,
-    "light": LIGHT,
-    "contrast": CONTRAST,
-    "color-blind": COLOR_BLIND,
-    "terminal": TERMINAL,
+    # Calm blue-grey, colour only where something is said.
+    "dark": Palette(
+        background="#10141b",
+        surface="#1a212c",
+        selected="#243449",
+        text="#c8d0dc",
+        dim="#76839a",
+        faint="#4a566a",
+        bright="#f2f5fa",
+        accent="#7fb2ff",
+        owner="#5fd7c0",
+        ok="#8fd08a",
+        warn="#f0b95e",
+        critical="#ff7a80",
+        track="#2a3342",
+        utilization=("#2f7f86", "#379490", "#40a99a", "#4cbea5", "#58d0af", "#68e0b8"),
+        memory=("#4a62b8", "#5a70c8", "#6b7fd6", "#7d8fe3", "#90a0ee", "#a4b2f8"),
+    ),
+    # The same on paper.
+    "light": Palette(
+        background="#fbfbf9",
+        surface="#ebecee",
+        selected="#d5e2f5",
+        text="#2c323c",
+        dim="#6b7380",
+        faint="#a3a9b3",
+        bright="#0b0e13",
+        accent="#1d56b3",
+        owner="#0f6f62",
+        ok="#2f7d32",
+        warn="#9a5b00",
+        critical="#b3202c",
+        track="#d9dce1",
+        utilization=("#77c3b5", "#57b3a2", "#3aa08e", "#248c7a", "#157766", "#0b6253"),
+        memory=("#9aaaf0", "#8093e6", "#677cd9", "#5066c8", "#3c52b4", "#2c409c"),
+        is_dark=False,
+    ),
+    # Every text at 7 to 1 or more on what lies behind it.
+    "contrast": Palette(
+        background="#000000",
+        surface="#262626",
+        selected="#00437f",
+        text="#ffffff",
+        dim="#c8c8c8",
+        faint="#a0a0a0",
+        bright="#ffffff",
+        accent="#6fd0ff",
+        owner="#7dffe0",
+        ok="#7dff7d",
+        warn="#ffd500",
+        critical="#ff9a9a",
+        track="#5a5a5a",
+        utilization=("#00e0b0",),
+        memory=("#8fb0ff",),
+    ),
+    # Blue, yellow and orange, which no common colour blindness confuses; never red against green.
+    "color-blind": Palette(
+        background="#10141b",
+        surface="#1a212c",
+        selected="#27364a",
+        text="#d2d8e2",
+        dim="#8792a6",
+        faint="#566175",
+        bright="#ffffff",
+        accent="#56b4e9",
+        owner="#9ad0f5",
+        ok="#56b4e9",
+        warn="#f0e442",
+        critical="#ff8c3a",
+        track="#2f3948",
+        utilization=("#1f6c9c", "#2a80b2", "#3794c7", "#47a5da", "#56b4e9"),
+        memory=("#8a7cc0", "#9a8dd0", "#aa9fdf", "#bcb2ec"),
+    ),
+    # The terminal's own sixteen colours on its own background.
+    "terminal": Palette(
+        background="default",
+        surface="default",
+        selected="cyan",
+        text="default",
+        dim="bright_black",
+        faint="bright_black",
+        bright="default",
+        accent="cyan",
+        owner="cyan",
+        ok="green",
+        warn="yellow",
+        critical="red",
+        track="bright_black",
+        utilization=("green",),
+        memory=("bright_blue",),
+    ),
 }
-"""The palettes by name, the default first."""
-
-THEMES = tuple(PALETTES)
-"""What can be chosen by name, the default first."""
+"""The palettes by the name of their theme, the default first."""
 
 
 class Theme(Struct, frozen=True):
@@ -421,7 +408,7 @@ def load_theme(
     else:
         # The nearest of sixteen to each of a palette's shades would make one of several.
         has_16 = color_system is ColorSystem.STANDARD
-        colors = TERMINAL if has_16 else PALETTES[name]
+        colors = PALETTES["terminal" if has_16 else name]
         theme = _theme_of(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
     return replace(theme, glyphs=ASCII if ascii else UNICODE)
 

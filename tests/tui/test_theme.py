@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import astuple, replace
 from rich.color import ColorSystem
 
-from gpudash.tui.theme import PALETTES, THEMES, in_256, load_theme, textual_theme
+from gpudash.tui.theme import PALETTES, in_256, load_theme, textual_theme
 
 READ = ("text", "accent", "owner", "ok", "warn", "critical")
-COLORED = [name for name in THEMES if PALETTES[name].background != "default"]
+COLORED = [name for name, colors in PALETTES.items() if colors.background != "default"]
 
 
 def contrast(one: str, other: str) -> float:
@@ -64,7 +64,7 @@ def test_levels_differ_in_brightness_where_colours_may_look_alike() -> None:
     assert contrast(colors.warn, colors.ok) >= 1.5
 
 
-@pytest.mark.parametrize("name", THEMES)
+@pytest.mark.parametrize("name", PALETTES)
 def test_every_theme_becomes_styles_and_a_theme_of_textual(name: str) -> None:
     theme = load_theme(name, no_color=False, color_system=ColorSystem.TRUECOLOR)
     assert theme.utilization
