@@ -123,7 +123,7 @@ _LAPTOP = r"(?i)laptop|max-q design|\bmx\d|\d{3}mx?\b"
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
     "warn",
-    "[is|are] thermally throttled",
+    states.HOT.fact,
     "Check fans, dust and the air in front of the host; the memory may be what is overheating.",
 )
 _LOAD_PERCENT = 50
