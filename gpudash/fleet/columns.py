@@ -96,6 +96,7 @@ def _gpus_text(row: HostRow) -> str:
     return str(row.gpus) if row.gpus else "?"
 
 
+# fmt: off
 HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     word("host", "HOST", lambda row: row.host.name, 40),
     word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
@@ -121,49 +122,20 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     _counted(IN_USE, lambda _row: "ok", priority=4, worth=lambda row: row.count(IN_USE) > 0),
     _counted(HELD, lambda row: waste(row.count(HELD))),
     _counted(FREE, lambda row: "ok" if row.count(FREE) else "unknown"),
-    amount(
-        "utilization",
-        "UTIL",
-        lambda row: row.utilization,
-        percent,
-        4,
-        priority=1,
-        level=_known(),
-        share=lambda row: ratio(row.utilization, 100) if row.is_known else None,
-    ),
-    amount(
-        "memory",
-        "GPU-MEM",
-        lambda row: row.memory_used_bytes,
-        short_size,
-        7,
-        priority=4,
-        level=_known(),
-    ),
+    amount("utilization", "UTIL", lambda row: row.utilization, percent, 4, priority=1,
+        level=_known(), share=lambda row: ratio(row.utilization, 100) if row.is_known else None),
+    amount("memory", "GPU-MEM", lambda row: row.memory_used_bytes, short_size, 7, priority=4,
+        level=_known()),
     amount("power", "POWER", lambda row: row.power_mw, kilowatts, 5, priority=5, level=_known()),
-    amount(
-        "temperature",
-        "TEMP",
-        lambda row: row.temperature,
-        celsius,
-        4,
-        priority=6,
-        level=_known(lambda row: _heat(row.temperature)),
-    ),
+    amount("temperature", "TEMP", lambda row: row.temperature, celsius, 4, priority=6,
+        level=_known(lambda row: _heat(row.temperature))),
     word("drained", "DRAINED FOR", lambda row: row.host.drain_reason, 40, priority=4),
     amount("jobs", "JOBS", lambda row: len(row.jobs) or None, whole, 4, priority=7, level=_known()),
-    amount(
-        "age",
-        "AGE",
-        lambda row: row.host.age_seconds,
-        duration,
-        6,
-        priority=2,
-        level=_age_level,
-        ticks=True,
-    ),
+    amount("age", "AGE", lambda row: row.host.age_seconds, duration, 6, priority=2,
+        level=_age_level, ticks=True),
     words("users", "USERS", lambda row: row.users, priority=3, level=_known(), grows=True),
 )
+# fmt: on
 """Hosts; the column `state` ascends from the worst."""
 
 
@@ -180,6 +152,7 @@ def _group_count(state: State, **more: Any) -> Column[GroupRow]:
     return amount(key, key.upper(), lambda row: row.count(state), whole, 6, **more)
 
 
+# fmt: off
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     word("group", "GROUP", lambda row: row.name, 40),
     Column(
@@ -207,25 +180,13 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     _group_count(HELD, graded=waste),
     _group_count(FREE, graded=lambda count: "ok" if count else "unknown"),
     amount("whole", "FREE HOSTS", lambda row: row.whole, whole, 10, priority=2),
-    amount(
-        "utilization",
-        "UTIL",
-        lambda row: row.sums.utilization,
-        percent,
-        4,
-        priority=1,
-        share=lambda row: ratio(row.sums.utilization, 100),
-    ),
-    amount(
-        "power",
-        "POWER",
-        lambda row: row.sums.power_mw,
-        kilowatts,
-        6,
-        share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw),
-    ),
+    amount("utilization", "UTIL", lambda row: row.sums.utilization, percent, 4, priority=1,
+        share=lambda row: ratio(row.sums.utilization, 100)),
+    amount("power", "POWER", lambda row: row.sums.power_mw, kilowatts, 6,
+        share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw)),
     amount("temperature", "TEMP", lambda row: row.sums.temperature, celsius, 4, graded=_heat),
 )
+# fmt: on
 """Groups; the column `state` ascends from the worst."""
 
 
@@ -248,6 +209,7 @@ def _memory_share(row: GpuRow) -> float | None:
     return ratio(device.memory_used_bytes, device.memory_total_bytes) if row.is_known else None
 
 
+# fmt: off
 GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     word("host", "HOST", lambda row: row.host.name, 40),
     word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
@@ -267,24 +229,11 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         width=12,
         level=lambda row: row.level,
     ),
-    amount(
-        "utilization",
-        "UTIL",
-        lambda row: row.device.gpu_utilization_percent,
-        percent,
-        4,
+    amount("utilization", "UTIL", lambda row: row.device.gpu_utilization_percent, percent, 4,
         level=_known(),
-        share=lambda row: ratio(row.device.gpu_utilization_percent, 100) if row.is_known else None,
-    ),
-    amount(
-        "memory",
-        "GPU-MEM",
-        lambda row: row.device.memory_used_bytes,
-        short_size,
-        6,
-        level=_known(),
-        share=_memory_share,
-    ),
+        share=lambda row: ratio(row.device.gpu_utilization_percent, 100) if row.is_known else None),
+    amount("memory", "GPU-MEM", lambda row: row.device.memory_used_bytes, short_size, 6,
+        level=_known(), share=_memory_share),
     Column(
         key="power",
         header="POWER",
@@ -296,37 +245,17 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_known(),
         short=lambda row: watts(row.device.power_usage_mw),
     ),
-    amount(
-        "temperature",
-        "TEMP",
-        lambda row: row.device.temperature_celsius,
-        celsius,
-        4,
-        priority=2,
-        level=_known(lambda row: _heat(row.device.temperature_celsius)),
-    ),
-    amount(
-        "xid",
-        "XID",
-        lambda row: row.device.xid,
-        whole,
-        4,
-        priority=4,
-        level=_known(lambda row: "unknown" if row.device.xid is None else "critical"),
-    ),
-    amount(
-        "idle",
-        "IDLE",
-        lambda row: row.device.idle_seconds,
-        duration,
-        6,
-        priority=2,
-        level=_known(lambda row: "warn" if row.state is HELD else "unknown"),
-    ),
+    amount("temperature", "TEMP", lambda row: row.device.temperature_celsius, celsius, 4,
+        priority=2, level=_known(lambda row: _heat(row.device.temperature_celsius))),
+    amount("xid", "XID", lambda row: row.device.xid, whole, 4, priority=4,
+        level=_known(lambda row: "unknown" if row.device.xid is None else "critical")),
+    amount("idle", "IDLE", lambda row: row.device.idle_seconds, duration, 6, priority=2,
+        level=_known(lambda row: "warn" if row.state is HELD else "unknown")),
     words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
     word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
     word("name", "NAME", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
+# fmt: on
 """GPUs; the column `state` ascends from the worst."""
 
 
@@ -339,24 +268,17 @@ def _kept_text(user: FleetUser) -> str:
     return f"{user.kept_busy}" + ("" if cost is None else f" ({cost:,.2f}/h)")
 
 
+# fmt: off
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
     word("user", "USER", lambda user: user.name, 40),
     amount("gpus", "GPUS", lambda user: user.devices, whole, 5),
-    amount(
-        "busy",
-        "BUSY",
-        lambda user: user.busy,
-        whole,
-        5,
-        share=lambda user: ratio(user.busy, user.devices),
-    ),
+    amount("busy", "BUSY", lambda user: user.busy, whole, 5,
+        share=lambda user: ratio(user.busy, user.devices)),
     amount("held", "HELD IDLE", lambda user: user.held_idle, whole, 9, priority=1, graded=waste),
-    amount(
-        "idle_hours", "GPU-HOURS IDLE", lambda user: user.idle_gpu_hours, hours, 14, graded=waste
-    ),
-    amount(
-        "idle_cost", "COST IDLE", lambda user: user.idle_cost, price, 9, priority=1, graded=waste
-    ),
+    amount("idle_hours", "GPU-HOURS IDLE", lambda user: user.idle_gpu_hours, hours, 14,
+        graded=waste),
+    amount("idle_cost", "COST IDLE", lambda user: user.idle_cost, price, 9, priority=1,
+        graded=waste),
     Column(
         key="kept",
         header="KEPT BUSY",
@@ -372,21 +294,17 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
     amount("jobs", "JOBS", lambda user: user.jobs or None, whole, 5, priority=3),
     amount("hosts", "HOSTS", lambda user: user.hosts, whole, 5, priority=1),
 )
+# fmt: on
 
 
 # What happened
 
 
+# fmt: off
 EVENT_COLUMNS: tuple[Column[Event], ...] = (
     word("time", "TIME", lambda event: event.when, 17, sort_key=lambda event: event.at.timestamp()),
-    word(
-        "event",
-        "EVENT",
-        lambda event: event.kind,
-        12,
-        sort_key=lambda event: (event.level == "ok", event.kind),
-        level=lambda event: event.level,
-    ),
+    word("event", "EVENT", lambda event: event.kind, 12,
+        sort_key=lambda event: (event.level == "ok", event.kind), level=lambda event: event.level),
     word("host", "HOST", lambda event: event.host, 40),
     word("cluster", "CLUSTER", lambda event: event.cluster, 16, priority=3),
     word("gpu", "GPU", lambda event: event.gpu, 5),
@@ -394,3 +312,4 @@ EVENT_COLUMNS: tuple[Column[Event], ...] = (
     word("user", "USER", lambda event: event.user, 16, priority=2),
     word("what", "WHAT", lambda event: event.what, 100, least=24, grows=True),
 )
+# fmt: on

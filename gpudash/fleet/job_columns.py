@@ -28,6 +28,7 @@ def _busy_level(job: FleetJob) -> Level:
     return "warn" if job.busy <= job.devices / 2 else "ok"
 
 
+# fmt: off
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     word("job", "JOB", lambda job: job.id, 28),
     word("cluster", "CLUSTER", lambda job: job.cluster, 16, priority=1),
@@ -35,38 +36,20 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     word("name", "NAME", lambda job: job.name, 24, priority=3),
     word("state", "STATE", lambda job: job.state, 10, priority=7),
     amount("gpus", "GPUS", lambda job: job.devices, whole, 5),
-    amount(
-        "busy",
-        "BUSY",
-        lambda job: job.busy,
-        lambda value: "?" if value is None else whole(value),
-        5,
-        level=_busy_level,
-    ),
-    amount(
-        "utilization",
-        "UTIL",
-        lambda job: job.gpu_utilization_percent,
-        percent,
-        4,
-        share=lambda job: ratio(job.gpu_utilization_percent, 100),
-    ),
+    amount("busy", "BUSY", lambda job: job.busy,
+        lambda value: "?" if value is None else whole(value), 5, level=_busy_level),
+    amount("utilization", "UTIL", lambda job: job.gpu_utilization_percent, percent, 4,
+        share=lambda job: ratio(job.gpu_utilization_percent, 100)),
     amount("slow", "SLOW", lambda job: job.slow, whole, 4, priority=1, graded=waste),
-    amount(
-        "broken",
-        "BROKEN",
-        lambda job: job.broken,
-        whole,
-        6,
-        priority=1,
+    amount("broken", "BROKEN", lambda job: job.broken, whole, 6, priority=1,
         graded=lambda count: "critical" if count else "unknown",
-        worth=lambda job: bool(job.broken),
-    ),
+        worth=lambda job: bool(job.broken)),
     amount("least", "LEAST", lambda job: job.min_gpu_utilization_percent, percent, 5, priority=5),
     amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
     amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
     words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),
 )
+# fmt: on
 
 
 # The GPUs of one

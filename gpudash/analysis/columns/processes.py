@@ -52,6 +52,7 @@ def _codec(row: ProcessRow) -> str:
 PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs, or MIG instances; CPU: 100% is a core"
 """What percentages of a process and of a user are of, for the help."""
 
+# fmt: off
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     amount("pid", "PID", lambda row: row.process.pid, str, 10),
     word("user", "USER", lambda row: owner(row.process), 12, priority=1),
@@ -65,26 +66,12 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     ),
     word("type", "TYPE", lambda row: row.process.type, 5, priority=9),
     amount("gpu_memory", "GPU-MEM", lambda row: row.process.used_gpu_memory_bytes, short_size, 7),
-    amount(
-        "gpu_memory_percent", "MEM%", lambda row: row.gpu_memory_percent, percent, 4, priority=8
-    ),
-    amount(
-        "utilization",
-        "UTIL",
-        lambda row: row.process.sm_utilization_percent,
-        percent,
-        4,
-        priority=2,
-        graded=work,
-    ),
-    amount(
-        "memory_bandwidth",
-        "MEM-BW",
-        lambda row: row.process.memory_utilization_percent,
-        percent,
-        4,
-        priority=10,
-    ),
+    amount("gpu_memory_percent", "MEM%", lambda row: row.gpu_memory_percent, percent, 4,
+        priority=8),
+    amount("utilization", "UTIL", lambda row: row.process.sm_utilization_percent, percent, 4,
+        priority=2, graded=work),
+    amount("memory_bandwidth", "MEM-BW", lambda row: row.process.memory_utilization_percent,
+        percent, 4, priority=10),
     Column(
         key="codec",
         header="ENC/DEC",
@@ -97,33 +84,14 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         worth=_uses_codecs,
     ),
     amount("cpu", "CPU", lambda row: row.process.cpu_percent, percent, 6, least=4, priority=5),
-    amount(
-        "resident_memory",
-        "RSS",
-        lambda row: row.process.resident_memory_bytes,
-        short_size,
-        5,
-        priority=7,
-    ),
+    amount("resident_memory", "RSS", lambda row: row.process.resident_memory_bytes, short_size, 5,
+        priority=7),
     amount("time", "TIME", lambda row: row.age_seconds, duration, 6, priority=3, ticks=True),
-    amount(
-        "idle",
-        "IDLE",
-        lambda row: row.process.idle_seconds,
-        idle_text,
-        6,
-        priority=4,
-        level=_idle_level,
-        ticks=True,
-    ),
+    amount("idle", "IDLE", lambda row: row.process.idle_seconds, idle_text, 6, priority=4,
+        level=_idle_level, ticks=True),
     # As long as a container's in Kubernetes.
-    word(
-        "job",
-        "JOB",
-        lambda row: None if row.process.job is None else row.process.job.label,
-        27,
-        priority=6,
-    ),
+    word("job", "JOB", lambda row: None if row.process.job is None else row.process.job.label, 27,
+        priority=6),
     Column(
         key="command",
         header="COMMAND",
@@ -134,3 +102,4 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         grows=True,
     ),
 )
+# fmt: on
