@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.forking import GPUDASH
+from tests.e2e.terminal import Terminal
 from tests.waiting import LIMIT_SECONDS
 
 
@@ -57,6 +58,14 @@ def test_a_folder_that_cannot_be_read_forbids_signals(etc: Path) -> None:
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "read-only (/etc/gpudash/config.toml): nothing was sent" in ended.stderr
+
+
+def test_the_screen_offers_no_kill(etc: Path) -> None:
+    write(etc, "read_only = true\n")
+    argv = inside(etc, *GPUDASH, "--demo", "--no-config")
+    with Terminal(argv, env=dict(os.environ)) as terminal:
+        terminal.wait_for("quit")
+        assert "kill" not in terminal.lines[-1]
 
 
 def test_without_a_word_of_the_administrator_signals_are_allowed(etc: Path) -> None:

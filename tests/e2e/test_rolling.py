@@ -80,3 +80,11 @@ def test_without_gpus_there_is_one_line_and_their_status(fakenvml: Path) -> None
     for expected, (status, text, errors) in zip(told, found, strict=True):
         assert (status, text) == (expected, "")
         assert errors.startswith("gpudash: ")
+
+
+def test_pcie_rates_are_read_where_there_is_no_counter(fakenvml: Path) -> None:
+    words = ("dmon", "-s", "t", "-d", "0.5", "-c", "1")
+    run = gpudash(*words, library=fakenvml, DEVICES=1, FAIL="nvmlDeviceGetFieldValues:*:3")
+    _, received, sent = run.text.splitlines()[-1].split()
+    assert received.isdecimal()
+    assert sent.isdecimal()

@@ -152,6 +152,22 @@ def test_an_attached_stream_prints_what_it_was_asked_for(fakenvml: Path, path: P
             assert viewer.until(is_shared).topology is None
 
 
+def test_what_its_viewer_has_acknowledged_is_no_news_to_it(fakenvml: Path, path: Path) -> None:
+    told = {"DEVICES": 1, "TEMP": 200, "THROTTLE": 8}
+    with serving(fakenvml, path, **told):
+        variables = {**environment(fakenvml), "GPUDASH_SOCKET": str(path)}
+        with attached(fakenvml, path, **told) as viewer:
+            new = viewer.until(lambda snapshot: snapshot.findings)
+            assert {each.acknowledged for each in new.findings or ()} == {None}
+            ack = [*GPUDASH, "ack", ":0", "--reason", "known"]
+            run(ack, variables).check_returncode()
+            viewer.until(
+                lambda snapshot: (
+                    snapshot.findings and all(each.acknowledged for each in snapshot.findings)
+                )
+            )
+
+
 def test_the_far_end_of_ssh_attaches(fakenvml: Path, shared: Path) -> None:
     variables = {"GPUDASH_SOCKET": str(shared), "GPUDASH_CONTROLLED": "far"}
     with streaming(

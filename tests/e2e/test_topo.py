@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
+from tests.e2e.forking import GPUDASH
 from tests.e2e.run import Line, each_of
+from tests.e2e.terminal import Terminal
+from tests.waiting import LIMIT_SECONDS
 
 
 def test_the_matrix_and_its_legend(fakenvml: Path) -> None:
@@ -52,3 +57,14 @@ def test_nvlink_and_pcie_are_asked_on_request_alone(fakenvml: Path) -> None:
     lines: list[Line] = [(f"topo {words}", {}) for words in ("", "-m", "-p2p n")]
     found = each_of(lines, fakenvml, DEVICES=2, TRACE=1)
     assert [trace.count("nvmlDeviceGetP2PStatus") for *_, trace in found] == [6, 6, 10]
+
+
+def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
+    argv = [*GPUDASH, "--demo=pcie-1080ti", "topo"]
+    piped = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
+    finding = piped.stdout.splitlines()[-1]
+    assert "no P2P between GPU 0-3 and 4-7; traffic" in finding
+    with Terminal(argv, env=os.environ, columns=80, rows=24) as terminal:
+        assert terminal.wait_exit() == 0
+        first, second = terminal.text.rstrip().splitlines()[-2:]
+    assert f"{first} {second.strip()}" == finding

@@ -15,6 +15,8 @@ from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests import waiting
 from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
+from tests.actions.kill.shown import shown
+from tests.factories import GIB, make_process_device
 from tests.holders import Holder
 from tests.tui.kill_stage import Start, host_of, process_for, stage
 from tests.waiting import LIMIT_SECONDS
@@ -196,6 +198,23 @@ async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
             await on.reports("1 child ended too")
             assert f"killed {family.pid} (alice)" in on.footer
             assert family.alive() == set()
+
+
+async def test_memory_of_children_counts_once_they_go_too() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        async with stage() as on:
+            share = (make_process_device(index=1, used_gpu_memory_bytes=3 * GIB),)
+            on.feed.give(
+                host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
+            )
+            await on.press("home")
+            assert on.listing.select(shown(family.pid).key)
+            await on.press("K")
+            await on.asked()
+            await on.shows("1 child (3.0 GiB on GPU 1) will keep running")
+            await on.press("t")
+            await on.shows("5.0 GiB on GPU 0-1 will be freed")
 
 
 async def test_a_tree_that_ignores_the_signal_is_offered_whole() -> None:
