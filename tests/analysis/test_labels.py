@@ -22,13 +22,7 @@ from tests.factories import gpu_uuid, make_device, make_process, make_process_de
 
 @pytest.mark.parametrize(
     ("indices", "text"),
-    [
-        (range(8), "0-7"),
-        ((0, 2, 3), "0,2-3"),
-        ((5,), "5"),
-        ((3, 1, 1), "1,3"),
-        ((), "-"),
-    ],
+    [(range(8), "0-7"), ((0, 2, 3), "0,2-3"), ((5,), "5"), ((3, 1, 1), "1,3"), ((), "-")],
 )
 def test_gpu_ranges_join_neighbours(indices: range | tuple[int, ...], text: str) -> None:
     assert gpu_ranges([make_process_device(index=index) for index in indices], {}) == text

@@ -9,9 +9,7 @@ from gpudash.analysis.links import (
     texts,
 )
 from gpudash.model.units import ABSENT
-from tests.factories import (
-    make_topology,
-)
+from tests.factories import make_topology
 
 
 def names(matrix: Matrix) -> list[str]:

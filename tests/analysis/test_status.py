@@ -139,16 +139,8 @@ def status_of(device: Device, **overrides: Any) -> tuple[str, str]:
         ),
         ({"clocks_event_reasons": ("sw-thermal-slowdown", "sw-power-cap")}, "hot", "warn"),
         ({"clocks_event_reasons": ("hw-slowdown",)}, "busy", "critical"),
-        (
-            {"clocks_event_reasons": ("hw-slowdown", "hw-thermal-slowdown")},
-            "hot",
-            "critical",
-        ),
-        (
-            {"clocks_event_reasons": ("hw-slowdown", "hw-power-brake-slowdown")},
-            "busy",
-            "critical",
-        ),
+        ({"clocks_event_reasons": ("hw-slowdown", "hw-thermal-slowdown")}, "hot", "critical"),
+        ({"clocks_event_reasons": ("hw-slowdown", "hw-power-brake-slowdown")}, "busy", "critical"),
         ({"clocks_event_reasons": ("gpu-idle", "applications-clocks-setting")}, "busy", "ok"),
         ({"state": "asleep"}, "asleep", "unknown"),
         (HOT, "hot", "warn"),

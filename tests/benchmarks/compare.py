@@ -13,15 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from tests.benchmarks import collector, oneshot
-from tests.benchmarks.commands import (
-    HOST,
-    LARGE_HOST,
-    Command,
-    Host,
-    cache_folder,
-    gpudash,
-    peers,
-)
+from tests.benchmarks.commands import HOST, LARGE_HOST, Command, Host, cache_folder, gpudash, peers
 from tests.benchmarks.report import Report
 from tests.fakenvml.build import build, environment
 from tests.holders import hold, pid_list

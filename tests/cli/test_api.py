@@ -124,9 +124,7 @@ def test_a_stream_ends_with_its_collector(driver: Callable[..., None]) -> None:
     assert all_end(collectors)
 
 
-def test_free_gpus_are_picked_and_who_holds_the_others_is_said(
-    driver: Callable[..., None],
-) -> None:
+def test_free_gpus_are_picked_and_who_holds_the_others_is_said(driver: Callable[..., None]) -> None:
     driver(DEVICES=2, LOAD="idle")
     free = {device.uuid for device in gpudash.snapshot().devices}
     assert set(gpudash.pick(2, min_free="1GiB")) == free

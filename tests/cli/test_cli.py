@@ -404,8 +404,7 @@ def test_an_output_file_is_never_made_through_a_link(tmp_path: Path, mode: int) 
 
 
 @pytest.mark.parametrize(
-    ("mode", "owner", "is_followed"),
-    [(0o755, 0, True), (0o755, 4242, False), (0o1777, 0, False)],
+    ("mode", "owner", "is_followed"), [(0o755, 0, True), (0o755, 4242, False), (0o1777, 0, False)]
 )
 def test_an_output_file_is_written_through_ones_own_links_alone(
     tmp_path: Path, mode: int, owner: int, is_followed: bool

@@ -96,11 +96,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         ("--scrape {other},{exporter}", WITH_TOKEN, {"other": NONE, "exporter": EXPORTERS}),
         ("--scrape {own}", WITH_TOKEN, {"own": NONE}),
         ("--scrape", {"GPUDASH_SCRAPE": "{other}", **WITH_TOKEN}, {"other": NONE}),
-        (
-            "--scrape --prometheus {other}",
-            WITH_TOKEN,
-            {"exporter": EXPORTERS, "other": TOKEN},
-        ),
+        ("--scrape --prometheus {other}", WITH_TOKEN, {"exporter": EXPORTERS, "other": TOKEN}),
     ],
 )
 def test_a_credential_goes_to_its_own_origin_alone(

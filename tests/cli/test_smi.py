@@ -52,10 +52,7 @@ REFUSED = {
         "Provided [-l(ms) | --loop(-ms)=] value is incorrect. "
         "Loop frequency must be greater than 0.\n",
     ),
-    "-x": (
-        2,
-        f"{INVALID}. Specify -q/--query and -x/--xml-format to run an XML query.  {HELP}\n",
-    ),
+    "-x": (2, f"{INVALID}. Specify -q/--query and -x/--xml-format to run an XML query.  {HELP}\n"),
     "-d ECC": (
         2,
         f"{INVALID}. Specify -q/--query and -d/--display to run a filtered query.  {HELP}\n",
@@ -66,10 +63,7 @@ REFUSED = {
         2,
         f"{INVALID}: --display/-d flags can not be combined with -x/--xml-format flags.",
     ),
-    "-q -u -d ECC": (
-        2,
-        f"{INVALID}: --display/-d flags can not be combined with -u/--unit flags.",
-    ),
+    "-q -u -d ECC": (2, f"{INVALID}: --display/-d flags can not be combined with -u/--unit flags."),
     "-q --dtd": (
         2,
         f"{INVALID}: Specify -x/--xml-format with the -q/--query and --dtd flags to embed DTD.",

@@ -33,14 +33,8 @@ ANSWERED = {
     "topo -m foo": (2, 'Option "foo" is not recognized.\n'),
     "topo -n 9 -i 0": (255, "Failed to display the nearest GPUs\n\n"),
     "topo -n x -i 0": (2, 'Option "x" is invalid for "-n".\n'),
-    "topo -n 1": (
-        2,
-        f"Nearest GPUs argument {SINGLE}",
-    ),
-    "topo -n 1 -i 0,1": (
-        2,
-        f"Nearest GPUs argument {SINGLE}",
-    ),
+    "topo -n 1": (2, f"Nearest GPUs argument {SINGLE}"),
+    "topo -n 1 -i 0,1": (2, f"Nearest GPUs argument {SINGLE}"),
     "topo -n -i 0": (2, 'Option "-n" is missing its value.\n'),
     "topo -n=1 -i=0": (
         0,
@@ -51,22 +45,10 @@ ANSWERED = {
         "Device 0 is connected by way of a single PCIe switch to device(s): 1\n\n",
     ),
     "topo -n 1 -i 99": (6, "No devices were found\n"),
-    "topo -p -i 0,0": (
-        2,
-        PAIR,
-    ),
-    "topo -p -i 0,99": (
-        2,
-        PAIR,
-    ),
-    "topo -C": (
-        2,
-        f"NUMA ID of nearest CPU {SINGLE}",
-    ),
-    "topo -gnid": (
-        2,
-        f"GPU NUMA ID command {SINGLE}",
-    ),
+    "topo -p -i 0,0": (2, PAIR),
+    "topo -p -i 0,99": (2, PAIR),
+    "topo -C": (2, f"NUMA ID of nearest CPU {SINGLE}"),
+    "topo -gnid": (2, f"GPU NUMA ID command {SINGLE}"),
     "topo -m -i 0": (
         255,
         "The -i command line argument must be used in conjunction with -n or -p.\n\n",

@@ -134,12 +134,7 @@ def test_a_gpu_without_a_known_node_is_left_alone() -> None:
 
 def test_unified_memory_has_the_sizes_of_the_host() -> None:
     sizes = dict.fromkeys(
-        (
-            "memory_total_bytes",
-            "memory_used_bytes",
-            "memory_free_bytes",
-            "memory_reserved_bytes",
-        )
+        ("memory_total_bytes", "memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
     )
     shared, own = make_device(unified_memory=True, **sizes), make_device(index=1)
     host = make_host(memory_total_bytes=128 * GIB, memory_used_bytes=31 * GIB)

@@ -22,10 +22,7 @@ STALE = re.compile("stale", re.IGNORECASE)
 
 
 def watching(
-    library: Path,
-    *arguments: str,
-    size: tuple[int, int] = (80, 24),
-    **told: Any,
+    library: Path, *arguments: str, size: tuple[int, int] = (80, 24), **told: Any
 ) -> Terminal:
     argv = [*GPUDASH, "--interval", "0.2", *arguments]
     return Terminal(argv, env=environment(library, **told), columns=size[0], rows=size[1])

@@ -24,11 +24,7 @@ class SlowTerminal(Terminal):
     """
 
     def __init__(
-        self,
-        *arguments: Any,
-        bytes_per_second: int,
-        buffer: bool = True,
-        **options: Any,
+        self, *arguments: Any, bytes_per_second: int, buffer: bool = True, **options: Any
     ) -> None:
         self._rate, self._buffered = bytes_per_second, buffer
         self._piece = max(1, int(bytes_per_second * _PIECE_SECONDS))

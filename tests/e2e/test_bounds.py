@@ -23,11 +23,7 @@ from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
 
 TABLE = [["--once"]]
-NAMING = [
-    *TABLE,
-    ["--once", "--json=gpustat"],
-    ["--query-compute-apps=pid,name", "--format=csv"],
-]
+NAMING = [*TABLE, ["--once", "--json=gpustat"], ["--query-compute-apps=pid,name", "--format=csv"]]
 COUNTING = [["--format", "csv"], ["--format", "prometheus"]]
 FEW, MANY = 128, 512
 """The fewest whose arguments would exceed what a reader takes, if all were in a document."""

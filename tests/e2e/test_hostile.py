@@ -30,12 +30,7 @@ def hostile(fakenvml: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """An environment in which a hostile process uses both GPUs of a hostile driver."""
     with attacker(tmp_path_factory.mktemp("hostile")) as pid:
         yield environment(
-            fakenvml,
-            DEVICES=2,
-            PROCS_PER_DEVICE=1,
-            PIDS=pid,
-            DRIVER=DRIVER,
-            NAME=GPU,
+            fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=pid, DRIVER=DRIVER, NAME=GPU
         )
 
 

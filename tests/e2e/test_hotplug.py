@@ -75,15 +75,7 @@ def slots(tmp_path: Path) -> Slots:
     return Slots(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--once",),
-        ("-L",),
-        ("topo",),
-        ("doctor",),
-    ],
-)
+@pytest.mark.parametrize("words", [("--once",), ("-L",), ("topo",), ("doctor",)])
 def test_a_suspended_gpu_is_reported_and_never_called(
     fakenvml: Path, slots: Slots, words: tuple[str, ...]
 ) -> None:

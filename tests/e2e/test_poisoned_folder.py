@@ -61,11 +61,7 @@ def test_the_screen_and_its_collector_import_none(
         assert not poisoned.exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("--once", "--json"), ("doctor",), ("pick",)],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", [("--once", "--json"), ("doctor",), ("pick",)], ids=" ".join)
 def test_commands_import_none(
     fakenvml: Path, poisoned: Path, command: list[str], words: tuple[str, ...]
 ) -> None:

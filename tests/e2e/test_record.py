@@ -84,8 +84,7 @@ def test_it_ends_after_its_duration_which_begins_with_the_first_sample(
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "name"),
-    [(signal.SIGHUP, 129, NAMES[0]), (signal.SIGTERM, 143, NAMES[1])],
+    ("number", "status", "name"), [(signal.SIGHUP, 129, NAMES[0]), (signal.SIGTERM, 143, NAMES[1])]
 )
 def test_a_signal_ends_it_in_order(
     fakenvml: Path, tmp_path: Path, number: int, status: int, name: str

@@ -23,10 +23,7 @@ from tests.holders import Holder
     ],
 )
 def test_the_lines_are_those_of_nvidia_smi(
-    fakenvml: Path,
-    nvidia_smi: str,
-    holders: Callable[..., list[Holder]],
-    words: tuple[str, ...],
+    fakenvml: Path, nvidia_smi: str, holders: Callable[..., list[Holder]], words: tuple[str, ...]
 ) -> None:
     (holder,) = holders(1)
     settings = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid, "DRIVER": "535.261.03"}

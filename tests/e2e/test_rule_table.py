@@ -119,10 +119,7 @@ TABLE = [
         answers("field230:1:0", "field227:1:1"),
     ),
     Row(
-        "xid",
-        "critical",
-        reported(48),
-        [*reported(31), Stage(told=IDLE, seconds=700, stride=350)],
+        "xid", "critical", reported(48), [*reported(31), Stage(told=IDLE, seconds=700, stride=350)]
     ),
     Row(
         "ecc-uncorrected",
@@ -236,12 +233,7 @@ TABLE = [
         process(HELD, status="disk-sleep"),
         process({**HELD, "LOAD": "busy"}, status="disk-sleep"),
     ),
-    Row(
-        "leased-unused",
-        "info",
-        [Stage(told=IDLE, leased=False)],
-        [Stage(told=IDLE, leased=True)],
-    ),
+    Row("leased-unused", "info", [Stage(told=IDLE, leased=False)], [Stage(told=IDLE, leased=True)]),
     Row(
         "host-bound",
         "warn",

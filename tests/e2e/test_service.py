@@ -424,9 +424,7 @@ def test_one_that_does_not_read_is_dropped(fakenvml: Path, path: Path) -> None:
             viewer.until(is_shared)
 
 
-def test_where_the_usual_socket_cannot_be_made_it_serves_all_the_same(
-    nobody: Unprivileged,
-) -> None:
+def test_where_the_usual_socket_cannot_be_made_it_serves_all_the_same(nobody: Unprivileged) -> None:
     argv = [*nobody.argv, "serve", "--listen", "127.0.0.1:0"]
     server = subprocess.Popen(argv, env=nobody.env, cwd="/", stderr=subprocess.PIPE, text=True)
     try:

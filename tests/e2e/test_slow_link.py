@@ -66,11 +66,7 @@ cli.main(sys.argv[1:])
 
 
 def slow(
-    library: Path,
-    *,
-    interval: float = INTERVAL,
-    program: Sequence[str] = GPUDASH,
-    **kind: bool,
+    library: Path, *, interval: float = INTERVAL, program: Sequence[str] = GPUDASH, **kind: bool
 ) -> SlowTerminal:
     """The screen of 64 GPUs in a window of 160x50."""
     env = environment(library, DEVICES=64)

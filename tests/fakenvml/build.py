@@ -26,15 +26,7 @@ def build(directory: Path, source: Path = SOURCE, name: str = LIBRARY) -> Path:
         return library
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{name}.{os.getpid()}"
-    argv = [
-        *_compiler(directory),
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        "-o",
-        str(partial),
-        str(source),
-    ]
+    argv = [*_compiler(directory), "-shared", "-fPIC", "-pthread", "-o", str(partial), str(source)]
     run = subprocess.run(argv, capture_output=True, text=True)
     if run.returncode:
         raise CompilerError(f"{' '.join(argv)} failed:\n{run.stderr}")

@@ -16,14 +16,7 @@ from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading
 from gpudash.fleet.users import users_of
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing, where
-from gpudash.model.fleet import (
-    FleetHost,
-    FleetJob,
-    FleetSnapshot,
-    FleetSource,
-    decode,
-    encode,
-)
+from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, FleetSource, decode, encode
 from gpudash.model.text import SafeText, clean
 from tests.fleet.many import device, fleet
 

@@ -264,10 +264,7 @@ def test_a_host_that_was_still_being_asked_at_first_is_missed_and_comes_back() -
     asking, others = host(2, state="connecting", devices=()), host(1)
     assert told(
         at(0, others, asking), at(5, others, host(2)), at(9, others), at(12, others, host(2))
-    ) == [
-        ("host-down", "gpu0002", None),
-        ("host-up", "gpu0002", None),
-    ]
+    ) == [("host-down", "gpu0002", None), ("host-up", "gpu0002", None)]
 
 
 @pytest.mark.parametrize("state", ["connecting", "down", None])

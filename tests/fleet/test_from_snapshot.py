@@ -14,13 +14,7 @@ from gpudash.model.process import Job
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 from tests.analysis.health.examined import later
-from tests.factories import (
-    gpu_uuid,
-    make_device,
-    make_process,
-    make_process_device,
-    make_snapshot,
-)
+from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
 
 
 def reader() -> SnapshotReader:
@@ -72,7 +66,7 @@ def test_a_host_has_the_processes_that_compute_those_of_no_job_first() -> None:
             make_process(pid=1, job=slurm),
             make_process(pid=2, username="bob", job=pod),
             make_process(pid=3, devices=(graphics,)),
-        ),
+        )
     )
     found = reader().read(snapshot).processes
     assert found is not None
@@ -106,9 +100,7 @@ def test_a_user_has_as_many_gpus_and_jobs_as_on_the_host() -> None:
         devices=(make_device(mig_mode=True), *instances, make_device(index=1)),
         processes=tuple(
             make_process(
-                pid=pid,
-                job=steps[pid % 2],
-                devices=(make_process_device(index=index, uuid=uuid),),
+                pid=pid, job=steps[pid % 2], devices=(make_process_device(index=index, uuid=uuid),)
             )
             for pid, index, uuid in places
         ),

@@ -11,16 +11,7 @@ from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import host_rows, totals
 from gpudash.fleet.users import Prices
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetSource
-from gpudash.model.state import (
-    BUSY,
-    DRAINED,
-    FREE,
-    HELD,
-    IN_USE,
-    LOST,
-    UNKNOWN,
-    UNUSABLE,
-)
+from gpudash.model.state import BUSY, DRAINED, FREE, HELD, IN_USE, LOST, UNKNOWN, UNUSABLE
 from gpudash.model.text import SafeText
 
 START = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -34,10 +25,7 @@ def gpu(**fields: object) -> FleetDevice:
 
 
 def snapshot(
-    *devices: FleetDevice,
-    seconds: float = 0.0,
-    jobs: Sequence[FleetJob] = (),
-    **fields: object,
+    *devices: FleetDevice, seconds: float = 0.0, jobs: Sequence[FleetJob] = (), **fields: object
 ) -> FleetSnapshot:
     host = FleetHost(name=SafeText("gpu01"), devices=devices, **fields)  # type: ignore[arg-type]
     return FleetSnapshot(

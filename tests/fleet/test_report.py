@@ -247,10 +247,7 @@ def test_simulated_hosts_report_their_past_at_prices(capfd: pytest.CaptureFixtur
 
 
 def test_hosts_report_by_themselves_and_who_fails_is_named(
-    file: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = run(capfd, f"--replay={file}", "--by=gpu")
     folder = tmp_path / "ssh"

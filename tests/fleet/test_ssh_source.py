@@ -208,11 +208,7 @@ def test_a_swept_host_that_hangs_when_it_is_asked_again_is_soon_lost(sshd: SshRi
     pacing = Pacing(streams=2)
     with closing(
         open_source(
-            sshd,
-            *names,
-            limits=SshLimits(),
-            pacing=pacing,
-            clock=lambda: boot_clock() + ahead,
+            sshd, *names, limits=SshLimits(), pacing=pacing, clock=lambda: boot_clock() + ahead
         )
     ) as source:
         read_until(source, are("ok", *names))

@@ -21,8 +21,7 @@ HOSTS = (
     host(3, "busy", state="stale", age_seconds=400.0),
     host(4, state="down", devices=(), age_seconds=None),
     host(
-        5,
-        devices=(device(0, name=SafeText("NVIDIA L40S"), xid=79, job=SafeText("ml/trainer-0")),),
+        5, devices=(device(0, name=SafeText("NVIDIA L40S"), xid=79, job=SafeText("ml/trainer-0")),)
     ),
 )
 

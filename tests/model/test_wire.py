@@ -151,8 +151,7 @@ def test_line_cut_anywhere_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", LONE_SURROGATE, b"[" * 100_000],
+    "line", [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", LONE_SURROGATE, b"[" * 100_000]
 )
 def test_anything_else_is_an_error(line: bytes) -> None:
     with pytest.raises(WireError):

@@ -8,13 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.reduce import Reducer
-from gpudash.model.fleet import (
-    FleetDevice,
-    FleetHost,
-    FleetSnapshot,
-    FleetSource,
-    FleetUser,
-)
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetSnapshot, FleetSource, FleetUser
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import clean, width
 from gpudash.output.fleet import devices_csv, hosts_csv, render, users_csv
@@ -86,8 +80,7 @@ def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(60.0, ", since %H:%M"), (86_400.0, ", since %m-%d %H:%M"), (None, "")],
+    ("seconds", "shown"), [(60.0, ", since %H:%M"), (86_400.0, ", since %m-%d %H:%M"), (None, "")]
 )
 def test_a_finding_has_the_time_since_when_it_is(seconds: float | None, shown: str) -> None:
     known, _ = SNAPSHOT.findings

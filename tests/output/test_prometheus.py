@@ -12,13 +12,7 @@ from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.output.prometheus import DcgmNames, render
-from tests.factories import (
-    gpu_uuid,
-    make_device,
-    make_process,
-    make_process_device,
-    make_snapshot,
-)
+from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
 

@@ -194,10 +194,7 @@ def test_a_gpu_that_does_not_answer_shows_what_it_held_with_its_age() -> None:
         pid=4242, username=clean("alice"), name=clean("python"), used_gpu_memory_bytes=31 * GIB
     )
     last = LastRead(
-        age_seconds=12,
-        memory_used_bytes=32 * GIB,
-        memory_total_bytes=80 * GIB,
-        processes=(holder,),
+        age_seconds=12, memory_used_bytes=32 * GIB, memory_total_bytes=80 * GIB, processes=(holder,)
     )
     device = Device(index=0, uuid=gpu_uuid(0), state="not-answering", last_read=last)
     text = " ".join(render(make_snapshot(devices=(device,)), width=100).split())

@@ -80,10 +80,7 @@ def test_characters_are_named_as_textual_names_them(character: str) -> None:
 
 @pytest.mark.parametrize(
     ("remapped", "pressed", "screen"),
-    [
-        ({"screen.help": ["j"]}, "j", "HelpScreen"),
-        ({"view.users": ["x"]}, "x", "UsersView"),
-    ],
+    [({"screen.help": ["j"]}, "j", "HelpScreen"), ({"view.users": ["x"]}, "x", "UsersView")],
 )
 async def test_a_key_that_is_given_to_an_action_is_its_own_on_every_page(
     remapped: dict[str, list[str]], pressed: str, screen: str

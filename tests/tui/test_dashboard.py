@@ -195,9 +195,6 @@ class Dashboard(RuleBasedStateMachine):
 
 
 Dashboard.TestCase.settings = settings(
-    max_examples=3,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=3, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestDashboard = Dashboard.TestCase

@@ -115,12 +115,7 @@ def test_hidden_panel_takes_no_line(panel: str, part: str) -> None:
     st.integers(0, 9),
 )
 def test_processes_keep_their_lines_at_any_size(
-    cells: int,
-    height: int,
-    devices: int,
-    processes: int,
-    hidden: frozenset[str],
-    findings: int,
+    cells: int, height: int, devices: int, processes: int, hidden: frozenset[str], findings: int
 ) -> None:
     plan = compute_layout(cells, height, devices, processes, hidden, findings=findings)
     assert min(plan) >= 0

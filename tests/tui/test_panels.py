@@ -5,12 +5,7 @@ import pytest
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import Line
 from gpudash.tui.panels import DashboardPanels
-from tests.factories import (
-    gpu_uuid,
-    make_device,
-    make_process,
-    make_snapshot,
-)
+from tests.factories import gpu_uuid, make_device, make_process, make_snapshot
 from tests.tui.dashboards import make_dashboard
 from tests.tui.stage import busy_snapshot, process_of
 

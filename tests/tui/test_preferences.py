@@ -28,12 +28,7 @@ def test_the_defaults_are_valid_choices() -> None:
 async def test_the_file_arranges_the_screen(path: Path) -> None:
     path.write_text('sort = "pid"\nreverse = true\nhidden_panels = ["host"]\n')
     async with on_screen(busy_snapshot(4), preferences=Preferences(str(path)), size=WIDE) as on:
-        assert [row.process.pid for row in on.listing.rows] == [
-            1000,
-            1001,
-            1002,
-            1003,
-        ]
+        assert [row.process.pid for row in on.listing.rows] == [1000, 1001, 1002, 1003]
         assert not any("LOAD" in line for line in on.lines)
 
 

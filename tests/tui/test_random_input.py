@@ -96,10 +96,7 @@ async def play(rng: random.Random, events: int, errors: list[dict[str, Any]]) ->
 
 @pytest.mark.parametrize("events", [PER_RUN, pytest.param(20_000, marks=pytest.mark.sweep)])
 async def test_random_input_over_dialogs_ends_nothing(
-    events: int,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    events: int, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A key saves pictures.
     monkeypatch.chdir(tmp_path)

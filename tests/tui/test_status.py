@@ -44,8 +44,7 @@ def test_what_stays_is_reported_until_the_next(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("age", "text"),
-    [(0.5, "detaching"), (61.0, "detaching"), (63.0, "a collector hangs")],
+    ("age", "text"), [(0.5, "detaching"), (61.0, "detaching"), (63.0, "a collector hangs")]
 )
 def test_a_collector_hangs_only_once_its_end_is_overdue(
     monkeypatch: pytest.MonkeyPatch, age: float, text: str

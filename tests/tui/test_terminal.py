@@ -197,9 +197,7 @@ async def test_short_text_is_sent_at_once(terminal: tuple[int, int]) -> None:
     output.close()
 
 
-async def test_what_the_terminal_does_not_take_follows_in_order(
-    terminal: tuple[int, int],
-) -> None:
+async def test_what_the_terminal_does_not_take_follows_in_order(terminal: tuple[int, int]) -> None:
     ours, theirs = terminal
     output = NonBlockingWriter(theirs, asyncio.get_running_loop(), _nothing)
     output.write(LONG)

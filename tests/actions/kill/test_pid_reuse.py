@@ -132,12 +132,7 @@ def test_a_pid_of_the_shell_is_hit_or_none(holders: Holders, cloner: Cloner) -> 
                 job.end()
                 cloner.start(job.pid)
                 assert signal_and_report(
-                    selection,
-                    KILL,
-                    snapshot,
-                    with_tree=False,
-                    latest=gone,
-                    timeouts=TIMEOUTS,
+                    selection, KILL, snapshot, with_tree=False, latest=gone, timeouts=TIMEOUTS
                 )
         else:
             outlive_tick(job.pid)

@@ -27,11 +27,7 @@ ZOMBIE = ProcessState("zombie", 4100, "torchrun")
 
 
 def result(
-    state: ProcessState,
-    refusal: str | None = None,
-    *,
-    is_member: bool = False,
-    **fields: object,
+    state: ProcessState, refusal: str | None = None, *, is_member: bool = False, **fields: object
 ) -> Result:
     return Result(Target(make_process(**fields), None), state, refusal, is_member)
 

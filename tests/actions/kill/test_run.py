@@ -104,8 +104,7 @@ def test_a_later_sample_corrects_what_is_reported_memory(holders: Holders) -> No
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process)
         report, _ = carried_out(
-            [KillRequest(target, None, False)],
-            later=[still, replace(still)] * 5,
+            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
         )
         assert "still counts 8.0 GiB on GPU 0" in text(report)
         assert "still counts 8.0 GiB on GPU 0" in text(report.refreshed(replace(still)))
@@ -292,8 +291,7 @@ def test_spared_children_that_keep_memory_are_named_and_can_be_ended(
         tree = Tree(target)
         still = host(target.process)
         report, _ = carried_out(
-            [KillRequest(target, tree, False)],
-            later=[still, replace(still)] * 5,
+            [KillRequest(target, tree, False)], later=[still, replace(still)] * 5
         )
         assert [each.process.pid for each in report.survivors] == [child]
         assert report.stubborn == report.survivors
@@ -313,8 +311,7 @@ def test_children_without_a_gpu_are_left_alone() -> None:
             tree = Tree(root)
             still = host(root.process)
             report, _ = carried_out(
-                [KillRequest(root, tree, False)],
-                later=[still, replace(still)] * 5,
+                [KillRequest(root, tree, False)], later=[still, replace(still)] * 5
             )
             assert "still counts" in text(report)
             assert not report.stubborn
@@ -328,7 +325,6 @@ def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> No
         listed = host(target.process, holder_pids=(unlisted.pid,))
         still = replace(listed, holders=(unlisted,))
         report, _ = carried_out(
-            [KillRequest(target, None, False)],
-            later=[still, replace(still)] * 5,
+            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
         )
         assert "; 4300 bob python has a GPU open, not listed by the driver" in text(report)

@@ -9,13 +9,7 @@ from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.errors import FilterError
 from gpudash.model.process import Job
-from tests.factories import (
-    gpu_uuid,
-    make_device,
-    make_process,
-    make_process_device,
-    make_snapshot,
-)
+from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
 
 SLURM = Job(kind="slurm", id="1392969", step="0", container="1f3a0c5b2d4e99ff")
 

@@ -65,11 +65,7 @@ def test_an_exit_that_the_driver_takes_a_moment_to_see_is_no_finding() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    [
-        "belongs to another PID namespace",
-        "hidden process of another user",
-        "not shown by /proc",
-    ],
+    ["belongs to another PID namespace", "hidden process of another user", "not shown by /proc"],
 )
 def test_a_process_that_is_hidden_is_not_said_to_have_exited(reason: str) -> None:
     assert "exited-holds" not in rules(machine(exited(hidden_reason=reason)))

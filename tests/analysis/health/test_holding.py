@@ -61,8 +61,7 @@ def test_the_trap_names_process_owner_gpus_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "percents",
-    [[90] * 8, [90] * 5 + [0] * 3, [90], [None] * 4, [90, None, None, None]],
+    "percents", [[90] * 8, [90] * 5 + [0] * 3, [90], [None] * 4, [90, None, None, None]]
 )
 def test_who_works_on_most_of_his_gpus_is_not_in_the_trap(percents: list[int | None]) -> None:
     assert "holds-many-works-on-few" not in rules(machine(percents, holder(percents)))

@@ -51,11 +51,7 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
             "info",
         ),
         (CAPPED | {"sm_clock_mhz": 300}, "power-capped", "warn"),
-        (
-            {"clocks_event_reasons": ("sw-thermal-slowdown",)},
-            "thermal-slowdown-software",
-            "warn",
-        ),
+        ({"clocks_event_reasons": ("sw-thermal-slowdown",)}, "thermal-slowdown-software", "warn"),
         (
             {"clocks_event_reasons": ("hw-slowdown", "hw-thermal-slowdown")},
             "thermal-slowdown-hardware",

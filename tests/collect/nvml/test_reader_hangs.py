@@ -115,9 +115,7 @@ def test_a_hung_call_is_made_once(machine: Machine) -> None:
     assert made == len(machine.read().devices) - 1
 
 
-def test_memory_and_processes_of_a_hung_gpu_are_kept_apart_with_their_age(
-    machine: Machine,
-) -> None:
+def test_memory_and_processes_of_a_hung_gpu_are_kept_apart_with_their_age(machine: Machine) -> None:
     before = machine.read()
     Hanging(machine, "nvmlDeviceGetPowerUsage", 0)
     silent = read_until_state(machine, 0, "not-answering").devices[0]

@@ -311,8 +311,7 @@ def test_an_xid_of_before_says_so_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents"],
+    "call", ["nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents"]
 )
 def test_a_driver_that_reports_none_is_asked_once(call: str, machine: Machine) -> None:
     machine.driver.replaced[call] = machine.driver.error(codes.NOT_SUPPORTED)

@@ -74,10 +74,9 @@ class Host(NamedTuple):
     @property
     def target(self) -> Labels:
         """What Prometheus adds: the labels of the target."""
-        port, job = {
-            "smi": (9835, "nvidia_gpu_exporter"),
-            "nvitop": (8000, "nvitop-exporter"),
-        }.get(self.dialect, (9400, "dcgm-exporter"))
+        port, job = {"smi": (9835, "nvidia_gpu_exporter"), "nvitop": (8000, "nvitop-exporter")}.get(
+            self.dialect, (9400, "dcgm-exporter")
+        )
         labels = {"job": job, "instance": f"{self.shown}:{port}", "rack": f"r{len(self.name)}"}
         return {**labels, "cluster": self.cluster} if self.cluster else labels
 

@@ -207,11 +207,7 @@ async def test_a_host_is_entered_and_left_for_the_page_it_was_entered_from(key: 
         await on.give(fleet(some_hosts(3), seconds=10))
         assert "node7" in on.lines[0]
         await on.press(key)
-        assert (page_of(on), on.app.return_code, inner.stopped) == (
-            "HostsPage",
-            None,
-            True,
-        )
+        assert (page_of(on), on.app.return_code, inner.stopped) == ("HostsPage", None, True)
         assert on.model.totals.hosts == 3
         assert not on.feed.stopped
 
@@ -499,8 +495,7 @@ async def test_a_time_that_cannot_be_shown_is_refused_with_the_span_that_there_i
 
 
 @pytest.mark.parametrize(
-    ("page", "filtered"),
-    [("4", 'user="bob"'), ("6", 'host="gpu0008,gpu0009"')],
+    ("page", "filtered"), [("4", 'user="bob"'), ("6", 'host="gpu0008,gpu0009"')]
 )
 async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filtered: str) -> None:
     finding = Finding(
@@ -648,10 +643,7 @@ async def test_a_click_beside_the_findings_is_on_none() -> None:
             # The line of sums, those between and below the findings, the last above the footer.
             for y in (1, last - 1, last + 4, 22):
                 await on.pilot.click(offset=(3, y))
-                assert (page_of(on), on.model.finding) == (
-                    "FindingsPage",
-                    number,
-                )
+                assert (page_of(on), on.model.finding) == ("FindingsPage", number)
             await on.pilot.click(offset=(3, last))
             assert on.model.finding == 1
 
@@ -1051,9 +1043,7 @@ async def test_the_page_of_events_asks_for_them_and_shows_the_newest_first() -> 
 
 
 @pytest.mark.parametrize("has_past", [True, False])
-async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(
-    has_past: bool,
-) -> None:
+async def test_enter_on_an_event_goes_to_its_time_where_the_source_has_that(has_past: bool) -> None:
     happened = tuple(event(-60, "gpu-lost", host="gpu0001", gpu=str(gpu)) for gpu in range(3))
     sources = fleet(()).sources if has_past else ()
     now = fleet(some_hosts(3), sources=sources, events=happened)

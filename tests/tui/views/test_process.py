@@ -29,10 +29,7 @@ from tests.tui.stage import on_screen, process_of
 
 Holders = Callable[..., list[Holder]]
 
-ENVIRONMENT = {
-    "HF_TOKEN": "hunter2",
-    "CUDA_VISIBLE_DEVICES": "2,0",
-}
+ENVIRONMENT = {"HF_TOKEN": "hunter2", "CUDA_VISIBLE_DEVICES": "2,0"}
 
 
 @pytest.fixture

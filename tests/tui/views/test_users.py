@@ -25,10 +25,7 @@ from tests.tui.stage import OnScreen, on_screen
 
 def held(pid: int, owner: str | None, gib: int, *, gpu: int = 0, sm: int = 50) -> Process:
     share = make_process_device(
-        index=gpu,
-        uuid=gpu_uuid(gpu),
-        used_gpu_memory_bytes=gib * GIB,
-        sm_utilization_percent=sm,
+        index=gpu, uuid=gpu_uuid(gpu), used_gpu_memory_bytes=gib * GIB, sm_utilization_percent=sm
     )
     return make_process(pid=pid, username=owner, devices=(share,))
 
