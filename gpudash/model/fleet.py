@@ -218,6 +218,9 @@ class FleetSource(Struct, frozen=True, kw_only=True):
         "Hosts that were asked for, or known a day ago; null if not known.")] = None
     warnings: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
         "Its own warnings about its answer, such as a partial response.")] = ()
+    partial: Annotated[bool, _document(Unit.NONE,
+        "Whether some of what is asked of it has not been answered yet: what is missing proves "
+        "nothing.")] = False
     within_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Of its past: how long before an instant what is new at it may have happened; else null.",
         )] = None

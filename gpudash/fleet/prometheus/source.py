@@ -263,6 +263,7 @@ class PrometheusSource(Source):
             answering_hosts=sum(host.state == "ok" for host in hosts),
             expected_hosts=len(hosts) if past.is_done or past.failures else None,
             warnings=self._warnings(view),
+            partial=not all(task.is_done or task.failures for task in view.tasks.values()),
         )
 
     def _why_empty(self, view: Instant) -> str | None:

@@ -228,7 +228,8 @@ def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> L
     rows = sorted(model.rows, key=lambda row: -row.count(HELD))
     rows = [row for row in rows if row.is_known and row.count(HELD)]
     if not rows:
-        return [*heading, Segment("none", theme.dim)]
+        text = "none so far: still asking" if _is_partial(model) else "none"
+        return [*heading, Segment(text, theme.dim)]
     entries = [
         [Segment(f"{row.title} ", theme.base), Segment(f"{row.count(HELD)}   ", theme.warn)]
         for row in rows
@@ -350,12 +351,19 @@ def verdict_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return whether all that is shown can be left alone, as much of it as fits, or nothing."""
     sums, now = model.totals, model.snapshot.taken_at
     hosts = sums.hosts if model.is_filtered else _expected_hosts(model)
-    texts, level = verdict(model.findings, sums.answering, hosts, now)
+    texts, level = verdict(
+        model.findings, sums.answering, hosts, now, is_partial=_is_partial(model)
+    )
     style = theme.level(level)
     parts = [
         [Segment(f"{', ' if number else ' '}{text}", style)] for number, text in enumerate(texts)
     ]
     return fit_parts(parts, cells)
+
+
+def _is_partial(model: FleetModel) -> bool:
+    """Whether sources are still being asked what is wrong and what is idle."""
+    return any(source.partial for source in model.snapshot.sources)
 
 
 def _expected_hosts(model: FleetModel) -> int:

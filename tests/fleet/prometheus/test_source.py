@@ -105,6 +105,13 @@ def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
         read_until(source, lambda reading: not reading.report.warnings)
 
 
+def test_it_says_so_while_something_has_not_been_answered(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    assert read_until(source, lambda reading: bool(reading.hosts)).report.partial
+    assert not read_until(source, lambda reading: reading.is_whole).report.partial
+    source.close(10)
+
+
 def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
     with faulty() as proxy:
         proxy.fault = "404"

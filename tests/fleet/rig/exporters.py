@@ -13,6 +13,8 @@ Sample = tuple[str, Labels, float]
 
 MIB = 1 << 20
 TOTAL_MIB, RESERVED_MIB = 81_559, 551
+_LASTS_SECONDS = 600.0
+"""How long it goes on after the instant at which it was written: what reads it may come late."""
 DOWN_SECONDS = 900
 """How long the lost and the down are gone, and the frozen repeat themselves."""
 FRESH_SECONDS = 400
@@ -136,7 +138,7 @@ def history(
     `recorded` are other names.
     """
     for host in hosts:
-        for number in range(int(seconds // step), -1, -1):
+        for number in range(int(seconds // step), -int(_LASTS_SECONDS // step) - 1, -1):
             at = now - number * step
             if not host.is_target(at, now):
                 continue
