@@ -37,6 +37,11 @@ from tests.fleet.rig.prometheus import Server, past, scrape_config, serving
 from tests.fleet.rig.reading import read_until
 
 HOUR = 3600.0
+_SCRAPED_SECONDS = 2.0
+"""So rarely that how often a host is scraped is first asked when it has been scraped once.
+
+A few scrapes look like few in twenty minutes, and a host is down when it has missed some of them.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +263,7 @@ def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
         for number, (server, host) in enumerate(zip((first, second), both, strict=True)):
             pages[str(number)] = host
             server.page = partial(live_page, pages, str(number))
-        config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
+        config = scrape_config([first.url[7:], second.url[7:]], seconds=_SCRAPED_SECONDS)
         with serving(tmp_path, config) as url:
             source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
             read_until(
@@ -620,7 +625,7 @@ def test_a_lost_gpu_stays_lost_when_its_host_starts_and_numbers_the_others_anew(
     with faulty() as first, faulty() as second:
         for number, server in enumerate((first, second)):
             server.page = partial(live_page, pages, str(number))
-        config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
+        config = scrape_config([first.url[7:], second.url[7:]], seconds=_SCRAPED_SECONDS)
         with serving(tmp_path, config) as url:
             source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
             read_until(source, lambda reading: len(last(reading)[1]) == 4)
