@@ -75,7 +75,7 @@ STATES: tuple[State, ...] = (
     DIVIDED := State("divided", "divided", "[is|are] divided into MIG instances", "ok"),
     NO_INSTANCES := State("mig-empty", "MIG empty",
                           "[is|are] in MIG mode without instances, where nothing can run", "ok",
-                          letter="m"),
+                          letter="i"),
     FREE := State("free", "free", "[is|are] not used by anyone", "ok", is_free=True),
     DRAINED := State("drained", "drained", "[is free on a drained host|are free on drained hosts]",
                      "unknown", letter="d"),

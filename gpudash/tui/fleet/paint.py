@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -19,7 +19,7 @@ from gpudash.fleet.summary import (
     statuses_of,
 )
 from gpudash.model.fleet import FleetDevice, FleetHost
-from gpudash.model.host_words import HOST_STATES, finding_words
+from gpudash.model.host_words import FINDING_WORDS, HOST_STATES, finding_words
 from gpudash.model.state import (
     BUSY,
     DIVIDED,
@@ -27,7 +27,9 @@ from gpudash.model.state import (
     FREE,
     HELD,
     IN_USE,
+    STATES,
     UNKNOWN,
+    Level,
     State,
     state_of,
 )
@@ -41,10 +43,20 @@ _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
 _IN_USE = "u"
 """Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
-_LEGEND = "XNRFMxDLAKBUTsPGSEoh?·.dlmzCu"
-"""Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
+
+_LEVELS: tuple[Level, ...] = ("critical", "warn", "ok", "unknown")
+_OF_STATES = [
+    [
+        *(each.letter for each in STATES if each.level == level),
+        *(each.letter for each in HOST_STATES.values() if each.level == level),
+    ]
+    for level in _LEVELS
+]
+_OF_FINDINGS = [each.letter for each in FINDING_WORDS.values()]
+_LEGEND = "".join(dict.fromkeys([*_OF_STATES[0], *_OF_FINDINGS, *chain(*_OF_STATES[1:])]))
+"""Letters, the worst first."""
 
 Glyph = tuple[str, Style]
 

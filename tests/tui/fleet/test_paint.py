@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from msgspec.structs import replace
 
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
 from gpudash.model.fleet import FleetHost
-from gpudash.model.host_words import HOST_STATES
+from gpudash.model.host_words import FINDING_WORDS, HOST_STATES
 from gpudash.model.state import STATES
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
@@ -24,6 +26,16 @@ def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) ->
 
 def letters(*statuses: str) -> set[str]:
     return {painted(host(0, *[status] * 8), gpu=0) for status in statuses}
+
+
+def test_a_letter_means_one_thing() -> None:
+    words = [*STATES, *HOST_STATES.values(), *FINDING_WORDS.values()]
+    found = {(each.letter, each.word) for each in words if each.letter}
+    shared = [
+        letter for letter, count in Counter(letter for letter, _ in found).items() if count > 1
+    ]
+    # Both are powered down.
+    assert shared == ["z"]
 
 
 def test_states_that_need_a_person_have_letters_of_their_own() -> None:
