@@ -94,18 +94,22 @@ def test_a_server_that_is_gone_is_soon_seen_to_be_back(fault: str, seconds: floa
         source.close(10)
 
 
+def temperatures(reading: Reading) -> list[int | None]:
+    return [device.temperature_celsius for host in reading.hosts for device in host.devices]
+
+
 def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
     server: Server,
 ) -> None:
     with behind(server, interval_seconds=0.1) as (proxy, source):
         before = read_until(source, lambda reading: reading.is_whole)
-        proxy.fault = "empty=FB_USED"
+        proxy.fault = "empty=GPU_TEMP"
         during = read_until(source, lambda reading: bool(reading.report.warnings))
         assert during.report.warnings == (
-            "memory_used_bytes: answers without any series, of which there were some",
+            "temperature_celsius: answers without any series, of which there were some",
         )
         assert during.report.state == "ok"
-        assert total_memory(during) == total_memory(before)
+        assert temperatures(during) == temperatures(before)
         proxy.fault = ""
         read_until(source, lambda reading: not reading.report.warnings)
 
