@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
 from gpudash.fleet.collector import narrowed
+from gpudash.fleet.groups import GROUPINGS
 from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.summary import fitting, host_rows
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, TERMS, GpuOfHost, passing, where
@@ -205,3 +206,7 @@ def test_a_kind_of_event_is_refused_where_gpus_are_filtered_and_where_there_is_n
         where("kind:xid")
     with pytest.raises(FilterError, match=r"expected gpu-lost, .*signal"):
         GRAMMAR_OF_EVENTS.parse("gpu:2 kind:foo")
+
+
+def test_hosts_are_added_up_by_what_the_filter_has_a_term_for() -> None:
+    assert GROUPINGS.keys() <= {name for term in TERMS for name in term.names}

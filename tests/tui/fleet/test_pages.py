@@ -13,6 +13,7 @@ from gpudash.analysis.health.engine import Diagnosis
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.event_log import MAX_KEPT
 from gpudash.fleet.reduce import Reducer
+from gpudash.model.device import AnyDevice
 from gpudash.model.fleet import (
     ChartRequest,
     Event,
@@ -392,6 +393,10 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
         assert "GPU 1" in on.text
         await on.press("escape")
         assert on.feed.asked[-1].charts == ()
+
+
+def test_what_is_charted_is_known_of_hosts_of_every_source() -> None:
+    assert set(METRICS) <= set(AnyDevice.__struct_fields__)
 
 
 async def test_a_chart_that_is_asked_for_while_time_stands_still_is_drawn_up_to_its_end() -> None:

@@ -167,3 +167,7 @@ def test_a_digit_under_the_cursor_has_its_meaning_in_the_legend(
     assert painter.digit(Cell((0,), 0)).isdigit() is is_height
     legend = "".join(segment.text for line in painter.legend(80, 80) for segment in line)
     assert ("0-9 height under the cursor" in legend) is is_height
+
+
+def test_each_painting_has_a_key_of_its_own() -> None:
+    assert len({each.key for each in PAINTINGS}) == len(PAINTINGS)
