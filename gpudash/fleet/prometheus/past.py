@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from itertools import chain
 from math import ceil, inf
 from typing import Any
 
@@ -56,7 +55,8 @@ _LOOKS = 60
 """How often a span is looked at for the first data in it."""
 _INSTANTS = 5
 """After the first: those at which it is asked which devices there are."""
-_COUNTED_SECONDS = 600
+_COUNTED_SECONDS, _MAX_COUNTS = 600, 1_000_000
+"""In which scrapes are counted at least, and for how many devices times such times in the span."""
 _MAX_WINDOW = 600
 _MAX_SILENT = 200
 """Hosts of which it is asked whether their exporters answered, when their GPUs were gone."""
@@ -140,19 +140,38 @@ class Past:
         """Return steps as short as the bound on the server's work and its scrapes allow."""
         step = max(_MIN_STEP, (until - since) * devices / _MAX_POINTS)
         step = 15 * ceil(step / 15)
-        slowest = 1.0
-        for term in self._inventory.catalog.main():
-            counts = f"count_over_time({term.selector}[{_COUNTED_SECONDS}s])"
-            expression = f"min(max by ({term.host_by}) ({counts}) > 1)"
-            # They may have been scraped more rarely before.
-            for row in chain.from_iterable(
-                self._instant(expression, at) for at in _instants(since, until)
-            ):
-                slowest = max(slowest, _COUNTED_SECONDS / (row.number or _COUNTED_SECONDS))
-        slowest = min(slowest, _MAX_WINDOW / 2.2)
+        slowest = min(self._slowest(since, until, devices), _MAX_WINDOW / 2.2)
         window = step * max(1, ceil(2.2 * slowest / step))
         end = until - until % step
         return Spacing(since - since % step - window, end, step, window, step + ceil(slowest))
+
+    def _slowest(self, since: float, until: float, devices: int) -> float:
+        """Return the seconds between two scrapes, of the host and the time with the fewest.
+
+        What is scraped more rarely than can be counted is left out, and so is what a host was for
+        less than a hundredth of its time.
+        """
+        length = ceil((until - since) * devices / _MAX_COUNTS / _COUNTED_SECONDS)
+        length = max(1, length) * _COUNTED_SECONDS
+        start, end = since - since % length - length, until - until % length + length
+        looks = Spacing(start, end, length, length, length)
+        slowest = 1.0
+        for term in self._inventory.catalog.main():
+            # Its first instant is the last one of the time before.
+            counts = f"max by ({term.host_by}) (count_over_time({term.selector}[{length - 1}s]))"
+            hosts: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
+            for row, at, count in self._range(counts, looks, devices):
+                hosts.setdefault(frozenset(row.metric.items()), {})[at] = count
+            for each in hosts.values():
+                # Of two that follow each other one is of a host that came or went meanwhile.
+                pairs = sorted(
+                    max(each[at], each[at - length]) for at in each if at - length in each
+                )
+                fewest = pairs[len(pairs) // 100] if pairs else max(each.values())
+                if fewest > length / _COUNTED_SECONDS:
+                    # There may be a scrape more in the one than in the other.
+                    slowest = max(slowest, length / (fewest - 0.5))
+        return slowest
 
     def _ask_presence(self, term: Metric, spacing: Spacing, devices: int) -> None:
         """Ask when each series came and went, and with it its device and its job."""

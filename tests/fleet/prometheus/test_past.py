@@ -279,16 +279,17 @@ def test_other_names_and_other_intervals_are_no_events(
     ]
 
 
-def test_exporters_that_were_scraped_more_rarely_before_were_there(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("begin", "end"), [(0, 2700), (11_400, 13_700)])
+def test_exporters_that_were_scraped_more_rarely_for_a_while_were_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], begin: int, end: int
 ) -> None:
-    start = float(int(time.time()) - 5400) // 60 * 60
-    times = [*range(0, 2700, 240), *range(2700, 5400, 15)]
+    start = float(int(time.time()) - 18_000) // 60 * 60
+    times = [*range(0, begin, 15), *range(begin, end, 240), *range(end, 18_000, 15)]
     labels = 'instance="node0:9400",job="dcgm-exporter"'
     gpu = f'gpu="0",UUID="GPU-0",Hostname="node0",{labels}'
     lines = [f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 90 {start + at}\n" for at in times]
     with importing(tmp_path, [*lines, "# EOF\n"]) as url:
-        assert found(url, capfd, "--since=85m") == []
+        assert found(url, capfd, "--since=295m") == []
 
 
 def _gpu(

@@ -250,6 +250,29 @@ def test_a_gpu_was_held_under_all_names_of_its_host_and_metrics(
             assert row.share_seconds == pytest.approx(4 * HOUR, abs=4 * _LOOK)
 
 
+@pytest.mark.parametrize("seconds", [(60, 60, 5), (30, 240, 30), (60, 5, 200)])
+def test_a_gpu_was_held_however_often_it_was_scraped_in_a_part_of_the_span(
+    tmp_path: Path, reported: Reported, seconds: tuple[int, ...]
+) -> None:
+    """For some hours at each of these intervals, at the end of a week."""
+    week, hours = 7 * 24, (5, 3, 1)
+
+    def lines() -> Iterator[str]:
+        at = (week - sum(hours)) * HOUR + 37
+        for count, interval in zip(hours, seconds, strict=True):
+            for _ in range(0, int(count * HOUR), interval):
+                own = 'gpu="0",UUID="GPU-0",hpc_job="7",Hostname="n1",instance="n1:9400",job="d"'
+                yield f"DCGM_FI_DEV_GPU_UTIL{{{own}}} 90 {START.timestamp() + at}\n"
+                at += interval
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        for span in (week, week - 0.5):
+            (row,) = reported(url, "job", span).rows
+            held = (sum(hours) - (week - span)) * HOUR
+            assert row.held_seconds == pytest.approx(held, abs=300)
+
+
 @pytest.mark.parametrize("ours", [False, True], ids=["dcgm", "gpudash"])
 def test_gpus_that_had_one_index_after_each_other_are_two(
     tmp_path: Path, reported: Reported, *, ours: bool
