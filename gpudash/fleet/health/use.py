@@ -136,7 +136,7 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
             ALLOCATED_UNUSED,
             "warn",
             f"{_gpus(rows)} of {counted(given, 'GPU')} of job {name}{owner} held idle for "
-            f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
+            f"at least {rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"
             + ("" if end is None else f"; to end it: {end}"),

@@ -427,6 +427,12 @@ def test_advice_has_no_command_from_a_name(name: str) -> None:
     assert name not in rules_of(lost)["gpus-lost"].advice
 
 
+def test_how_long_a_job_has_left_gpus_unused_is_the_least_that_is_known() -> None:
+    unused = gpu(0, job=SafeText("9"), idle_seconds=7200.0)
+    sentence = rules_of(fleet(host("a", unused)))["allocated-unused"].sentence
+    assert "held idle for at least 2 h" in sentence
+
+
 def test_a_mig_instance_is_named_after_its_gpu() -> None:
     parent = SafeText("GPU-1")
     instance = gpu(7, parent_uuid=parent, job=SafeText("9"), idle_seconds=7200.0)
