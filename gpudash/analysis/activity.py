@@ -85,6 +85,9 @@ class Rest:
         """Take its utilization; one that is not known is not taken for 0 %."""
         if percent is None or percent >= IDLE_PERCENT:
             self._idle_at = None
+            if self.is_held_long:
+                # Its next rest begins later.
+                self._held_at = now
         elif self._idle_at is None:
             self._idle_at = now
 
@@ -102,6 +105,16 @@ class Rest:
             self._idle_at = min(self._idle_at, idle_at)
         if held_at is not None:
             self._held_at = held_at if self._held_at is None else min(self._held_at, held_at)
+
+    @property
+    def is_held_long(self) -> bool:
+        """Whether it was held when first seen, and it is not known since when."""
+        return self._held_at == 0.0
+
+    def begin(self, at: float) -> None:
+        """Take since when it is known to have rested and to have been held, and not longer."""
+        self.extend(idle_at=at)
+        self._held_at = at
 
     def follow(self, before: Rest) -> None:
         """Take since when it has rested and been held under another name."""

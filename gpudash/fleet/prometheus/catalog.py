@@ -32,7 +32,7 @@ from gpudash.fleet.prometheus.dialects import (
     dialects,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import Metric, any_of, matcher, max_by
+from gpudash.fleet.prometheus.queries import FIRST_LABEL, Metric, any_of, matcher, max_by
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
 _INDEX_LABELS = {each.device_label for each in dialects() if each.index_label is None}
@@ -147,6 +147,17 @@ class Catalog(NamedTuple):
             used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
             if there:
                 yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
+
+    def given(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
+        """Yield what shows of few devices that they compute, and to whom they are allocated."""
+        for dialect in self._chosen():
+            for term in self.of_hosts(self._main(dialect), hosts, gpus):
+                if term.bound:
+                    used = f"{max_by(term.past_by, term.selector)} {_opposite(term.bound)}"
+                    people = dict.fromkeys((*term.past_by.split(", "), *PERSON_LABELS))
+                    there = max_by(", ".join(people), term.selector)
+                    marked = f'label_replace({there}, "{FIRST_LABEL}", "1", "", "")'
+                    yield term._replace(condition=used, bound=marked)
 
     def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
         """Yield what shows of devices that they compute, and with its factor that they are held."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 
+from gpudash.analysis.activity import is_rest
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.identity import home_of
 from gpudash.fleet.prometheus.catalog import Names
@@ -60,6 +61,7 @@ class Memory:
         """Those that may have gone away, or lost GPUs, more than once: the likeliest first."""
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
+        self._given: list[KnownDevice] = []
 
     def is_doubtful(self, there: Set[KnownDevice]) -> bool:
         """Whether an answer that has these devices may have them by wrong names.
@@ -235,6 +237,33 @@ class Memory:
         for device in self._rested:
             device.has_long_rested = False
             device.idle.extend(idle_at=times.get(device), held_at=times.get(device))
+
+    def given(self) -> list[KnownDevice]:
+        """Return some devices that rest and of which it is not known since when a job has them."""
+        found = [
+            each
+            for each in self._inventory.devices()
+            if each.people and each.idle.is_held_long
+            if is_rest(each.idle.seconds(self.answered_at))
+        ]
+        self._given = found[:_MAX_RESTED]
+        return self._given
+
+    def take_given(self, rows: Iterable[Row], at: float) -> None:
+        """Take when devices computed last, or were first allocated to those who have them now.
+
+        Those that were not at any instant looked at have been so for less than a step.
+        """
+        choices = self._inventory.catalog.choices.values()
+        used, began = dict[KnownDevice, float](), dict[KnownDevice, float]()
+        for device, row in self._inventory.devices_of(rows):
+            labels, time = row.labels, row.number or 0.0
+            if FIRST_LABEL not in labels:
+                used[device] = max(time, used.get(device, time))
+            elif device.people & {choice.person(labels) for choice in choices}:
+                began[device] = min(time, began.get(device, time))
+        for device in self._given:
+            device.idle.begin(max(used.get(device, 0.0), began.get(device, at)))
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
         """Take last XID errors, and the times of errors where there are some."""

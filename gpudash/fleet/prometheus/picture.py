@@ -179,6 +179,11 @@ class Picture:
         for host, _, _ in self.inventory.hosts_of(rows):
             host.is_frozen = True
 
+    def given(self) -> list[KnownDevice]:
+        """Return some devices that rest and of which it is not known since when a job has them."""
+        self._take_holds(self.now)
+        return self.memory.given()
+
     def resting(self) -> list[KnownHost]:
         """Return hosts with devices that do not compute."""
         hosts = self.inventory.hosts.values()

@@ -191,6 +191,12 @@ def _rested(picture: Picture) -> Iterable[Metric]:
     return picture.inventory.catalog.used(hosts, gpus) if devices else ()
 
 
+def _given(picture: Picture) -> Iterable[Metric]:
+    devices = picture.given()
+    hosts, gpus = names_by_label({each.host for each in devices}), {each.index for each in devices}
+    return picture.inventory.catalog.given(hosts, gpus) if devices else ()
+
+
 def _held_before(picture: Picture) -> Iterable[Metric]:
     inventory = picture.inventory
     old = (each for host in inventory.hosts.values() for each in host.before)
@@ -324,4 +330,5 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         _since("held", LONG_SECONDS, "5m"),
         _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
         Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
+        Query("last given", 60, _given, _remember(Memory.take_given), used, "idle 60m"),
     )

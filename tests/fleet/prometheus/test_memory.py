@@ -42,6 +42,14 @@ HOSTS = (
     Host("nb", gpus=HELD, began_seconds=20 * MINUTE, board="na"),
     Host("blind2", gpus=(Gpu(0, "lost"), Gpu(1, "lost"))),
     Host("held5", gpus=(Gpu(0, "fresh-job", fresh_seconds=LONG_AGO), Gpu(1, "held-idle"))),
+    Host(
+        "given5",
+        gpus=(
+            Gpu(0, "unopened", fresh_seconds=LONG_AGO),
+            Gpu(1, "unopened", fresh_seconds=40 * MINUTE),
+            Gpu(2, "allocated-unused"),
+        ),
+    ),
     Host("again3", gpus=(BACK, Gpu(1, "lost", lost_seconds=80 * MINUTE, away=AWAY))),
     Host("fine1"),
     Host("flaps4", gpus=(Gpu(0), Gpu(1, away=FLAPS), Gpu(2, away=FLAPS[:2]))),
@@ -143,6 +151,13 @@ def test_a_gpu_is_held_idle_since_its_job_began(whole: Reading) -> None:
     first, second = host_of(whole, "held5").devices
     assert first.idle_seconds == pytest.approx(LONG_AGO, abs=2 * 300 + LATE)
     assert second.idle_seconds == pytest.approx(PAST, abs=2 * 300 + LATE)
+
+
+def test_a_gpu_that_nothing_uses_is_held_idle_since_its_job_began(whole: Reading) -> None:
+    """It was free before; a job that was there at the first sample has had it for as long."""
+    found = [each.idle_seconds for each in host_of(whole, "given5").devices]
+    spans = (LONG_AGO, 40 * MINUTE, PAST)
+    assert found == [pytest.approx(seconds, abs=2 * 300 + LATE) for seconds in spans]
 
 
 def test_a_host_is_missed_since_its_last_sample(whole: Reading) -> None:

@@ -26,7 +26,10 @@ class Gpu(NamedTuple):
 
     index: int
     does: str = "busy"
-    """`steady` computes, since a while without a change of its power."""
+    """`steady` computes, since a while without a change of its power.
+
+    `unopened` has a job, since a while, that uses nothing of it.
+    """
     xid: int = 0
     xid_seconds: float = 1e9
     """How long ago the error was."""
@@ -35,7 +38,7 @@ class Gpu(NamedTuple):
     pods: int = 1
     """How many share it by time."""
     fresh_seconds: float = FRESH_SECONDS
-    """How long its job runs, if that has not computed yet."""
+    """How long its job runs, if that has not computed yet, or is `unopened`."""
     lost_seconds: float = DOWN_SECONDS
     """How long it is gone, if it is lost."""
     card: int | None = None
@@ -210,8 +213,8 @@ def _dcgm(host: Host, gpu: Gpu, at: float, now: float) -> Iterator[Sample]:
     labels = {"gpu": str(gpu.index), "UUID": f"GPU-{uuid(host, gpu)}", "modelName": "H100"}
     labels["Hostname" if host.dialect in ("dcgm", "dcgm46") else "hostname"] = host.name
     labels[f"DCGM_FI_{'SYSTEM_' * is_new}DRIVER_VERSION"] = "550.1"
-    has_job = gpu.does not in ("free", "fresh-job") or (
-        gpu.does == "fresh-job" and at > now - gpu.fresh_seconds
+    has_job = gpu.does != "free" and (
+        gpu.does not in ("fresh-job", "unopened") or at > now - gpu.fresh_seconds
     )
     pod = {"pod": f"train-{gpu.index}", "namespace": f"team-{host.name}"} if has_job else {}
     for key, (old, new, factor) in _DCGM.items():
