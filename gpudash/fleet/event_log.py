@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from gpudash.fleet.events import Changes
 from gpudash.model.fleet import Event, FleetSnapshot
@@ -76,6 +76,26 @@ def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
             )
         ),
     ]
+
+
+def with_later(known: Sequence[Event], asked_again: Iterable[Event]) -> tuple[Event, ...]:
+    """Return what is known of a span, with what was found when its end was asked for again.
+
+    What may have happened at the same instant is one event.
+    """
+    found = [*known]
+    seen: dict[object, list[Event]] = {}
+    for each in known:
+        seen.setdefault(identity(each), []).append(each)
+    for event in asked_again:
+        same = seen.get(identity(event), ())
+        if not any(_began(event) <= each.at and _began(each) <= event.at for each in same):
+            found.append(event)
+    return tuple(sorted(found, key=lambda each: each.at))
+
+
+def _began(event: Event) -> datetime:
+    return event.at - timedelta(seconds=event.within_seconds or 0)
 
 
 def identity(event: Event) -> object:

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.config.settings import Settings
+from gpudash.fleet.event_log import with_later
 from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
@@ -69,6 +70,12 @@ _LEAVES_ALONE = 401, 429
 """What says that more requests are not wanted."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
+_AGAIN_SECONDS = 180.0, 300.0, 720.0
+"""After how long what had just happened is asked for again: at steps, and where exporters are
+scraped every minute or more rarely, it shows only then that something has gone.
+"""
+_LAST_SECONDS, _LAST_PART = 3600.0, 40
+"""Of how long that is, and at least which part of a longer span, which has longer steps."""
 _BRIEF = (
     "only a first picture: lost GPUs, hosts that are down, XID errors and idle times were not "
     "waited for, --timeout S waits for all"
@@ -103,6 +110,8 @@ class PrometheusSource(Source):
         self._events_span: tuple[datetime, datetime | None] | None = None
         self._events: tuple[Event, ...] | None = None
         self._events_error: PrometheusError | None = None
+        self._again: list[tuple[float, Callable[[], None]]] = []
+        """When the end of their span is asked for again, and what does."""
         self._live = self._view = Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
@@ -120,6 +129,7 @@ class PrometheusSource(Source):
             return inf
         due = [task.due_at for task in self._startable()]
         due += [chart.due_at for chart in self._charts.values()]
+        due += [at for at, _ in self._again[:1]]
         return max(0.0, max(min(due, default=inf), self._hold_until) - time.monotonic())
 
     def ask(self, request: FleetRequest) -> None:
@@ -139,6 +149,9 @@ class PrometheusSource(Source):
         now = time.monotonic()
         if now < self._hold_until:
             return
+        if self._again and self._again[0][0] <= now:
+            _, ask = self._again.pop(0)
+            ask()
         for task in self._startable():
             if self._free and task.due_at <= now:
                 self._start(task)
@@ -212,23 +225,31 @@ class PrometheusSource(Source):
         span = since, until
         if span == self._events_span:
             return
-        self._events_span, self._events = span, None
-
-        def found() -> tuple[Event, ...]:
-            # Its present is by the clock of the server, which may be ahead of ours.
-            end = until or datetime.now(timezone.utc) + timedelta(days=1)
-            return tuple(events(self.past(since, end)))
+        self._events_span, self._events, self._again = span, None, []
+        asked_at = datetime.now(timezone.utc)
 
         def take(result: tuple[Event, ...] | PrometheusError) -> None:
             if span != self._events_span:
                 return
             if isinstance(result, PrometheusError):
-                # Asked for again with the next request that differs.
-                self._events_span, self._events, self._events_error = None, (), result
-            else:
-                self._events, self._events_error = result, None
+                self._events_error = result
+                if self._events is None:
+                    # Asked for again with the next request that differs.
+                    self._events_span, self._events = None, ()
+                return
+            if self._events is None and (until is None or until > asked_at):
+                length = max(_LAST_SECONDS, (asked_at - since).total_seconds() / _LAST_PART)
+                last = max(since, asked_at - timedelta(seconds=length))
+                ask, now = partial(self._workers.ask, partial(found, last), take), time.monotonic()
+                self._again = [(now + seconds * self._pace, ask) for seconds in _AGAIN_SECONDS]
+            self._events, self._events_error = with_later(self._events or (), result), None
 
-        self._workers.ask(found, take)
+        def found(start: datetime) -> tuple[Event, ...]:
+            # Its present is by the clock of the server, which may be ahead of ours.
+            end = until or datetime.now(timezone.utc) + timedelta(days=1)
+            return tuple(events(self.past(start, end)))
+
+        self._workers.ask(partial(found, since), take)
 
     def _hosts(self, view: Instant) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()

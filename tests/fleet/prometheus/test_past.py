@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.fleet import FleetRequest
 from tests.fleet.rig.day import SECONDS, Day
+from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import importing
 from tests.fleet.rig.reading import read_until
 
@@ -180,6 +182,30 @@ def test_a_screen_gets_what_happened_around_an_instant(day: Day, url: str) -> No
     (lost,) = (each for each in found[at] if each.kind == "gpu-lost")
     assert abs((lost.at - at).total_seconds()) <= 180
     assert not found[at - 3 * half]
+
+
+def test_what_happened_just_before_a_screen_asked_is_known_some_time_later(tmp_path: Path) -> None:
+    """The server has two pasts: that when it was asked, and that of some minutes later."""
+    now, urls = int(time.time()), []
+    with ExitStack() as stack:
+        for name, lost_at in (("first", now - 25), ("later", now - 600)):
+            folder = tmp_path / name
+            folder.mkdir()
+            lines = [
+                f"{_gpu('n1', gpu)} 50 {at}\n"
+                for at in range(now - 5400, now, 15)
+                for gpu in (0, 1)
+                if gpu == 0 or at < lost_at
+            ]
+            urls.append(stack.enter_context(importing(folder, [*lines, "# EOF\n"])))
+        server = stack.enter_context(faulty(urls[0]))
+        source = PrometheusSource(Endpoint(url=server.url), interval_seconds=0.1)
+        source.ask(FleetRequest(events_since=datetime.fromtimestamp(now - 5000, timezone.utc)))
+        assert read_until(source, lambda reading: reading.events is not None).events == ()
+        server.upstream = urls[1]
+        told = read_until(source, lambda reading: bool(reading.events)).events or ()
+        assert [(each.kind, each.host, each.gpu) for each in told] == [("gpu-lost", "n1", "1")]
+        source.close(10)
 
 
 def _with_a_gap(start: float, gap: range, down: range) -> Iterator[str]:
