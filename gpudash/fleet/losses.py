@@ -21,6 +21,8 @@ _NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", "powered-down", _STALE)
 _BEGINS = (HOT, SLOW, HELD)
 _BEGIN = frozenset(state.id for state in _BEGINS)
 _BROKEN = frozenset(state.id for state in STATES if state.is_broken)
+_LATE_SECONDS = 600.0
+"""By how much the first instant of a past may be later than was asked for."""
 _Span = tuple[datetime, datetime]
 _Place = tuple[HostKey, str | None]
 """A host and the key of a GPU there, None for the host itself."""
@@ -63,6 +65,16 @@ class Losses(NamedTuple):
 
 def _hours(value: float) -> str:
     return f"{value:,.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def no_data_before(since: datetime, first: datetime | None) -> str | None:
+    """Return from when on there are data of a span, None where they reach back to its beginning.
+
+    `first` is the first instant of a past, None where that is not known.
+    """
+    if first is None or (first - since).total_seconds() <= _LATE_SECONDS:
+        return None
+    return f"no data before {first.astimezone():%Y-%m-%d %H:%M}"
 
 
 def losses(

@@ -224,6 +224,8 @@ class FleetSource(Struct, frozen=True, kw_only=True):
     within_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
         "Of its past: how long before an instant what is new at it may have happened; else null.",
         )] = None
+    data_since: Annotated[Annotated[datetime, Meta(tz=True)] | None, _document(Unit.NONE,
+        "Of the past that the screen asked for: from when on it has data of it; else null.")] = None
     # fmt: on
 
 

@@ -18,7 +18,7 @@ from gpudash.feed.recording.reader import Recording
 from gpudash.fleet.event_log import together
 from gpudash.fleet.events import Changes, events
 from gpudash.fleet.from_snapshot import recorded
-from gpudash.fleet.losses import losses
+from gpudash.fleet.losses import losses, no_data_before
 from gpudash.fleet.sources import SOURCES, WITH_PAST
 from gpudash.fleet.where import GRAMMAR_OF_EVENTS, passing
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
@@ -31,10 +31,6 @@ _DEFAULT_SINCE = "12h"
 _STEPS = 1, 10, 60, 600
 """Seconds between the samples of a recording that are looked at, further apart in a longer one."""
 _MAX_SAMPLES = 10_000
-
-
-_LATE_SECONDS = 600.0
-"""By how much the first instant of a past may be later than was asked for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,8 +134,8 @@ def _noted(
     """
     last, shown, has_line = None, "", terminal.progress_is_shown()
     for last in past:
-        if not shown and (last.taken_at - since).total_seconds() > _LATE_SECONDS:
-            notes.append(f"{name}: no data before {last.taken_at.astimezone():%Y-%m-%d %H:%M}")
+        if not shown and (late := no_data_before(since, last.taken_at)) is not None:
+            notes.append(f"{name}: {late}")
         hour = f"{last.taken_at.astimezone():%m-%d %H}:00"
         if has_line and hour != shown:
             terminal.show_progress(f"gpudash: read up to {hour}")

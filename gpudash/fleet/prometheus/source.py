@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from itertools import chain, islice
 from math import inf
 from typing import Any
 
@@ -109,6 +110,7 @@ class PrometheusSource(Source):
         self._workers = Workers(IN_FLIGHT + 1)
         self._events_span: tuple[datetime, datetime | None] | None = None
         self._events: tuple[Event, ...] | None = None
+        self._data_since: datetime | None = None
         self._events_error: PrometheusError | None = None
         self._again: list[tuple[float, Callable[[], None]]] = []
         """When the end of their span is asked for again, and what does."""
@@ -226,9 +228,10 @@ class PrometheusSource(Source):
         if span == self._events_span:
             return
         self._events_span, self._events, self._again = span, None, []
+        self._data_since = None
         asked_at = datetime.now(timezone.utc)
 
-        def take(result: tuple[Event, ...] | PrometheusError) -> None:
+        def take(result: tuple[datetime | None, Sequence[Event]] | PrometheusError) -> None:
             if span != self._events_span:
                 return
             if isinstance(result, PrometheusError):
@@ -237,17 +240,22 @@ class PrometheusSource(Source):
                     # Asked for again with the next request that differs.
                     self._events_span, self._events = None, ()
                 return
+            first, happened = result
+            if self._events is None:
+                self._data_since = first
             if self._events is None and (until is None or until > asked_at):
                 length = max(_LAST_SECONDS, (asked_at - since).total_seconds() / _LAST_PART)
                 last = max(since, asked_at - timedelta(seconds=length))
                 ask, now = partial(self._workers.ask, partial(found, last), take), time.monotonic()
                 self._again = [(now + seconds * self._pace, ask) for seconds in _AGAIN_SECONDS]
-            self._events, self._events_error = with_later(self._events or (), result), None
+            self._events, self._events_error = with_later(self._events or (), happened), None
 
-        def found(start: datetime) -> tuple[Event, ...]:
+        def found(start: datetime) -> tuple[datetime | None, Sequence[Event]]:
             # Its present is by the clock of the server, which may be ahead of ours.
-            end = until or datetime.now(timezone.utc) + timedelta(days=1)
-            return tuple(events(self.past(start, end)))
+            past = self.past(start, until or datetime.now(timezone.utc) + timedelta(days=1))
+            first = [*islice(past, 1)]
+            happened = [*events(chain(first, past))]
+            return (first[0].taken_at if first else None), happened
 
         self._workers.ask(partial(found, since), take)
 
@@ -285,6 +293,7 @@ class PrometheusSource(Source):
             expected_hosts=len(hosts) if past.is_done or past.failures else None,
             warnings=self._warnings(view),
             partial=not all(task.is_done or task.failures for task in view.tasks.values()),
+            data_since=self._data_since,
         )
 
     def _why_empty(self, view: Instant) -> str | None:

@@ -11,7 +11,7 @@ from rich.segment import Segment
 
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.fleet.event_log import MAX_KEPT
-from gpudash.fleet.losses import begun, broken, losses
+from gpudash.fleet.losses import begun, broken, losses, no_data_before
 from gpudash.fleet.summary import part_of
 from gpudash.model.fleet import Event
 from gpudash.tui.bindings import shown_key
@@ -94,6 +94,8 @@ class EventsPage(TablePage[Event]):
     def _sum_lines(self, theme: Theme, cells: int) -> list[Line]:
         """Return a line each on what is broken, has begun besides and was lost, if something has.
 
+        One more says of which part of the span there are no data.
+
         They are of the instant that is shown, the last of the events up to it.
         """
         model = self.model
@@ -104,11 +106,12 @@ class EventsPage(TablePage[Event]):
         when = "then" if is_recorded or model.shows_past else "now"
         span = "in all" if is_recorded else f"in {model.happened.span}"
         span = "until then" if model.shows_past and not is_recorded else span
-        names = f"broken {when}", "also began", span
+        names = f"broken {when}", "also began", span, ""
         left_out = any("GPU-h" in text for text in self._sums[2])
-        ends = "", f"{shown_key(model.keys, 'fleet.findings')} shows which", _LEFT_OUT * left_out
+        which = f"{shown_key(model.keys, 'fleet.findings')} shows which"
+        ends = "", which, _LEFT_OUT * left_out, ""
         lines = []
-        for name, texts, end in zip(names, self._sums, ends, strict=True):
+        for name, texts, end in zip(names, (*self._sums, self._late()), ends, strict=True):
             heading: Line = [Segment(f" {name:<12}", theme.title)]
             entries: list[Line] = [[Segment(f"{text}  ", theme.base)] for text in texts]
             last = Segment(f"{end}  ", theme.base)
@@ -117,6 +120,14 @@ class EventsPage(TablePage[Event]):
             if texts:
                 lines.append(listed_line(heading, entries, cells, theme))
         return lines
+
+    def _late(self) -> Sequence[str]:
+        """Return from when on sources have data, of those that have none of all of the span."""
+        sources, since = self.model.snapshot.sources, self.model.happened.since
+        if since is None or self.feed.collector is None:
+            return ()
+        found = [(each.name, no_data_before(since, each.data_since)) for each in sources]
+        return [text if len(sources) == 1 else f"{name}: {text}" for name, text in found if text]
 
     def _summed_up(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         """Return what is broken, what has begun besides, what was lost, in a few words each."""

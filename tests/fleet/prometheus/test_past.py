@@ -157,7 +157,13 @@ def test_a_screen_gets_what_happened_beside_the_present(day: Day, url: str) -> N
     assert source.read().events is None
     source.ask(FleetRequest(events_since=since))
     told = read_until(source, lambda reading: reading.events is not None).events
+    begins = []
+    for days in (1, 3):
+        source.ask(FleetRequest(events_since=since - timedelta(days=days)))
+        reading = read_until(source, lambda reading: reading.events is not None)
+        begins.append(reading.report.data_since)
     source.close(10)
+    assert all(each and abs(each - since).total_seconds() <= 4 * _AWAY_SECONDS for each in begins)
     assert told is not None
     kinds = Counter(each.kind for each in told)
     lost = {(e.host, e.gpu) for e in told if e.kind == "gpu-lost"}

@@ -1256,8 +1256,16 @@ async def test_a_key_lists_the_events_of_a_week() -> None:
         assert timedelta(days=5.9) < day - week < timedelta(days=6.1)
         assert "Events of 7 days" in on.text
         assert "asking what happened" in on.text
+        # Of all of that is nothing said where there are data of a part.
+        begins = INSTANT - timedelta(days=1)
+        some = fleet(some_hosts(3), seconds=10, events=happened, events_since=week)
+        sources = tuple(replace(each, data_since=begins) for each in some.sources)
+        await on.give(replace(some, sources=sources))
+        text = f"no data before {begins.astimezone():%Y-%m-%d %H:%M}"
+        assert text in on.text
         await on.press("plus")
         assert "Events of 1 day" in on.text
+        assert text not in on.text
 
 
 async def test_each_job_has_sums_of_its_own_and_is_opened_at_its_slowest_gpu() -> None:
