@@ -105,14 +105,17 @@ class Happened:
         self.is_whole = self.is_whole or (is_whole and self.has_some)
 
     def around(self, then: datetime) -> Iterator[Event] | None:
-        """Yield what may have happened about an instant, None while not all of that is known."""
+        """Yield what happened about an instant, None while not all of that is known.
+
+        Of what is known to lie between two instants the middle counts: most of that time is in it.
+        """
         if not (self.is_whole and self._covers(then)):
             return None
         first, last = span_around(then)
         return (
             each
             for each in self.events
-            if first <= each.at and each.at - timedelta(seconds=each.within_seconds or 0) <= last
+            if first <= each.at - timedelta(seconds=(each.within_seconds or 0) / 2) <= last
         )
 
 

@@ -32,7 +32,8 @@ HAPPENED = (
     event(100, "job-ended", host="gpu0001", job="8"),
     event(200, "job-ended", host="gpu0001", job="9"),
     event(301, "gpu-lost", host="gpu0000", gpu="5"),
-    event(400, "gpu-lost", host="gpu0001", gpu="5", within_seconds=120.0),
+    event(340, "gpu-lost", host="gpu0001", gpu="5", within_seconds=120.0),
+    event(370, "gpu-lost", host="gpu0001", gpu="6", within_seconds=120.0),
 )
 _FIVE = timedelta(minutes=5)
 SPAN = " to ".join(f"{each.astimezone():%H:%M}" for each in (THEN - _FIVE, THEN + _FIVE))
