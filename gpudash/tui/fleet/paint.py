@@ -54,8 +54,8 @@ _OF_STATES = [
     ]
     for level in _LEVELS
 ]
-_OF_FINDINGS = [each.letter for each in FINDING_WORDS.values()]
-_LEGEND = "".join(dict.fromkeys([*_OF_STATES[0], *_OF_FINDINGS, *chain(*_OF_STATES[1:])]))
+_OF_FINDINGS = {each.letter for each in FINDING_WORDS.values()}.difference(*_OF_STATES)
+_LEGEND = "".join(dict.fromkeys([*_OF_STATES[0], *sorted(_OF_FINDINGS), *chain(*_OF_STATES[1:])]))
 """Letters, the worst first."""
 
 Glyph = tuple[str, Style]
