@@ -460,6 +460,23 @@ def test_memory_has_to_be_held_as_long() -> None:
     assert first(seen).idle_seconds == 1860
 
 
+def test_since_when_a_job_has_a_gpu_is_asked_once_and_not_of_one_that_computed() -> None:
+    memory, had = "DCGM_FI_DEV_FB_USED", [row(UTIL, "a", gpu, 0, hpc_job="7") for gpu in range(2)]
+    seen = picture({"a": [0, 50]})
+    seen.inventory.learn(had)
+    seen.take_idle(rows("", {"a": [0]}), T - 3600)
+    for at, second in ((T, 50), (T + 60, 50), (T + 120, 0), (T + 600, 0)):
+        seen.take_main(rows(UTIL, {"a": [0, second]}), at, is_partial=False)
+        seen.take_field("memory_used_bytes", rows(memory, {"a": [4, 4]}), at)
+        host(seen)
+    assert [each.index for each in seen.given()] == [0]
+    began = {"7": T - 1800, "6": T - 9000}
+    found = [row("", "a", 0, at, hpc_job=job, first="1") for job, at in began.items()]
+    seen.memory.take_given([row("", "a", 0, T - 2000), *found], T + 600)
+    assert [each.idle_seconds for each in host(seen).devices] == [2400, 480]
+    assert not seen.given()
+
+
 def test_a_small_device_is_held_by_less_memory() -> None:
     seen = picture({"a": [0]})
     seen.take_idle(rows("", {"a": [0]}), T - 3600)
