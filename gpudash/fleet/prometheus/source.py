@@ -71,12 +71,14 @@ _LEAVES_ALONE = 401, 429
 """What says that more requests are not wanted."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
-_AGAIN_SECONDS = 180.0, 300.0, 720.0
+_AGAIN_SECONDS = 180.0, 360.0, 720.0
 """After how long what had just happened is asked for again: at steps, and where exporters are
 scraped every minute or more rarely, it shows only then that something has gone.
 """
-_LAST_SECONDS, _LAST_PART = 3600.0, 40
-"""Of how long that is, and at least which part of a longer span, which has longer steps."""
+_LAST_SECONDS, _LAST_SPANS = 600.0, 3
+"""Of how long that is, at least, and in spans within which an event of the first answer is known:
+two steps and what the last looks back are less.
+"""
 _BRIEF = (
     "only a first picture: lost GPUs, hosts that are down, XID errors and idle times were not "
     "waited for, --timeout S waits for all"
@@ -231,7 +233,7 @@ class PrometheusSource(Source):
         self._data_since = None
         asked_at = datetime.now(timezone.utc)
 
-        def take(result: tuple[datetime | None, Sequence[Event]] | PrometheusError) -> None:
+        def take(result: tuple[Sequence[FleetSnapshot], Sequence[Event]] | PrometheusError) -> None:
             if span != self._events_span:
                 return
             if isinstance(result, PrometheusError):
@@ -242,20 +244,20 @@ class PrometheusSource(Source):
                 return
             first, happened = result
             if self._events is None:
-                self._data_since = first
+                self._data_since = first[0].taken_at if first else None
             if self._events is None and (until is None or until > asked_at):
-                length = max(_LAST_SECONDS, (asked_at - since).total_seconds() / _LAST_PART)
+                within = [each.sources[0].within_seconds or 0.0 for each in first]
+                length = max(_LAST_SECONDS, _LAST_SPANS * max(within, default=0.0))
                 last = max(since, asked_at - timedelta(seconds=length))
                 ask, now = partial(self._workers.ask, partial(found, last), take), time.monotonic()
                 self._again = [(now + seconds * self._pace, ask) for seconds in _AGAIN_SECONDS]
             self._events, self._events_error = with_later(self._events or (), happened), None
 
-        def found(start: datetime) -> tuple[datetime | None, Sequence[Event]]:
+        def found(start: datetime) -> tuple[Sequence[FleetSnapshot], Sequence[Event]]:
             # Its present is by the clock of the server, which may be ahead of ours.
             past = self.past(start, until or datetime.now(timezone.utc) + timedelta(days=1))
             first = [*islice(past, 1)]
-            happened = [*events(chain(first, past))]
-            return (first[0].taken_at if first else None), happened
+            return first, [*events(chain(first, past))]
 
         self._workers.ask(partial(found, since), take)
 
