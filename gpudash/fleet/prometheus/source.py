@@ -71,7 +71,7 @@ _LEAVES_ALONE = 401, 429
 """What says that more requests are not wanted."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
-_AGAIN_SECONDS = 180.0, 360.0, 720.0
+_AGAIN_SECONDS = 300.0, 720.0
 """After how long what had just happened is asked for again: at steps, and where exporters are
 scraped every minute or more rarely, it shows only then that something has gone.
 """
