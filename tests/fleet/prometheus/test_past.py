@@ -194,7 +194,7 @@ def test_what_happened_just_before_a_screen_asked_is_known_some_time_later(tmp_p
     """The server has two pasts: that when it was asked, and that of some minutes later."""
     now, urls = int(time.time()), []
     with ExitStack() as stack:
-        for name, lost_at in (("first", now - 25), ("later", now - 400)):
+        for name, lost_at in (("first", now - 25), ("later", now - 300)):
             folder = tmp_path / name
             folder.mkdir()
             lines = [
