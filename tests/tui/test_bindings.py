@@ -1,10 +1,12 @@
 import os
 import signal
+from pkgutil import iter_modules
 
 import pytest
 from textual.keys import _character_to_key
 
 from gpudash.feed.protocol import FeedState
+from gpudash.tui import views
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
 from gpudash.tui.fleet.page import page_class
@@ -28,6 +30,7 @@ def test_no_key_of_a_screen_is_given_twice() -> None:
         assert sorted(names) == sorted(set(names))
 
 
+VIEWS = [view_class(each.name) for each in iter_modules(views.__path__) if each.name != "view"]
 PATHS = [key.action.split("'")[1] for key in FLEET_PAGE_KEYS if key.action.startswith("open_page")]
 
 
@@ -37,17 +40,18 @@ PATHS = [key.action.split("'")[1] for key in FLEET_PAGE_KEYS if key.action.start
         (Overview, OVERVIEW_KEYS),
         *((page_class(path), page_class(path).KEYS) for path in PATHS),
         *((page_class(path), FLEET_PAGE_KEYS) for path in PATHS),
-        *(
-            (view_class(name), HOST_KEYS)
-            for name in ("device", "events", "findings", "links", "users")
-        ),
-        *((view_class(name), view_class(name).KEYS) for name in ("device", "process")),
+        *((view, HOST_KEYS) for view in VIEWS),
+        *((view, view.KEYS) for view in VIEWS),
     ],
 )
 def test_every_key_of_a_page_has_its_action(page: type, keys: tuple[Key, ...]) -> None:
     for key in keys:
         of_app, _, name = key.action.partition("(")[0].rpartition(".")
         assert hasattr(GpudashApp if of_app else page, f"action_{name}"), key.id
+
+
+def test_the_keys_of_every_page_of_a_host_are_those_of_a_screen() -> None:
+    assert [view for view in VIEWS if view.KEYS not in SCREENS] == []
 
 
 def test_a_remapped_key_is_shown_as_it_is_typed() -> None:

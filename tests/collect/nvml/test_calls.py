@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pynvml
@@ -11,6 +12,8 @@ from gpudash.collect.nvml.calls import FIELD_VALUES, POLL_GROUPS, NvmlCall
 from gpudash.collect.nvml.polling import LONG_SECONDS
 from gpudash.model.details import DetailedDevice
 from gpudash.model.device import device_fields
+from gpudash.model.fields import declared_fields
+from gpudash.model.units import Unit
 from tests.collect.nvml.tampering import Machine
 
 
@@ -100,3 +103,26 @@ def test_every_call_and_field_value_fills_fields_of_a_device() -> None:
     filled = {name for call in declared() for name, _ in call.fields}
     filled |= {value.field for value in FIELD_VALUES}
     assert filled - set(DetailedDevice.__struct_fields__) == set()
+
+
+def test_every_field_value_has_the_number_of_its_documented_name() -> None:
+    named = {each.name: each.nvml or "" for each in declared_fields(DetailedDevice)}
+    others = {
+        each.field for each in FIELD_VALUES if getattr(pynvml, named[each.field], None) != each.id
+    }
+    # Its documented name is that of the call which older drivers have.
+    assert others == {"total_energy_mj"}
+
+
+def test_the_unit_of_a_number_ends_its_name() -> None:
+    ends = {
+        Unit.BYTE: "bytes",
+        Unit.PERCENT: "percents?",
+        Unit.CELSIUS: "celsius",
+        Unit.MILLIWATT: "mw",
+        Unit.MEGAHERTZ: "mhz",
+        Unit.MILLIJOULE: "mj",
+    }
+    for each in declared_fields(DetailedDevice):
+        found = [unit for unit, end in ends.items() if re.search(rf"_{end}$", each.name)]
+        assert found == [each.unit] * (each.unit in ends), each.name
