@@ -9,9 +9,9 @@ from gpudash.analysis.usage import users
 from gpudash.fleet.from_snapshot import SnapshotReader
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fault import XidEvent
-from gpudash.model.fleet import FleetSnapshot
+from gpudash.model.fleet import FleetHost, FleetSnapshot
 from gpudash.model.process import Job
-from gpudash.model.snapshot import Finding
+from gpudash.model.snapshot import Finding, Host
 from gpudash.model.text import SafeText
 from tests.analysis.health.examined import later
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
@@ -26,6 +26,14 @@ def test_has_the_name_and_group_that_it_was_asked_by() -> None:
     assert (host.name, host.group, host.state) == ("lab7", "lab", "ok")
     assert [device.uuid for device in host.devices] == [gpu_uuid(index) for index in range(4)]
     assert reader().read_nothing().state == "connecting"
+
+
+def test_what_both_know_of_a_host_is_the_same() -> None:
+    host, found = make_snapshot().host, reader().read(make_snapshot())
+    shared = {*Host.__struct_fields__} & {*FleetHost.__struct_fields__}
+    assert shared
+    for name in shared:
+        assert getattr(found, name) == getattr(host, name) is not None, name
 
 
 def test_devices_have_state_users_and_the_one_job() -> None:
