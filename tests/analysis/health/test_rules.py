@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isgeneratorfunction
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.health.findings import findings
 from gpudash.analysis.health.rule import Registry, Rule
-from gpudash.analysis.health.rules import FAMILIES, RULES
+from gpudash.analysis.health.rules import FAMILIES, RULES, checks
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Holder, LastRead
 from gpudash.model.records import SramErrors
@@ -628,3 +629,18 @@ def test_a_gpu_that_was_only_started_to_be_read_does_not_work() -> None:
     works = {"clocks-low", "pcie-link-reduced"}
     kept = {**started, "persistence_mode": True}
     assert rules(host(devices=(make_device(**kept),), processes=())).keys() == works
+
+
+def test_every_check_that_is_written_examines_a_host() -> None:
+    written = {
+        each
+        for family in FAMILIES
+        for name, each in vars(family).items()
+        if isgeneratorfunction(each) and each.__module__ == family.__name__ and name[0] != "_"
+    }
+    assert written
+    assert written <= set(checks())
+
+
+def test_every_state_in_which_a_gpu_cannot_be_read_has_a_rule() -> None:
+    assert {each for each in STATES if each.is_unreadable} <= {rule.status for rule in RULES}

@@ -8,6 +8,7 @@ from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
 from gpudash.model.details import DetailedDevice
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
+from gpudash.model.fields import declared_fields
 from tests.collect.nvml.tampering import Machine
 
 
@@ -58,6 +59,8 @@ def test_a_field_with_an_nvml_call_is_read() -> None:
     read |= fields_of_the_tables() & set(Device.__struct_fields__)
     fields = wire.json_schema()["$defs"]["Device"]["properties"]
     assert {name for name, field in fields.items() if "x-nvml" in field} == read
+    detailed = {each.name for each in declared_fields(DetailedDevice) if each.nvml}
+    assert detailed - read - fields_of_the_tables() == {"mig_layout", "sample_buffers"}
 
 
 def test_a_metric_that_fails_costs_only_itself_and_is_asked_again() -> None:
