@@ -407,6 +407,10 @@ class Picture:
         for host in self.inventory.hosts.values():
             each_of = [each.values for each in host.devices.values()]
             shown = tuple([(each.get(POWER), each.get(UTILIZATION)) for each in each_of])
+            if len(shown) == len(host.shown):
+                # What an answer leaves out, as a partial one does, has not changed.
+                pairs = zip(shown, host.shown, strict=True)
+                shown = tuple([(_known(p, q), _known(u, v)) for (p, u), (q, v) in pairs])
             if shown != host.shown:
                 if host.shown:
                     host.is_frozen, host.changed_at = False, at
@@ -489,3 +493,7 @@ def _parent(instances: list[KnownDevice]) -> FleetDevice:
         name=first.name,
         **values,
     )
+
+
+def _known(value: float | None, before: float | None) -> float | None:
+    return before if value is None else value

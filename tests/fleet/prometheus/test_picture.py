@@ -496,6 +496,10 @@ def test_an_exporter_that_repeats_itself_is_stale_until_it_stops() -> None:
         seen.take_field("power_usage_mw", rows(POWER, {"a": [61.5, 62], "b": [60 + number]}), at)
     assert states(seen)[0] == "stale"
     assert states(seen, "b")[0] == "ok"
+    # What a partial answer leaves out has not changed.
+    for power in ([61.5], [61.5, 62]):
+        seen.take_field("power_usage_mw", rows(POWER, {"a": power, "b": [60]}), at)
+        assert states(seen)[0] == "stale"
     seen.take_field("power_usage_mw", rows(POWER, {"a": [61.6, 62], "b": [60]}), at)
     assert states(seen)[0] == "ok"
 
