@@ -143,7 +143,10 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
             name = source.read().report.name
             try:
                 known.append([])
-                known[-1] += source.minutes(since, until, jobs, by_host=options.by == "host")
+                # Those of one server are many, and nothing else has them.
+                take = sums.add if len(sources) == 1 else known[-1].append
+                for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
+                    take(minute)
                 for warning in source.past_warnings:
                     terminal.write_message(f"gpudash: {name}: answers in part: {warning}\n")
             except GpudashError as error:
