@@ -25,13 +25,13 @@ class Verdict(NamedTuple):
 
 
 def verdict(
-    findings: Sequence[Finding], answering: int, hosts: int, now: datetime, *, is_partial: bool
+    findings: Sequence[Finding], answering: int, hosts: int, now: datetime, *, is_asking: bool
 ) -> Verdict:
     """Return what the findings about hosts come to at an instant, so many of which answer.
 
     What is acknowledged is no news, and what is not known is not taken to be well: where hosts do
     not answer, it says on how many nothing is critical, and where it is not known since when one
-    finding is, it does not say that none is new. While sources are asked it says so: `is_partial`.
+    finding is, it does not say that none is new. While sources are asked it says so: `is_asking`.
     """
     if not hosts and not findings:
         return Verdict((), "unknown")
@@ -45,11 +45,11 @@ def verdict(
     is_whole = answering >= hosts
     text = "nothing critical" + (f" but {known:,} acknowledged" if known else "")
     text += "" if is_whole else f" on {part_of(answering, hosts, 'host')}"
-    text += " so far" if is_partial else ""
+    text += " so far" if is_asking else ""
     warnings = [each for each in news if each.level == "warn"]
     if warnings:
         return Verdict((text, counted(len(warnings), "warning"), _newest(warnings, now)), "warn")
-    if is_partial:
+    if is_asking:
         return Verdict((text, "still asking"), "unknown")
     return Verdict((text, "no warning"), "ok" if is_whole else "unknown")
 

@@ -407,6 +407,11 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
         "source is being asked.")] = None
     # fmt: on
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a source has not answered all yet: what is not there may be there."""
+        return any(source.partial for source in self.sources)
+
 
 EMPTY = FleetSnapshot(taken_at=snapshot.EMPTY.taken_at)
 """The snapshot before the first one: no hosts, no sources."""

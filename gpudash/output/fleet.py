@@ -89,9 +89,8 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         power += f" of {kilowatts(sums.limit_mw)}"
     amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
     lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
-    is_partial = any(source.partial for source in snapshot.sources)
     found = verdict(
-        snapshot.findings, answering, expected, snapshot.taken_at, is_partial=is_partial
+        snapshot.findings, answering, expected, snapshot.taken_at, is_asking=snapshot.is_asking
     )
     lines += [[(", ".join(found.texts), LEVELS[found.level])]] if found.texts else []
     if not sums.gpus:

@@ -46,23 +46,23 @@ KNOWN = finding("critical", 0.1, acknowledged="RMA 4711")
 def test_whether_all_can_be_left_alone(
     findings: list[Finding], answering: int, text: str, level: str
 ) -> None:
-    found = verdict(findings, answering, 4, NOON, is_partial=False)
+    found = verdict(findings, answering, 4, NOON, is_asking=False)
     assert ", ".join(found.texts).removesuffix(" of all") == text
     assert found.level == level
 
 
 def test_without_hosts_nothing_is_said() -> None:
-    assert verdict([], 0, 0, NOON, is_partial=False).texts == ()
+    assert verdict([], 0, 0, NOON, is_asking=False).texts == ()
     # That no source answers is a finding.
-    assert verdict([CRITICAL], 0, 0, NOON, is_partial=False).level == "critical"
-    assert verdict([WARNING], 0, 0, NOON, is_partial=False).texts == ("not known: no host answers",)
+    assert verdict([CRITICAL], 0, 0, NOON, is_asking=False).level == "critical"
+    assert verdict([WARNING], 0, 0, NOON, is_asking=False).texts == ("not known: no host answers",)
 
 
 def test_while_sources_are_asked_nothing_is_well_yet() -> None:
-    assert verdict([], 4, 4, NOON, is_partial=True) == (
+    assert verdict([], 4, 4, NOON, is_asking=True) == (
         ("nothing critical so far", "still asking"),
         "unknown",
     )
-    texts = verdict([WARNING], 4, 4, NOON, is_partial=True).texts
+    texts = verdict([WARNING], 4, 4, NOON, is_asking=True).texts
     assert texts[:2] == ("nothing critical so far", "1 warning")
-    assert verdict([CRITICAL], 4, 4, NOON, is_partial=True).level == "critical"
+    assert verdict([CRITICAL], 4, 4, NOON, is_asking=True).level == "critical"

@@ -228,7 +228,7 @@ def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> L
     rows = sorted(model.rows, key=lambda row: -row.count(HELD))
     rows = [row for row in rows if row.is_known and row.count(HELD)]
     if not rows:
-        text = "none so far: still asking" if _is_partial(model) else "none"
+        text = "none so far: still asking" if model.snapshot.is_asking else "none"
         return [*heading, Segment(text, theme.dim)]
     entries = [
         [Segment(f"{row.title} ", theme.base), Segment(f"{row.count(HELD)}   ", theme.warn)]
@@ -352,18 +352,13 @@ def verdict_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     sums, now = model.totals, model.snapshot.taken_at
     hosts = sums.hosts if model.is_filtered else _expected_hosts(model)
     texts, level = verdict(
-        model.findings, sums.answering, hosts, now, is_partial=_is_partial(model)
+        model.findings, sums.answering, hosts, now, is_asking=model.snapshot.is_asking
     )
     style = theme.level(level)
     parts = [
         [Segment(f"{', ' if number else ' '}{text}", style)] for number, text in enumerate(texts)
     ]
     return fit_parts(parts, cells)
-
-
-def _is_partial(model: FleetModel) -> bool:
-    """Whether sources are still being asked what is wrong and what is idle."""
-    return any(source.partial for source in model.snapshot.sources)
 
 
 def _expected_hosts(model: FleetModel) -> int:
