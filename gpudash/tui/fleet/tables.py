@@ -371,7 +371,9 @@ class JobPage(TablePage[JobGpu]):
         if job is not None:
             parts += [job.user, job.name, job.state]
         if rows:
-            usual = {row.gpu.device.name or "?": row.usual for row in rows}
+            # A MIG instance has the name of a slice of its GPU, which is no other model.
+            gpus = [row for row in rows if row.gpu.device.parent_uuid is None] or rows
+            usual = {row.gpu.device.name or "?": row.usual for row in gpus}
             names = told_apart(usual) if len(usual) > 1 else dict.fromkeys(usual, "GPUs")
             medians = (f"{names[name]}: {_medians(each)}" for name, each in sorted(usual.items()))
             parts.append(f"median of its {', '.join(medians)}")

@@ -813,10 +813,12 @@ async def test_a_small_screen_names_the_worst_and_counts_the_others() -> None:
 
 async def test_rows_of_mig_instances_are_not_counted_as_gpus_of_a_job() -> None:
     devices = [device(n, job=SafeText("4242")) for n in range(40)]
-    parts = [device(n, parent_uuid="GPU-0", job=SafeText("4242")) for n in (41, 42)]
+    mig = {"name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "parent_uuid": "GPU-0"}
+    parts = [device(n, job=SafeText("4242"), **mig) for n in (41, 42)]
     hosts = (host(1, devices=(*devices, *parts)),)
     async with on_screen(Reducer().reduce(fleet(hosts)), "5", "enter", size=(80, 24)) as on:
         assert on.lines[1].rstrip().endswith("of 42 rows")
+        assert "median of its GPUs: " in on.text
 
 
 async def test_a_free_host_that_is_drained_is_named() -> None:
