@@ -10,23 +10,21 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from functools import partial
-from itertools import chain, islice
 from math import inf
 from typing import Any
 
 from msgspec.structs import replace
 
 from gpudash.config.settings import Settings
-from gpudash.fleet.event_log import with_later
-from gpudash.fleet.events import events
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
+from gpudash.fleet.prometheus.happened import Happened
 from gpudash.fleet.prometheus.instant import Instant, Task
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
@@ -47,7 +45,6 @@ from gpudash.fleet.source import Reading, Source
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
-    Event,
     FleetHost,
     FleetRequest,
     FleetSnapshot,
@@ -71,14 +68,6 @@ _LEAVES_ALONE = 401, 429
 """What says that more requests are not wanted."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
-_AGAIN_SECONDS = 300.0, 720.0
-"""After how long what had just happened is asked for again: at steps, and where exporters are
-scraped every minute or more rarely, it shows only then that something has gone.
-"""
-_LAST_SECONDS, _LAST_SPANS = 600.0, 3
-"""Of how long that is, at least, and in spans within which an event of the first answer is known:
-two steps and what the last looks back are less.
-"""
 _BRIEF = (
     "only a first picture: lost GPUs, hosts that are down, XID errors and idle times were not "
     "waited for, --timeout S waits for all"
@@ -110,12 +99,7 @@ class PrometheusSource(Source):
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT + 1)
-        self._events_span: tuple[datetime, datetime | None] | None = None
-        self._events: tuple[Event, ...] | None = None
-        self._data_since: datetime | None = None
-        self._events_error: PrometheusError | None = None
-        self._again: list[tuple[float, Callable[[], None]]] = []
-        """When the end of their span is asked for again, and what does."""
+        self._happened = Happened(self.past, self._workers, self._pace)
         self._live = self._view = Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
@@ -133,8 +117,8 @@ class PrometheusSource(Source):
             return inf
         due = [task.due_at for task in self._startable()]
         due += [chart.due_at for chart in self._charts.values()]
-        due += [at for at, _ in self._again[:1]]
-        return max(0.0, max(min(due, default=inf), self._hold_until) - time.monotonic())
+        due.append(self._happened.due_at)
+        return max(0.0, max(min(due), self._hold_until) - time.monotonic())
 
     def ask(self, request: FleetRequest) -> None:
         """Show another instant, or the past of a metric."""
@@ -143,7 +127,7 @@ class PrometheusSource(Source):
             self._view = self._live if at is None else Instant(at, self._endpoint)
         self._view.is_brief = request.is_brief
         if request.events_since is not None:
-            self._ask_events(request.events_since, request.events_until)
+            self._happened.ask(request.events_since, request.events_until)
         known = self._charts
         self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
@@ -153,9 +137,7 @@ class PrometheusSource(Source):
         now = time.monotonic()
         if now < self._hold_until:
             return
-        if self._again and self._again[0][0] <= now:
-            _, ask = self._again.pop(0)
-            ask()
+        self._happened.ask_again(now)
         for task in self._startable():
             if self._free and task.due_at <= now:
                 self._start(task)
@@ -178,7 +160,7 @@ class PrometheusSource(Source):
             at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
             is_whole=view.is_whole,
             charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
-            events=self._events,
+            events=self._happened.events,
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
@@ -224,43 +206,6 @@ class PrometheusSource(Source):
         """End the threads; waits so long at most."""
         self._workers.close(wait_seconds, self._clients)
 
-    def _ask_events(self, since: datetime, until: datetime | None) -> None:
-        """Have what happened in a span found by a thread that asks nothing else, if that is new."""
-        span = since, until
-        if span == self._events_span:
-            return
-        self._events_span, self._events, self._again = span, None, []
-        self._data_since = None
-        asked_at = datetime.now(timezone.utc)
-
-        def take(result: tuple[Sequence[FleetSnapshot], Sequence[Event]] | PrometheusError) -> None:
-            if span != self._events_span:
-                return
-            if isinstance(result, PrometheusError):
-                self._events_error = result
-                if self._events is None:
-                    # Asked for again with the next request that differs.
-                    self._events_span, self._events = None, ()
-                return
-            first, happened = result
-            if self._events is None:
-                self._data_since = first[0].taken_at if first else None
-            if self._events is None and (until is None or until > asked_at):
-                within = [each.sources[0].within_seconds or 0.0 for each in first]
-                length = max(_LAST_SECONDS, _LAST_SPANS * max(within, default=0.0))
-                last = max(since, asked_at - timedelta(seconds=length))
-                ask, now = partial(self._workers.ask, partial(found, last), take), time.monotonic()
-                self._again = [(now + seconds * self._pace, ask) for seconds in _AGAIN_SECONDS]
-            self._events, self._events_error = with_later(self._events or (), happened), None
-
-        def found(start: datetime) -> tuple[Sequence[FleetSnapshot], Sequence[Event]]:
-            # Its present is by the clock of the server, which may be ahead of ours.
-            past = self.past(start, until or datetime.now(timezone.utc) + timedelta(days=1))
-            first = [*islice(past, 1)]
-            return first, [*events(chain(first, past))]
-
-        self._workers.ask(partial(found, since), take)
-
     def _hosts(self, view: Instant) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()
         if built is None or built[:2] != (view, view.version) or now - built[2] > _REBUILD_SECONDS:
@@ -295,7 +240,7 @@ class PrometheusSource(Source):
             expected_hosts=len(hosts) if past.is_done or past.failures else None,
             warnings=self._warnings(view),
             partial=not all(task.is_done or task.failures for task in view.tasks.values()),
-            data_since=self._data_since,
+            data_since=self._happened.data_since,
         )
 
     def _why_empty(self, view: Instant) -> str | None:
@@ -328,8 +273,8 @@ class PrometheusSource(Source):
                 texts.append(f"{task.name}: {task.error}")
         if view.is_brief:
             texts.append(_BRIEF)
-        if self._events_error is not None:
-            texts.append(f"events: {self._events_error}")
+        if self._happened.error is not None:
+            texts.append(f"events: {self._happened.error}")
         if view.picture.wrong_values:
             texts.append(counted(view.picture.wrong_values, "impossible value"))
         unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)
