@@ -30,6 +30,7 @@ from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
     from gpudash.fleet.collector import Collector
+    from gpudash.fleet.lasting import Lasting
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
     from gpudash.fleet.users import Prices
@@ -48,6 +49,8 @@ thousands of hosts, whose answers wait for it."""
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
+_DATING_SECONDS = 2.0
+"""For what was found to be dated, of which a server tells within milliseconds."""
 
 
 def interval(options: argparse.Namespace) -> float:
@@ -134,6 +137,7 @@ def _print_lines(
         due = printed_at + (min(eager, control.seconds) if is_eager else control.seconds)
         if now >= due and has_answer(readings := collector.read()):
             terminal.write(fleet.encode(view.of(readings)) + b"\n")
+            collector.date(view.lasting)
             printed_at, has_news, took = now, False, time.monotonic() - now
             continue
         has_news |= _advance(collector, max(due - now, _EAGER_INTERVAL), control.descriptor)
@@ -188,11 +192,17 @@ class Printed:
         self.known: tuple[int, float] | None = None
         """The mark of the events that its reader has."""
 
+    @property
+    def lasting(self) -> Lasting:
+        """What sources are to date of the last snapshot."""
+        return self._reducer.lasting
+
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
         from gpudash.fleet.collector import is_settled, merge
 
-        return self._reducer.reduce(merge(readings), is_settled=is_settled(readings))
+        lasted = {key: age for each in readings for key, age in each.lasted.items()}
+        return self._reducer.reduce(merge(readings), lasted, is_settled=is_settled(readings))
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return what fits of the snapshot of what sources know now."""
@@ -260,7 +270,7 @@ def print_once(options: argparse.Namespace) -> int:
         is_brief = name in _SAY_WHAT_IS_MISSING and not any(of_all)
         with _opened(options) as collector:
             readings = _collect(options, collector, is_brief=is_brief)
-        is_known, whole = is_settled(readings), Printed(options).whole(readings)
+            is_known, whole = is_settled(readings), _dated(options, collector, readings)
     snapshot = narrowed(whole, fitting, prices(options))
     target = Destination(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
     terminal.write(FLEET_FORMATS[name](snapshot, target))
@@ -290,6 +300,23 @@ def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: boo
         if not _settle(collector, began + took + rest_seconds(hosts, took)):
             collector.ask(FleetRequest(at=at, is_brief=True))
     return [_in_time(reading, seconds) for reading in collector.read()]
+
+
+def _dated(
+    options: argparse.Namespace, collector: Collector, readings: Sequence[Reading]
+) -> FleetSnapshot:
+    """Return the snapshot of what sources know, and since when it is so, if they soon can tell."""
+    from msgspec.structs import replace
+
+    view, deadline = Printed(options), time.monotonic() + _DATING_SECONDS
+    whole = view.whole(readings)
+    if not collector.date(view.lasting):
+        return whole
+    while collector.date(view.lasting) and (left := deadline - time.monotonic()) > 0:
+        _advance(collector, left)
+    lasted = [each.lasted for each in collector.read()]
+    pairs = zip(readings, lasted, strict=True)
+    return Printed(options).whole([replace(each, lasted=some) for each, some in pairs])
 
 
 def rest_seconds(hosts: int, took: float) -> float:

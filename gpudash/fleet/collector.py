@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.event_log import together
 from gpudash.fleet.jobs import known_key
+from gpudash.fleet.lasting import Lasting
 from gpudash.fleet.merger import Merger, filled
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
@@ -73,6 +74,12 @@ class Collector:
     def is_partial(self) -> bool:
         """Whether a source will soon know more; it costs nothing to ask."""
         return any(source.is_partial() for source in self._sources)
+
+    def date(self, lasting: Lasting) -> bool:
+        """Have it found out since when something is so; return whether that is still to come."""
+        # Each is told, also after one that still asks.
+        are_open = [source.date(lasting) for source in self._sources]
+        return any(are_open)
 
     def read(self) -> list[Reading]:
         """Return what each source knows now."""

@@ -7,6 +7,8 @@ from math import inf
 from statistics import median
 from typing import NamedTuple
 
+from gpudash.analysis.activity import IDLE_PERCENT
+from gpudash.fleet.lasting import Bound
 from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, JobKey
 from gpudash.model.state import BUSY, HOT, SLOW
@@ -29,6 +31,12 @@ class Pace(NamedTuple):
     """Their median."""
     slow: list[GpuRow]
     """None where so many are that it is usual."""
+
+    @property
+    def slow_within(self) -> tuple[Bound, ...]:
+        """The bounds of what is slow: it computes, at a low clock."""
+        slow = Bound("sm_clock_mhz", below=_SLOW_CLOCK * self.clock_mhz)
+        return slow, Bound("gpu_utilization_percent", IDLE_PERCENT)
 
 
 class Usual(NamedTuple):

@@ -20,6 +20,7 @@ from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health import checks
 from gpudash.fleet.health.survey import FLEET, Survey, job_kind
 from gpudash.fleet.jobs import known_key, owner_of, paces_of
+from gpudash.fleet.lasting import Lasted, Lasting
 from gpudash.fleet.names import short
 from gpudash.fleet.summary import AVAILABLE, GpuRow, count_gpus, titles, worst_by_host
 from gpudash.fleet.users import Price, users_of
@@ -64,13 +65,18 @@ class Reducer:
         self._tracker = SymptomTracker()
         self._taken_at = 0.0
         self._rests = RestClock()
+        self.lasting: Lasting = {}
+        """What was found last of GPUs whose hosts do not say since when."""
         self._answering: frozenset[str] = frozenset()
         """Hosts of which all was known before, so that what is found there now is new."""
 
-    def reduce(self, snapshot: FleetSnapshot, *, is_settled: bool = True) -> FleetSnapshot:
+    def reduce(
+        self, snapshot: FleetSnapshot, lasted: Lasted | None = None, *, is_settled: bool = True
+    ) -> FleetSnapshot:
         """Return a snapshot with status, users, jobs and findings.
 
-        Before it is settled it shows what has arrived, and nothing new.
+        Before it is settled it shows what has arrived, and nothing new. `lasted` is what sources
+        know of what was `lasting` in the last one.
         """
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
@@ -80,14 +86,14 @@ class Reducer:
         self._taken_at = now
         self._rests.begin()
         hosts = tuple([self._host(host, now) for host in snapshot.hosts])
-        survey = Survey(replace(snapshot, hosts=hosts), self.price)
+        survey = Survey(replace(snapshot, hosts=hosts), self.price, lasted=lasted)
         known = self._acknowledged()
         named = _uniquely_named(survey.snapshot)
         before = self._answering
         answering = (host.name for host in named.hosts if host.state == "ok")
         self._answering = frozenset(answering if is_settled else ())
         findings = self._tracker.findings(
-            self._symptoms(survey, named, known),
+            self._symptoms(survey, named, known, lasted),
             now,
             begins=lambda symptom: bool(before) and before.issuperset(symptom.hosts),
         )
@@ -101,7 +107,7 @@ class Reducer:
         )
 
     def _symptoms(
-        self, survey: Survey, snapshot: FleetSnapshot, known: InForce
+        self, survey: Survey, snapshot: FleetSnapshot, known: InForce, lasted: Lasted | None
     ) -> Iterator[Symptom]:
         """Yield what is wrong, and apart from it what is wrong and acknowledged.
 
@@ -117,11 +123,12 @@ class Reducer:
             return not all(each.is_over(since) for each in some)
 
         if places or snapshot is not survey.snapshot:
-            survey = Survey(snapshot, self.price, lambda *place: not is_known(*place))
+            survey = Survey(snapshot, self.price, lambda *place: not is_known(*place), lasted)
         yield from chain.from_iterable(check(survey) for check in self._checks)
+        self.lasting = survey.lasting
         if not places:
             return
-        survey = Survey(snapshot, self.price, is_known)
+        survey = Survey(snapshot, self.price, is_known, lasted)
         for symptom in chain.from_iterable(check(survey) for check in self._checks_of_known):
             if symptom.hosts and places.keys() >= {*symptom.hosts}:
                 indices = (each.index for each in symptom.devices)
@@ -132,6 +139,7 @@ class Reducer:
                 subject = "acknowledged", symptom.subject
                 text = "; ".join(dict.fromkeys(texts or [found[0][1].text]))
                 yield replace(symptom, subject=subject, acknowledged=text)
+        self.lasting = {**self.lasting, **survey.lasting}
 
     # What a GPU does
 

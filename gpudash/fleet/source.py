@@ -9,6 +9,7 @@ from math import inf
 
 from msgspec import Struct
 
+from gpudash.fleet.lasting import Lasted, Lasting
 from gpudash.model.fleet import (
     Event,
     FleetChart,
@@ -43,6 +44,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     """Those that were asked for and have arrived."""
     events: tuple[Event, ...] | None = ()
     """What happened before it was asked, None while that is being asked."""
+    lasted: Lasted = {}
+    """For how long what `date` was given last has been so, where that is known."""
 
 
 class Source:
@@ -68,6 +71,10 @@ class Source:
 
     def is_partial(self) -> bool:
         """Whether `read` returns less than will soon be known; it costs nothing to ask."""
+        return False
+
+    def date(self, lasting: Lasting) -> bool:
+        """Have it found out since when something is so; return whether that is still to come."""
         return False
 
     def read(self) -> Reading:

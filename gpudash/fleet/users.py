@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from gpudash.analysis.usage import Holdings
 from gpudash.fleet.jobs import known_key
+from gpudash.fleet.lasting import Bound
 from gpudash.fleet.summary import gpu_of, worse
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser, JobKey
 from gpudash.model.state import BUSY, HELD
@@ -35,6 +36,18 @@ def looks_kept_busy(device: FleetDevice) -> bool:
         and dram < _KEPT_DRAM
         # Few exporters have the limit.
         and (not limit or power is None or power < _KEPT_POWER * limit)
+    )
+
+
+def kept_busy_within(device: FleetDevice) -> tuple[Bound, ...]:
+    """Return the bounds of what looks kept busy."""
+    limit = device.enforced_power_limit_mw
+    power = (Bound("power_usage_mw", below=_KEPT_POWER * limit),) if limit else ()
+    return (
+        Bound("gpu_utilization_percent", _KEPT_PERCENT),
+        Bound("tensor_active_percent", below=_KEPT_TENSOR),
+        Bound("dram_active_percent", below=_KEPT_DRAM),
+        *power,
     )
 
 

@@ -18,6 +18,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.jobs import Pace, paces_of
+from gpudash.fleet.lasting import Bound
 from gpudash.fleet.summary import GpuRow, count_gpus
 from gpudash.model.fleet import JobKey
 from gpudash.model.state import HOT, SLOW, STATES, UNUSABLE, state_of
@@ -150,8 +151,10 @@ def hot(survey: Survey) -> Iterator[Symptom]:
     if throttled:
         slow = "it slows down" if len(throttled) == 1 else "they slow down"
         what = f"so hot that {slow}{_degrees(throttled)}"
-        yield _of_heat(THROTTLED, what, throttled)
+        ages = [row.host.slow_seconds.get(row.device.uuid or "") for row in throttled]
+        yield _of_heat(THROTTLED, what, throttled, ages)
     usual: list[float] = []
+    ages = []
     for rows in survey.computing.values():
         known = [s.device.temperature_celsius for s in rows]
         degrees = [each for each in known if each is not None]
@@ -164,13 +167,17 @@ def hot(survey: Survey) -> Iterator[Symptom]:
         outliers = [*filter(survey.covers_gpu, outliers)]
         found += outliers
         usual += [middle] * len(outliers)
+        within = (Bound("temperature_celsius", limit),)
+        ages += [survey.age(HOT_OUTLIER, row, within) for row in outliers]
     if found:
         against = f", others of the model {median(usual):.0f} °C"
         what = f"far hotter than the others{_degrees(found)}{against}"
-        yield _of_heat(HOT_OUTLIER, what, found)
+        yield _of_heat(HOT_OUTLIER, what, found, ages)
 
 
-def _of_heat(rule: Rule, what: str, rows: Sequence[GpuRow]) -> Symptom:
+def _of_heat(
+    rule: Rule, what: str, rows: Sequence[GpuRow], ages: Sequence[float | None]
+) -> Symptom:
     rows = sorted(rows, key=lambda row: -(row.device.temperature_celsius or 0))
     return symptom(
         rule,
@@ -179,12 +186,8 @@ def _of_heat(rule: Rule, what: str, rows: Sequence[GpuRow]) -> Symptom:
         f"Check fans, air and the slot; which clocks it loses: {enter(rows[0].host)}",
         rows,
         fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],
-        ages=_slow_seconds(rows),
+        ages=ages,
     )
-
-
-def _slow_seconds(rows: Sequence[GpuRow]) -> list[float | None]:
-    return [row.host.slow_seconds.get(row.device.uuid or "") for row in rows]
 
 
 def _degrees(rows: Sequence[GpuRow]) -> str:
@@ -227,7 +230,7 @@ def _straggler(
         subject=(key, pace.busy[0].device.name),
         fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
         evidence=[number("sm_clock_mhz", pace.clock_mhz, f"median {of_job}")],
-        ages=_slow_seconds(slow),
+        ages=[survey.age(STRAGGLER, row, pace.slow_within) for row in slow],
     )
 
 

@@ -11,6 +11,7 @@ from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, numbe
 from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.jobs import known_key
+from gpudash.fleet.lasting import Bound, Key, Lasted
 from gpudash.fleet.names import check_host, short
 from gpudash.fleet.summary import (
     PROBLEMS,
@@ -23,7 +24,7 @@ from gpudash.fleet.summary import (
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKey, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
-from gpudash.model.state import BUSY, FREE, HELD
+from gpudash.model.state import BUSY, FREE, HELD, HOT, SLOW
 from gpudash.model.text import clean
 from gpudash.model.units import counted, grouped
 
@@ -48,12 +49,19 @@ class Survey:
         snapshot: FleetSnapshot,
         price: Callable[[str | None], float | None],
         covers: Callable[[FleetHost, int | None, str | None], bool] | None = None,
+        lasted: Lasted | None = None,
     ) -> None:
-        """`covers` is asked about a GPU by index and UUID, about the host as such with None."""
+        """`covers` is asked about a GPU by index and UUID, about the host as such with None.
+
+        `lasted` is what is known of what was found before.
+        """
         self.snapshot = snapshot
         self._covers = covers
         self.price = price
         """Returns the price of an hour of a GPU by its name, None if none is configured."""
+        self.lasting: dict[Key, tuple[Bound, ...]] = {}
+        """What is found of GPUs whose hosts do not say since when."""
+        self._lasted = lasted or {}
         self.jobs: dict[JobKey, FleetJob] = {job.key: job for job in snapshot.jobs}
         self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
         self.problems: dict[str, list[GpuRow]] = {}
@@ -123,6 +131,18 @@ class Survey:
         is_other = row.device.state != "lost" and index in reused_indices(row.host)
         uuid = row.device.parent_uuid or row.device.uuid
         return self._covers(row.host, None if is_other else index, uuid)
+
+    def age(self, rule: Rule, row: GpuRow, bounds: tuple[Bound, ...]) -> float | None:
+        """Return for how many seconds a GPU has been what a rule finds, None if not known.
+
+        It is so for as long as its values are within bounds.
+        """
+        told = row.host.slow_seconds.get(row.device.uuid or "")
+        if row.device.uuid is None or (told is not None and rule.status in (SLOW, HOT)):
+            return told
+        key = rule.id, row.device.uuid
+        self.lasting[key] = bounds
+        return self._lasted.get(key)
 
     def missing(self, host: FleetHost) -> int:
         """Return how many of the GPUs that findings are to be about are not there."""

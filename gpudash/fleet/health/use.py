@@ -19,7 +19,7 @@ from gpudash.fleet.health.survey import (
 )
 from gpudash.fleet.jobs import known_key
 from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
-from gpudash.fleet.users import looks_kept_busy
+from gpudash.fleet.users import kept_busy_within, looks_kept_busy
 from gpudash.model.fleet import JobKey
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.units import counted, grouped
@@ -201,6 +201,7 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
             found,
             subject=user,
             fields=["gpu_utilization_percent", "tensor_active_percent", "dram_active_percent"],
+            ages=[survey.age(KEPT_ALIVE, row, kept_busy_within(row.device)) for row in found],
         )
 
 

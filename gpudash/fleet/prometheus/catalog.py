@@ -6,9 +6,11 @@ What an exporter is asked for itself is the same terms, without PromQL.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
+from gpudash.fleet.lasting import Bound
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
     DATED_XIDS,
@@ -32,7 +34,14 @@ from gpudash.fleet.prometheus.dialects import (
     dialects,
     known_series,
 )
-from gpudash.fleet.prometheus.queries import FIRST_LABEL, Metric, any_of, matcher, max_by
+from gpudash.fleet.prometheus.queries import (
+    FIRST_LABEL,
+    FOUND_LABEL,
+    Metric,
+    any_of,
+    matcher,
+    max_by,
+)
 
 _INSTANCES = f'{INSTANCE_LABEL}!=""'
 _INDEX_LABELS = {each.device_label for each in dialects() if each.index_label is None}
@@ -147,6 +156,41 @@ class Catalog(NamedTuple):
             used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
             if there:
                 yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
+
+    def outside(
+        self,
+        bounds: Iterable[Bound],
+        hosts: Names,
+        gpus: Collection[int],
+        mark: str,
+        *,
+        is_percent: bool,
+    ) -> Iterator[Metric]:
+        """Yield what shows of few devices that a value is not within bounds, marked.
+
+        `is_percent` says that their ratios are percentages.
+        """
+        for dialect in self._chosen():
+            ends, there = list[str](), list[str]()
+            for bound in bounds:
+                shown = self._present(dialect, bound.field)
+                if bound.field == UTILIZATION:
+                    shown = shown or self._present(dialect, ENGINE)
+                for each in shown:
+                    factor = 1.0 if each.is_ratio and is_percent else each.factor
+                    for term in self.of_hosts([self._term(dialect, each.name)], hosts, gpus):
+                        value = max_by(term.past_by, term.selector)
+                        there.append(value)
+                        if bound.least > -inf:
+                            ends.append(f"{value} < {bound.least / factor:g}")
+                        if bound.below < inf:
+                            ends.append(f"{value} >= {bound.below / factor:g}")
+            if ends:
+                condition, bound_ = (
+                    f'label_replace({any_of(texts)}, "{FOUND_LABEL}", "{mark}", "", "")'
+                    for texts in (ends, there)
+                )
+                yield Metric((), condition=condition, bound=bound_)
 
     def given(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
         """Yield what shows of few devices that they compute, and to whom they are allocated."""

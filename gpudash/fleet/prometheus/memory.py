@@ -14,6 +14,7 @@ from gpudash.analysis.activity import is_rest
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.identity import home_of
 from gpudash.fleet.prometheus.catalog import Names
+from gpudash.fleet.prometheus.dates import Dates
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import (
@@ -47,6 +48,7 @@ class Memory:
         """The instant of the last answer that was not partial."""
         self.answered_at = 0.0
         """That of the last answer."""
+        self.dates = Dates(inventory)
         self._inventory = inventory
         self._began_at = 0.0
         self._lost: list[KnownHost] = []

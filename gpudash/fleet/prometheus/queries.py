@@ -19,6 +19,8 @@ Of a day a quarter of an hour, 1, 3, 9 and 23.5 hours ago, and minutes. The firs
 are new, the last within a past of just that span.
 """
 FIRST_LABEL = "first"
+FOUND_LABEL = "found"
+"""The label of which of the things that are found a series is about."""
 HOST_MARK = "host_went"
 """The label of how often a host went away, and none of its devices."""
 _MAX_EXACT_SECONDS = 86400
@@ -178,7 +180,16 @@ def last_used(seconds: float) -> Form:
 
     The first is that of its samples: what was before them is not known.
     """
-    span, step = _span(seconds, _STEPS // 5)
+    return _last(seconds, _STEPS // 5)
+
+
+def last_outside(seconds: float) -> Form:
+    """Ask in the same way, of fewer devices, for a value outside of its bounds."""
+    return _last(seconds, _STEPS)
+
+
+def _last(seconds: float, steps: int) -> Form:
+    span, step = _span(seconds, steps)
 
     def form(term: Metric) -> str:
         used, there = (

@@ -34,6 +34,8 @@ _MAIN_SHARE, _BRIEF_SHARE, _SHARE = 0.01, 0.002, 0.005
 """How much of the time the server may work for main, another that is brief, all but main."""
 _MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 
+DATES = "dates"
+"""The query that is due whenever there is something new to date."""
 MAX_AT_ONCE = 10_000
 """Devices of which a look back asks at once: servers end queries that take long."""
 _MAX_NAMED = 6000
@@ -197,6 +199,14 @@ def _given(picture: Picture) -> Iterable[Metric]:
     return picture.inventory.catalog.given(hosts, gpus) if devices else ()
 
 
+def _undated(picture: Picture) -> Iterable[Metric]:
+    return picture.memory.dates.terms()
+
+
+def _take_dates(picture: Picture, rows: list[Row], at: float) -> None:
+    picture.memory.dates.take(rows, at)
+
+
 def _held_before(picture: Picture) -> Iterable[Metric]:
     inventory = picture.inventory
     old = (each for host in inventory.hosts.values() for each in host.before)
@@ -297,6 +307,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     """
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
     used = queries.last_used(look_back_seconds)
+    outside = queries.last_outside(look_back_seconds)
     change = queries.last_change(look_back_seconds)
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
@@ -331,4 +342,5 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
         Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
         Query("last given", 60, _given, _remember(Memory.take_given), used, "idle 60m"),
+        Query(DATES, inf, _undated, _take_dates, outside),
     )

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.config.settings import Settings
+from gpudash.fleet.lasting import Lasting
 from gpudash.fleet.prometheus.charts import OpenChart
 from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
@@ -30,7 +31,7 @@ from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Ask, Past, oldest
 from gpudash.fleet.prometheus.picture import STALE_SECONDS
-from gpudash.fleet.prometheus.questions import INTERVAL_SECONDS
+from gpudash.fleet.prometheus.questions import DATES, INTERVAL_SECONDS
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
     MATRIX,
@@ -149,6 +150,15 @@ class PrometheusSource(Source):
         """Whether `read` returns less than will soon be known; it costs nothing to ask."""
         return not self._view.is_whole and self._view.core_error is None
 
+    def date(self, lasting: Lasting) -> bool:
+        """Have it found out since when something is so; return whether that is still to come."""
+        view = self._view
+        task = view.tasks[DATES]
+        is_open = view.picture.memory.dates.want(lasting) and not task.failures
+        if is_open and not task.is_in_flight:
+            task.due_at, task.is_done = 0.0, task.is_done and view.at is None
+        return is_open and task in view.wanted
+
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         view = self._view
@@ -161,6 +171,7 @@ class PrometheusSource(Source):
             is_whole=view.is_whole,
             charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
             events=self._happened.events,
+            lasted=view.picture.memory.dates.lasted(view.now()),
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:

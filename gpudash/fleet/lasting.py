@@ -1,0 +1,30 @@
+"""What a rule finds of a GPU for as long as its values are within bounds.
+
+A source with a past tells for how long they have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from gpudash.model.text import SafeText
+
+
+class Bound(NamedTuple):
+    """Of a field of a device: at least a value, and below another."""
+
+    field: str
+    least: float = -inf
+    below: float = inf
+
+
+Key = tuple[str, SafeText]
+"""The id of a rule, and the UUID of a GPU."""
+
+Lasting = Mapping[Key, tuple[Bound, ...]]
+"""What is found now, and while all of which bounds hold."""
+
+Lasted = Mapping[Key, float]
+"""For how many seconds, of what that is known of."""

@@ -1,0 +1,72 @@
+"""Since when values of GPUs are within the bounds of what is found of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpudash.fleet.lasting import Bound, Key, Lasted, Lasting
+from gpudash.fleet.prometheus.inventory import Inventory
+from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label, number_of
+from gpudash.fleet.prometheus.queries import FOUND_LABEL, Metric
+from gpudash.model.units import grouped
+
+_MAX_ASKED = 50
+"""GPUs at once, of which all samples of a day are looked at."""
+
+
+class Dates:
+    """Since when, of what is found now; it is asked for once."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._found: dict[Key, tuple[KnownDevice, tuple[Bound, ...]]] = {}
+        self._known: dict[Key, float | None] = {}
+        """Unix time, None where it cannot be told."""
+        self._asked: list[dict[KnownDevice, Key]] = []
+        """What is asked for, apart where its rule or bounds differ."""
+
+    def want(self, lasting: Lasting) -> bool:
+        """Take what is found now; return whether some of it has still to be asked for."""
+        uuids = {uuid for _, uuid in lasting}
+        devices = (each for each in self._inventory.devices() if uuids and not each.instance)
+        there = {each.uuid: each for each in devices if each.uuid in uuids}
+        self._found = {
+            key: (there[key[1]], bounds) for key, bounds in lasting.items() if key[1] in there
+        }
+        self._known = {key: at for key, at in self._known.items() if key in self._found}
+        return len(self._known) < len(self._found)
+
+    def terms(self) -> Iterator[Metric]:
+        """Yield what shows of some GPUs that a value is not within bounds."""
+        left = [key for key in self._found if key not in self._known][:_MAX_ASKED]
+        alike = grouped(((key[0], self._found[key][1]), key) for key in left)
+        self._asked = [{self._found[key][0]: key for key in keys} for keys in alike.values()]
+        for number, ((_, bounds), devices) in enumerate(zip(alike, self._asked, strict=True)):
+            terms = [*self._outside(bounds, devices, str(number))]
+            if not terms:
+                # No metric shows it.
+                self._known.update(dict.fromkeys(devices.values()))
+            yield from terms
+
+    def _outside(
+        self, bounds: Iterable[Bound], devices: Iterable[KnownDevice], mark: str
+    ) -> Iterator[Metric]:
+        for is_percent, some in grouped((e.host.is_percent is True, e) for e in devices).items():
+            names, gpus = names_by_label({e.host for e in some}), {e.index for e in some}
+            catalog = self._inventory.catalog
+            yield from catalog.outside(bounds, names, gpus, mark, is_percent=is_percent)
+
+    def take(self, rows: Iterable[Row], _at: float) -> None:
+        """Take when a value was outside of its bounds last, or had its first sample."""
+        for found in self._asked:
+            self._known.update(dict.fromkeys(found.values()))
+        for device, row in self._inventory.devices_of(rows):
+            number = number_of(row.labels.get(FOUND_LABEL, ""))
+            found = self._asked[number] if number is not None and number < len(self._asked) else {}
+            if device in found and row.number is not None:
+                key = found[device]
+                self._known[key] = max(row.number, self._known.get(key) or 0.0)
+
+    def lasted(self, now: float) -> Lasted:
+        """Return how long at an instant, of what that is known of."""
+        return {key: max(0.0, now - at) for key, at in self._known.items() if at is not None}

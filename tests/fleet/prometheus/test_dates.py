@@ -1,0 +1,154 @@
+"""Since when GPUs have been slow, hot or kept busy, as the past of a server tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
+
+from gpudash.cli.arguments import parse
+from gpudash.fleet.lasting import Bound, Lasting
+from gpudash.fleet.prometheus.endpoint import Endpoint
+from gpudash.fleet.prometheus.source import PrometheusSource
+from gpudash.model.fleet import FleetRequest, decode
+from gpudash.model.snapshot import Finding
+from gpudash.model.text import SafeText
+from tests.fleet.rig.exporters import line
+from tests.fleet.rig.prometheus import Server, importing
+from tests.fleet.rig.reading import read_until
+
+MINUTE, HOUR = 60.0, 3600.0
+STEP, PAST, LASTS = 60.0, 6 * HOUR, 600.0
+LATE = 3 * STEP
+"""How far a time may be off: samples, and steps of a look back of a day."""
+SLOW, HOT, KEPT = 3 * HOUR, 50 * MINUTE, 140 * MINUTE
+_HOSTS, _GPUS = 5, 4
+_STRAGGLER, _OVEN, _LOOP, _ALWAYS = (0, 1), (1, 2), (2, 3), (4, 0)
+"""Host and GPU; the last is of a job of its own, and slow at the first sample already."""
+
+
+def _values(host: int, gpu: int, ago: float) -> dict[str, float]:
+    place, values = (host, gpu), {"GPU_UTIL": 95.0, "SM_CLOCK": 1980.0, "GPU_TEMP": 62.0}
+    work = {"TENSOR": 0.4, "DRAM": 0.3}
+    if place == _STRAGGLER:
+        # It was slow before, too, and fast, and did nothing for a moment.
+        is_slow = ago <= SLOW or 4 * HOUR < ago < 5 * HOUR
+        values["SM_CLOCK"] = 1200.0 if is_slow else 1980.0
+    if place == _ALWAYS:
+        values["SM_CLOCK"] = 1100.0
+    if place == _OVEN and ago <= HOT:
+        values["GPU_TEMP"] = 93.0
+    if place == _LOOP and ago <= KEPT:
+        values["GPU_UTIL"], work = 100.0, {"TENSOR": 0.001, "DRAM": 0.005}
+    values["FB_USED"], values["POWER_USAGE"] = 60_000.0, 500.0 + ago % 97
+    return {f"DEV_{name}": value for name, value in values.items()} | {
+        "PROF_PIPE_TENSOR_ACTIVE": work["TENSOR"],
+        "PROF_DRAM_ACTIVE": work["DRAM"],
+    }
+
+
+def _lines(now: float) -> Iterator[str]:
+    target = {"job": "dcgm-exporter"}
+    for host in range(_HOSTS):
+        for number in range(int(PAST // STEP), -int(LASTS // STEP), -1):
+            at = now - number * STEP
+            for gpu in range(_GPUS):
+                labels = {
+                    **target,
+                    "instance": f"n{host}:9400",
+                    "Hostname": f"n{host}",
+                    "gpu": str(gpu),
+                    "UUID": f"GPU-{host}-{gpu}",
+                    "modelName": "H100",
+                    "hpc_job": "8" if host == _ALWAYS[0] else "7",
+                }
+                for name, value in _values(host, gpu, now - at).items():
+                    yield line(f"DCGM_FI_{name}", labels, value, at)
+    yield "# EOF\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    now = float(int(time.time()))
+    with importing(tmp_path_factory.mktemp("prometheus"), _lines(now)) as url:
+        yield Server(url, now)
+
+
+def _once(server: Server, capfd: pytest.CaptureFixture[str], *words: str) -> list[Finding]:
+    options = parse([f"--prometheus={server.url}", "--no-config", "--once", "--json", *words])
+    options.run(options)
+    return list(decode(capfd.readouterr().out.encode()).findings)
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "seconds"),
+    [
+        ("straggler", _STRAGGLER, SLOW),
+        ("straggler", _ALWAYS, PAST),
+        ("hot-outlier", _OVEN, HOT),
+        ("kept-alive", _LOOP, KEPT),
+    ],
+)
+def test_a_finding_about_values_has_lasted_since_they_became_so(
+    server: Server,
+    rule: str,
+    place: tuple[int, int],
+    seconds: float,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    uuid = "GPU-{}-{}".format(*place)
+    (found,) = (
+        each for each in _once(server, capfd) if each.rule == rule and each.uuids == (uuid,)
+    )
+    assert found.held_seconds == pytest.approx(seconds, abs=LATE)
+
+
+def test_an_instant_in_the_past_tells_for_how_long_it_was_so_then(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    at = datetime.fromtimestamp(server.now - HOUR, timezone.utc)
+    found = {each.rule: each for each in _once(server, capfd, "--at", at.isoformat())}
+    assert "hot-outlier" not in found
+    assert found["kept-alive"].held_seconds == pytest.approx(KEPT - HOUR, abs=LATE)
+
+
+def test_what_is_found_is_asked_for_once_and_forgotten_with_the_finding(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    read_until(source, lambda reading: reading.is_whole)
+    uuid = SafeText("GPU-{}-{}".format(*_OVEN))
+    hot = "hot-outlier", uuid
+    unknown = "straggler", SafeText("GPU-of-another-source")
+    wanted: Lasting = {
+        hot: (Bound("temperature_celsius", 80.0),),
+        unknown: (Bound("sm_clock_mhz", below=1500.0),),
+    }
+    assert source.date(wanted)
+    seconds = read_until(source, lambda reading: hot in reading.lasted).lasted[hot]
+    assert seconds == pytest.approx(HOT, abs=LATE)
+    assert not source.date(wanted)
+    assert not source.date({unknown: wanted[unknown]})
+    assert not source.read().lasted
+    assert source.date(wanted)
+    source.close(10)
+
+
+def test_what_no_value_shows_stays_without_a_date(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    read_until(source, lambda reading: reading.is_whole)
+    key = "straggler", SafeText("GPU-{}-{}".format(*_STRAGGLER))
+    wanted: Lasting = {key: (Bound("memory_temperature_celsius", 90.0),)}
+    assert source.date(wanted)
+    read_until(source, lambda _: not source.date(wanted))
+    assert not source.read().lasted
+    source.close(10)
+
+
+def test_a_first_picture_is_not_dated(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    source.ask(FleetRequest(is_brief=True))
+    read_until(source, lambda reading: reading.is_whole)
+    key = "hot-outlier", SafeText("GPU-{}-{}".format(*_OVEN))
+    assert not source.date({key: (Bound("temperature_celsius", 80.0),)})
+    source.close(10)
