@@ -10,7 +10,7 @@ from gpudash.fleet.prometheus.dialects import (
     XID_LABEL,
 )
 
-SCRAPED_SECONDS = 1200.0
+SCRAPED_SECONDS, _PARTS_OF_SCRAPES = 1200.0, 4
 _STILL_SECONDS = 600
 _GLANCES, _STEPS = (1 / 96, 1 / 24, 1 / 8, 3 / 8, 0.98), 1440
 """Instants of a look back at all devices, as parts of its span, and how many at few of them.
@@ -207,9 +207,17 @@ def ages(term: Metric) -> str:
 
 
 def scrapes(term: Metric) -> str:
-    """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`."""
+    """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`.
+
+    Or would have been, had they been as rarely as in the last part of it.
+    """
     by = ", ".join(("job", *CLUSTER_LABELS))
-    return max_by(by, f"count_over_time({term.selector}[{SCRAPED_SECONDS:.0f}s])")
+    last = SCRAPED_SECONDS / _PARTS_OF_SCRAPES
+    whole, part = (
+        max_by(by, f"count_over_time({term.selector}[{seconds:.0f}s])")
+        for seconds in (SCRAPED_SECONDS, last)
+    )
+    return f"({_PARTS_OF_SCRAPES} * {part} < {whole} or {whole})"
 
 
 def frozen(term: Metric) -> str:

@@ -330,7 +330,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),
         _since("held", 300),
-        Query("intervals", 600, _all(Catalog.exporters), Picture.take_scrapes, queries.scrapes),
+        Query("intervals", 120, _all(Catalog.exporters), Picture.take_scrapes, queries.scrapes),
         Query("ages", 60, main, Picture.take_ages, queries.ages, "intervals"),
         *map(_field, others),
         Query("worn", 600, _all(Catalog.worn), Picture.take_worn),

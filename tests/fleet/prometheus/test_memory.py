@@ -265,6 +265,24 @@ def test_a_gpu_is_missed_whose_index_another_has_since_the_last_start(
     assert host.devices[3].age_seconds == pytest.approx(LONG_AGO, abs=LATE)
 
 
+@pytest.mark.parametrize(("before", "since"), [(15, 240), (15, 120), (240, 15)])
+def test_a_host_is_as_patient_as_its_scrapes_are_rare_since_a_few_minutes(
+    tmp_path: Path, before: int, since: int
+) -> None:
+    """They had another interval until six minutes ago, and the next one is due in a second."""
+    now = int(time.time())
+    times = [*range(now - 3600, now - 360, before), *range(now + 1 - since - 360, now, since)]
+    lines = []
+    for at in times:
+        target = {"job": "dcgm-exporter", "instance": "a:9400"}
+        lines.append(line("up", target, 1.0, at))
+        found = samples(Host("a", "dcgm", (Gpu(0),)), at, now)
+        lines += [line(name, {**labels, **target}, value, at) for name, labels, value in found]
+    with importing(tmp_path, [*lines, "# EOF\n"]) as url:
+        (host,) = read(Server(url, now)).hosts
+    assert host.state == "ok"
+
+
 def test_a_gpu_that_an_older_exporter_had_is_missed_by_a_newer_one(tmp_path: Path) -> None:
     """Its metrics and the label of its host have other names since then."""
     now = int(time.time())
