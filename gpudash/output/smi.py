@@ -28,25 +28,39 @@ _FLOAT = struct.Struct("f")
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
 
 
-NOT_READ = tuple(
-    f"{section}.{name}".removeprefix(".")
+_PROFILE = {
+    "secondary_power_floor": "W",
+    "primary_floor_act_window_multiplier": "",
+    "primary_floor_tar_window_multiplier": "",
+    "primary_floor_act_offset": "W",
+}
+NOT_READ: Mapping[str, str] = {
+    f"{section}.{name}".removeprefix("."): unit
     for section, names in {
-        "vgpu_driver_capability": "heterogenous_multivGPU",
-        "vgpu_device_capability": "fractional_multiVgpu heterogeneous_timeSlice_profile "
-        "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
-        "": "edpp_multiplier hostname",
-        "power_smoothing": "delayed_power_smoothing_supported primary_power_floor "
-        "secondary_power_floor min_primary_floor_activation_offset "
-        "min_primary_floor_activation_point window_multiplier",
-        **dict.fromkeys(
-            ("power_smoothing.curr_profile", "power_smoothing.admin_override"),
-            "secondary_power_floor primary_floor_act_window_multiplier "
-            "primary_floor_tar_window_multiplier primary_floor_act_offset",
-        ),
+        "vgpu_driver_capability": {"heterogenous_multivGPU": ""},
+        "vgpu_device_capability": {
+            "fractional_multiVgpu": "",
+            "heterogeneous_timeSlice_profile": "",
+            "heterogeneous_timeSlice_sizes": "",
+            "homogeneous_placements": "",
+            "mig_timeSlicing": "",
+            "mig_timeSlicing_mode": "",
+        },
+        "": {"edpp_multiplier": "", "hostname": ""},
+        "power_smoothing": {
+            "delayed_power_smoothing_supported": "",
+            "primary_power_floor": "W",
+            "secondary_power_floor": "W",
+            "min_primary_floor_activation_offset": "W",
+            "min_primary_floor_activation_point": "W",
+            "window_multiplier": "ms",
+        },
+        "power_smoothing.curr_profile": _PROFILE,
+        "power_smoothing.admin_override": _PROFILE,
     }.items()
-    for name in names.split()
-)
-"""Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
+    for name, unit in names.items()
+}
+"""Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here, and their units.
 
 Virtual GPUs and power smoothing are not read, nor the name that a GPU can be given for its host,
 nor what NVML does not document the source of.
@@ -407,7 +421,7 @@ _GPU: tuple[SmiField[Device], ...] = (
         "fabric_status_code",
         lambda code: f"Error {code}" if code else "Success",
     ),
-    *(SmiField(name, lambda _snapshot, _device: None) for name in NOT_READ),
+    *(SmiField(name, lambda _snapshot, _device: None, unit) for name, unit in NOT_READ.items()),
 )
 
 GPU_FIELDS: Mapping[str, SmiField[Device]] = {

@@ -331,6 +331,25 @@ def test_every_declared_name_can_be_queried_under_its_heading() -> None:
             assert query(QUERIES["gpu"], name, "csv").heading().partition(" ")[0] == field.smi[0]
 
 
+def test_headings_of_power_smoothing() -> None:
+    power = [
+        "secondary_power_floor",
+        "min_primary_floor_activation_point",
+        "curr_profile.primary_floor_act_offset",
+        "admin_override.secondary_power_floor",
+    ]
+    units = {
+        **dict.fromkeys(power, " [W]"),
+        "window_multiplier": " [ms]",
+        "delayed_power_smoothing_supported": "",
+        "curr_profile.primary_floor_act_window_multiplier": "",
+    }
+    names = {f"power_smoothing.{name}": unit for name, unit in units.items()}
+    heading = query(QUERIES["gpu"], ",".join(names), "csv").heading()
+    # As on an H200 under driver 580.
+    assert heading == ", ".join(f"{name}{unit}" for name, unit in names.items())
+
+
 def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
     computed = {name for name, field in GPU_FIELDS.items() if field.name not in _declared()}
     prefixes = (
