@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import branch
+from gpudash.output.smi import NEW_BRANCH, branch
 from gpudash.output.smi_table import frame_buffer_mebibytes, program
 
 _MIB = 1 << 20
@@ -83,26 +84,56 @@ DEVICE_LETTERS = "".join(_DEVICE)
 """What -s of dmon takes."""
 GPM_IDS = (*GPM_PERCENTS, *GPM_RATES)
 """The GPM metrics that have a column."""
+_GPM_NAMES = {
+    1: "gract",
+    2: "smutil",
+    3: "smocc",
+    4: "intutil",
+    5: "mmaact",
+    6: "dfmat",
+    7: "hmmat",
+    9: "immat",
+    10: "dram",
+    11: "fp64",
+    12: "fp32",
+    13: "fp16",
+    20: "pcitx",
+    21: "pcirx",
+}
+"""Their names since NEW_BRANCH, where they are known."""
+_FIRST_NVLINK_ID = 60
+"""From it on they are rates, as those of PCIe are; the others are percentages."""
 _BLANK = MonitorColumn("", "", lambda _gpu: "", 0)
 
 
-def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[MonitorColumn]:
+def device_columns(
+    letters: str, snapshot: Snapshot, gpm: Sequence[int] = ()
+) -> list[MonitorColumn]:
     """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
     columns = [column for letter in letters for column in _DEVICE[letter]]
+    if branch(snapshot) >= NEW_BRANCH:
+        return [*columns, *map(_named_gpm_column, gpm), _BLANK]
     return [*columns, _BLANK, *map(_gpm_column, gpm)]
 
 
 def _gpm_column(number: int) -> MonitorColumn:
     """Return the column of a GPM metric, percent or MiB/s; without values if it is not read."""
-    name, divisor = GPM_PERCENTS.get(number, ""), 1
-    if not name:
-        name, divisor = GPM_RATES.get(number, ""), _MIB
+    return MonitorColumn(f"id={number}", "GPM", partial(_gpm_value, number, "{:.2f}".format), 9)
 
-    def value(gpu: Device) -> str | None:
-        found = getattr(gpu, name, None)
-        return None if found is None else f"{found / divisor:.2f}"
 
-    return MonitorColumn(f"id={number}", "GPM", value, 9)
+def _named_gpm_column(number: int) -> MonitorColumn:
+    """Return the same since NEW_BRANCH, whose nvidia-smi cuts 99.5 to 99 and 0.8 to 0."""
+    name, unit = _GPM_NAMES.get(number, f"id={number}"), "MiB/s" if _is_rate(number) else "%"
+    return MonitorColumn(name, f"GPM:{unit}", partial(_gpm_value, number, int), 10)
+
+
+def _is_rate(number: int) -> bool:
+    return number in GPM_RATES or number >= _FIRST_NVLINK_ID
+
+
+def _gpm_value(number: int, form: Callable[[float], object], gpu: Device) -> object:
+    found = getattr(gpu, GPM_PERCENTS.get(number) or GPM_RATES.get(number, ""), None)
+    return None if found is None else form(found / (_MIB if _is_rate(number) else 1))
 
 
 class _Run(NamedTuple):

@@ -24,6 +24,7 @@ from tests.factories import (
 )
 
 OLD = make_snapshot(1, host=make_host(driver_version="535.261.03"))
+NEW = make_snapshot(1, host=make_host(driver_version="580.159.04"))
 
 CAPTURED = (
     "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa"
@@ -35,10 +36,12 @@ CAPTURED = (
 
 
 def test_the_headings_are_those_of_nvidia_smi() -> None:
-    assert headings(device_columns("pucvmet"), "DT") == CAPTURED
-    assert headings(device_columns("e"), "").startswith("# gpu  sbecc  dbecc    pci \n# Idx   errs")
-    assert headings(device_columns("p"), "D").startswith("#Date        gpu    pwr")
-    assert headings(device_columns("p"), "T").startswith("#Time        gpu    pwr")
+    assert headings(device_columns("pucvmet", OLD), "DT") == CAPTURED
+    assert headings(device_columns("e", OLD), "").startswith(
+        "# gpu  sbecc  dbecc    pci \n# Idx   errs"
+    )
+    assert headings(device_columns("p", OLD), "D").startswith("#Date        gpu    pwr")
+    assert headings(device_columns("p", OLD), "T").startswith("#Time        gpu    pwr")
 
 
 @pytest.mark.parametrize(
@@ -64,14 +67,14 @@ def test_the_headings_of_processes_are_those_of_nvidia_smi(letters: str, shown: 
 @pytest.mark.parametrize("stamp", ["", "D", "T", "DT"])
 def test_values_stand_below_their_headings(letters: str, stamp: str) -> None:
     snapshot = make_snapshot(2)
-    shown = headings(device_columns(letters), stamp).splitlines()
-    shown += "".join(device_lines(snapshot, device_columns(letters), stamp)).splitlines()
+    shown = headings(device_columns(letters, snapshot), stamp).splitlines()
+    shown += "".join(device_lines(snapshot, device_columns(letters, snapshot), stamp)).splitlines()
     assert len({len(line) for line in shown}) == 1
 
 
 def test_a_line_of_a_gpu() -> None:
     device = make_device(protected_memory_used_bytes=3 << 20)
-    (line,) = device_lines(make_snapshot(devices=(device,)), device_columns("pm"), "")
+    (line,) = device_lines(make_snapshot(devices=(device,)), device_columns("pm", OLD), "")
     assert line == "    0    412     62     70  40960      -      3 \n"
 
 
@@ -79,7 +82,8 @@ def test_instances_have_no_line_of_their_own() -> None:
     gpu = make_device()
     instance = make_device(uuid="MIG-1", parent_uuid=gpu.uuid)
     assert (
-        len([*device_lines(make_snapshot(devices=(gpu, instance)), device_columns("p"), "")]) == 1
+        len([*device_lines(make_snapshot(devices=(gpu, instance)), device_columns("p", OLD), "")])
+        == 1
     )
 
 
@@ -152,8 +156,41 @@ def test_a_gpu_whose_processes_are_unknown_is_not_one_without() -> None:
 
 def test_what_performance_monitoring_measures_is_a_column_by_its_number() -> None:
     device = make_device(sm_active_percent=87.654, pcie_tx_bytes_per_second=3 << 20)
-    (line,) = device_lines(make_snapshot(devices=(device,)), device_columns("p", (2, 20, 1)), "")
+    (line,) = device_lines(
+        make_snapshot(devices=(device,)), device_columns("p", OLD, (2, 20, 1)), ""
+    )
     assert line == "    0    412     62     70      87.65      3.00         -\n"
-    shown = headings(device_columns("p", GPM_IDS), "").splitlines()
+    shown = headings(device_columns("p", OLD, GPM_IDS), "").splitlines()
     assert shown[0].split() == ["#", "gpu", "pwr", "gtemp", "mtemp", *(f"id={n}" for n in GPM_IDS)]
     assert len(shown[0]) == len(shown[1])
+
+
+def test_performance_monitoring_of_driver_580() -> None:
+    # As on an H200.
+    assert headings(device_columns("c", NEW, (*range(1, 14), 20, 21)), "") == (
+        "# gpu   mclk   pclk      gract     smutil      smocc    intutil     mmaact      dfmat"
+        "      hmmat       id=8      immat       dram       fp64       fp32       fp16      pcitx"
+        "      pcirx \n"
+        "# Idx    MHz    MHz      GPM:%      GPM:%      GPM:%      GPM:%      GPM:%      GPM:%"
+        "      GPM:%      GPM:%      GPM:%      GPM:%      GPM:%      GPM:%      GPM:%  GPM:MiB/s"
+        "  GPM:MiB/s \n"
+    )
+    device = make_device(
+        memory_clock_mhz=3201,
+        sm_clock_mhz=1980,
+        graphics_active_percent=99.5,
+        sm_active_percent=0.8,
+        sm_occupancy_percent=0.0,
+        pcie_tx_bytes_per_second=3137526,
+        pcie_rx_bytes_per_second=None,
+    )
+    columns = device_columns("c", NEW, (1, 2, 3, 20, 21))
+    assert [*device_lines(make_snapshot(devices=(device,)), columns, "")] == [
+        "    0   3201   1980         99          0          0          2          - \n"
+    ]
+
+
+def test_the_units_of_metrics_without_a_known_name() -> None:
+    names, units = headings(device_columns("c", NEW, (30, 60, 61)), "").splitlines()
+    assert names.split()[-3:] == ["id=30", "id=60", "id=61"]
+    assert units.split()[-3:] == ["GPM:%", "GPM:MiB/s", "GPM:MiB/s"]

@@ -36,15 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
-    columns = monitor.device_columns(options.select, options.gpm_metrics)
+    columns = partial(monitor.device_columns, options.select, gpm=options.gpm_metrics)
     # Without a counter, only the call that blocks has what was asked for.
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
-    lines = partial(monitor.device_lines, columns=columns, stamp=stamp)
     return roll(
         options,
-        lambda _: monitor.headings(columns, stamp),
-        lines,
+        lambda snapshot: monitor.headings(columns(snapshot), stamp),
+        lambda snapshot: monitor.device_lines(snapshot, columns(snapshot), stamp),
         # What holds the clocks back is counted from the second sample on.
         skipped=2 if "v" in options.select else 1,
     )
