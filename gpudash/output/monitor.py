@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from gpudash.analysis.usage import is_unlisted
@@ -103,6 +102,8 @@ _GPM_NAMES = {
 """Their names since NEW_BRANCH, where they are known."""
 _FIRST_NVLINK_ID = 60
 """From it on they are rates, as those of PCIe are; the others are percentages."""
+_WITH_ENGINES = 550
+"""The branch of drivers since which lines end in a blank, and processes have all engines."""
 _BLANK = MonitorColumn("", "", lambda _gpu: "", 0)
 
 
@@ -110,30 +111,29 @@ def device_columns(
     letters: str, snapshot: Snapshot, gpm: Sequence[int] = ()
 ) -> list[MonitorColumn]:
     """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
-    columns = [column for letter in letters for column in _DEVICE[letter]]
-    if branch(snapshot) >= NEW_BRANCH:
-        return [*columns, *map(_named_gpm_column, gpm), _BLANK]
-    return [*columns, _BLANK, *map(_gpm_column, gpm)]
+    columns, release = (
+        [column for letter in letters for column in _DEVICE[letter]],
+        branch(snapshot),
+    )
+    metrics = [_gpm_column(number, release) for number in gpm]
+    if release >= _WITH_ENGINES:
+        return [*columns, *metrics, _BLANK]
+    return [*columns, _BLANK, *metrics]
 
 
-def _gpm_column(number: int) -> MonitorColumn:
-    """Return the column of a GPM metric, percent or MiB/s; without values if it is not read."""
-    return MonitorColumn(f"id={number}", "GPM", partial(_gpm_value, number, "{:.2f}".format), 9)
+def _gpm_column(number: int, release: int) -> MonitorColumn:
+    """Return the column of a GPM metric; without values if it is not read."""
+    is_rate = number in GPM_RATES or number >= _FIRST_NVLINK_ID
+    name, unit = f"id={number}", "GPM"
+    if release >= NEW_BRANCH:
+        name, unit = _GPM_NAMES.get(number, name), f"GPM:{'MiB/s' if is_rate else '%'}"
+    field, divisor = GPM_PERCENTS.get(number) or GPM_RATES.get(number, ""), _MIB if is_rate else 1
 
+    def value(gpu: Device) -> int | None:
+        # Cut, not rounded: 99.5 % is 99 there, and 0.8 % is 0.
+        return _scaled(getattr(gpu, field, None), divisor)
 
-def _named_gpm_column(number: int) -> MonitorColumn:
-    """Return the same since NEW_BRANCH, whose nvidia-smi cuts 99.5 to 99 and 0.8 to 0."""
-    name, unit = _GPM_NAMES.get(number, f"id={number}"), "MiB/s" if _is_rate(number) else "%"
-    return MonitorColumn(name, f"GPM:{unit}", partial(_gpm_value, number, int), 10)
-
-
-def _is_rate(number: int) -> bool:
-    return number in GPM_RATES or number >= _FIRST_NVLINK_ID
-
-
-def _gpm_value(number: int, form: Callable[[float], object], gpu: Device) -> object:
-    found = getattr(gpu, GPM_PERCENTS.get(number) or GPM_RATES.get(number, ""), None)
-    return None if found is None else form(found / (_MIB if _is_rate(number) else 1))
+    return MonitorColumn(name, unit, value, 10 if release >= _WITH_ENGINES else 9)
 
 
 class _Run(NamedTuple):
@@ -188,8 +188,6 @@ _ENGINES = (
     MonitorColumn("ofa", "%", lambda _run: None),
 )
 """What the processes' samples of newer drivers have, which are not read."""
-_WITH_ENGINES = 550
-"""The branch of drivers whose nvidia-smi has them, and its headings further right."""
 PROCESS_LETTERS = "".join(_USES)
 """What -s of pmon takes."""
 

@@ -17,7 +17,7 @@ from tests.holders import Holder
         ("dmon", "-c", "1", "-s", "pucmet", "-o", "DT"),
         ("dmon", "-c", "1", "-i", "1,0", "-s", "ev"),
         ("dmon", "-c", "1", "-i", "1,9"),
-        ("dmon", "-c", "1", "-s", "p", "--gpm-metrics", "1,2,20"),
+        ("dmon", "-c", "2", "-s", "p", "--gpm-metrics", "1,2,20"),
         ("pmon", "-c", "1", "-s", "um", "-o", "T"),
         ("pmon", "-c", "1", "-s", "m"),
     ],
@@ -26,7 +26,14 @@ def test_the_lines_are_those_of_nvidia_smi(
     fakenvml: Path, nvidia_smi: str, holders: Callable[..., list[Holder]], words: tuple[str, ...]
 ) -> None:
     (holder,) = holders(1)
-    settings = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid, "DRIVER": "535.261.03"}
+    settings: dict[str, object] = {
+        "DEVICES": 2,
+        "PROCS_PER_DEVICE": 1,
+        "PIDS": holder.pid,
+        "DRIVER": "535.261.03",
+        "GPM": 1,
+        "LOAD": "busy",
+    }
     env = environment(fakenvml, **settings)
     theirs = subprocess.run(
         [nvidia_smi, *words], env=env, capture_output=True, text=True, timeout=60

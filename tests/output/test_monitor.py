@@ -155,14 +155,21 @@ def test_a_gpu_whose_processes_are_unknown_is_not_one_without() -> None:
 
 
 def test_what_performance_monitoring_measures_is_a_column_by_its_number() -> None:
-    device = make_device(sm_active_percent=87.654, pcie_tx_bytes_per_second=3 << 20)
+    device = make_device(sm_active_percent=87.9, pcie_tx_bytes_per_second=3 << 20)
     (line,) = device_lines(
         make_snapshot(devices=(device,)), device_columns("p", OLD, (2, 20, 1)), ""
     )
-    assert line == "    0    412     62     70      87.65      3.00         -\n"
+    assert line == "    0    412     62     70         87         3         -\n"
     shown = headings(device_columns("p", OLD, GPM_IDS), "").splitlines()
     assert shown[0].split() == ["#", "gpu", "pwr", "gtemp", "mtemp", *(f"id={n}" for n in GPM_IDS)]
     assert len(shown[0]) == len(shown[1])
+
+
+def test_performance_monitoring_of_driver_550() -> None:
+    snapshot = make_snapshot(1, host=make_host(driver_version="550.163.01"))
+    assert headings(device_columns("c", snapshot, (1, 20)), "") == (
+        "# gpu   mclk   pclk       id=1      id=20 \n# Idx    MHz    MHz        GPM        GPM \n"
+    )
 
 
 def test_performance_monitoring_of_driver_580() -> None:
