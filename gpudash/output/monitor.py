@@ -9,7 +9,7 @@ from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import NEW_BRANCH, branch
+from gpudash.output.smi_layout import NEW_BRANCH, branch
 from gpudash.output.smi_table import frame_buffer_mebibytes, program
 
 _MIB = 1 << 20

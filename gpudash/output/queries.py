@@ -14,7 +14,8 @@ from gpudash.model.errors import UsageError
 from gpudash.model.records import RetiredPage
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import GPU_FIELDS, NEW_BRANCH, SmiField, branch, moment
+from gpudash.output.smi import GPU_FIELDS, SmiField, moment
+from gpudash.output.smi_layout import NEW_BRANCH, branch
 from gpudash.output.smi_table import mebibytes, program, why_absent
 
 _MODIFIERS = ("noheader", "nounits")

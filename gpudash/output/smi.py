@@ -21,6 +21,7 @@ from gpudash.model.device import EVENT_REASONS, Device
 from gpudash.model.records import EccLocation, SramErrors
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
+from gpudash.output.smi_layout import NEW_BRANCH, branch
 from gpudash.output.smi_table import frame_buffer_mebibytes, has_no_known_state, mebibytes
 
 _FLOAT = struct.Struct("f")
@@ -65,11 +66,6 @@ NOT_READ: Mapping[str, str] = {
 Virtual GPUs and power smoothing are not read, nor the name that a GPU can be given for its host,
 nor what NVML does not document the source of.
 """
-_BRANCH = 535
-"""The branch of drivers whose nvidia-smi the tables of this package are made after."""
-NEW_BRANCH = 580
-"""The oldest branch of drivers whose nvidia-smi was seen to write as the newest ones do."""
-
 
 Row = TypeVar("Row")
 
@@ -88,12 +84,6 @@ class SmiField(Struct, Generic[Row], frozen=True):
     def absent_in(self, snapshot: Snapshot) -> str:
         """Return its text for None as nvidia-smi of the loaded driver writes it."""
         return (branch(snapshot) >= NEW_BRANCH and _NEW_ABSENT.get(self.name)) or self.absent
-
-
-def branch(snapshot: Snapshot) -> int:
-    """Return the branch of the driver, 535 of `535.261.03`; that of the tables if unknown."""
-    number = (snapshot.host.driver_version or "").partition(".")[0]
-    return int(number) if number.isdecimal() else _BRANCH
 
 
 def written(name: str) -> Callable[[Any], str | None]:

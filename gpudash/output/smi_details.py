@@ -9,7 +9,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
-from gpudash.output.smi import branch
+from gpudash.output.smi_layout import branch
 from gpudash.output.smi_lines import fields_of, resolved
 from gpudash.output.smi_lists import ABSENT, Node, log_time
 from gpudash.output.smi_sections import PARTS, Part

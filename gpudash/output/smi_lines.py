@@ -14,7 +14,8 @@ from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
 from gpudash.output import smi_lists as lists
-from gpudash.output.smi import GPU_FIELDS, branch, moment, reason_text, unit_of, written
+from gpudash.output.smi import GPU_FIELDS, moment, reason_text, unit_of, written
+from gpudash.output.smi_layout import branch
 from gpudash.output.smi_lists import Node
 from gpudash.output.smi_table import why_absent
 

@@ -1,4 +1,4 @@
-"""The table that nvidia-smi prints without options, as its driver 535 does, and its list of GPUs.
+"""The table that nvidia-smi of the host's driver prints without options, and its list of GPUs.
 
 It is apart from the fields of queries, of which the import takes as long as a sample.
 """
@@ -13,34 +13,9 @@ from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import ProcessUse, Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
+from gpudash.output.smi_layout import Layout, layout_of
 
 _MIB = 1 << 20
-_RULE = f"+{'-' * 87}+"
-_HEADINGS = """\
-|-----------------------------------------+----------------------+----------------------+
-| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |
-| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |
-|                                         |                      |               MIG M. |
-|=========================================+======================+======================|"""
-_BELOW_GPU = (
-    "+-----------------------------------------+----------------------+----------------------+"
-)
-_MIG_HEADINGS = """\
-+---------------------------------------------------------------------------------------+
-| MIG devices:                                                                          |
-+------------------+--------------------------------+-----------+-----------------------+
-| GPU  GI  CI  MIG |                   Memory-Usage |        Vol|      Shared           |
-|      ID  ID  Dev |                     BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |
-|                  |                                |        ECC|                       |
-|==================+================================+===========+=======================|"""
-_BELOW_INSTANCE = (
-    "+------------------+--------------------------------+-----------+-----------------------+"
-)
-_PROCESS_HEADINGS = """\
-| Processes:                                                                            |
-|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
-|        ID   ID                                                             Usage      |
-|=======================================================================================|"""
 
 READS = frozenset(
     {
@@ -161,30 +136,27 @@ def _line(device: Device) -> str:
 
 def table(snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines of the table."""
-    gpus = whole_gpus(snapshot)
+    gpus, layout = whole_gpus(snapshot), layout_of(snapshot)
     driver = fit(snapshot.host.driver_version or "N/A", 10)
     cuda = fit(snapshot.host.cuda_driver_version or "N/A", 8)
     yield f"{time.ctime(snapshot.taken_at.timestamp())}       "
-    yield _RULE
-    yield f"| NVIDIA-SMI {driver}             Driver Version: {driver}   CUDA Version: {cuda} |"
-    yield _HEADINGS
+    yield from layout.gpu_headings(driver, cuda)
     for gpu in gpus:
-        yield from _gpu(gpu)
+        yield from _gpu(gpu, layout)
     if any(gpu.mig_mode for gpu in gpus):
-        yield from _instances(snapshot, gpus)
-    yield " " * 89
-    yield _RULE
-    yield _PROCESS_HEADINGS
+        yield from _instances(snapshot, gpus, layout)
+    yield layout.gap
+    yield from layout.process_headings()
     uses = [
         (gpu, use) for gpu in gpus for use in sorted(snapshot.uses_of(gpu), key=by_instance_and_pid)
     ]
-    yield from (_process(gpu, use) for gpu, use in uses)
+    yield from (_process(gpu, use, layout) for gpu, use in uses)
     if not uses:
-        yield f"|  {_no_processes(snapshot):<85}|"
-    yield _RULE
+        yield f"|  {_no_processes(snapshot):<{layout.width - 2}}|"
+    yield layout.rule
 
 
-def _gpu(gpu: Device) -> Iterator[str]:
+def _gpu(gpu: Device, layout: Layout) -> Iterator[str]:
     """Yield the lines of a GPU; what could not be read is `ERR!`."""
 
     def cell(field: str, write: Callable[[Any], str], width: int = 4) -> str:
@@ -192,30 +164,33 @@ def _gpu(gpu: Device) -> Iterator[str]:
         text = _absent(gpu, field) if value is None else write(value)
         return f"{text:<{width}}"
 
+    def power(field: str, minimum: int, absent: str) -> str:
+        cells = layout.power_cells
+        text = cell(field, lambda milliwatts: _watts(milliwatts, minimum, cells))
+        return f"{text:{absent}{cells}}"
+
     name = fit(cell("name", str).strip(), 27)
     persistence = cell("persistence_mode", lambda is_on: " On " if is_on else " Off")
     # Unlike others it stands to the left.
     persistence = persistence.replace(" N/A", "N/A ")
-    bus = cell("pci_bus_id", str).strip()
+    bus = f"{'':{layout.gain}}{cell('pci_bus_id', str).strip():<16}"
     display = cell("display_active", lambda is_on: "  On" if is_on else " Off")
     errors = (_errors(gpu) or _absent(gpu, "ecc_mode", "ecc_uncorrected_volatile_count")).strip()
-    yield f"|{gpu.index:>4}  {name}   {persistence} | {bus:<16}{display} | {errors:>20} |"
+    yield f"|{gpu.index:>4}  {name}   {persistence} | {bus}{display} | {errors:>20} |"
     fan = cell("fan_speed_percent", "{:>3}%".format, 5)
     celsius = cell("temperature_celsius", "{:>3}C".format, 5)
     state = cell("performance_state", lambda number: f"{f'P{number}':>5}", 5)
-    usage = cell("power_usage_mw", lambda milliwatts: _watts(milliwatts, 1))
-    limit = cell("enforced_power_limit_mw", _watts)
+    usage = power("power_usage_mw", 1, layout.absent_usage)
+    limit = power("enforced_power_limit_mw", 0, "<")
+    memory = _memory(gpu, layout, layout.memory_cells, layout.size_cells)
     used = cell("gpu_utilization_percent", "{:>3}%".format, 6)
     mode = cell("compute_mode", lambda mode: _COMPUTE_MODES.get(mode, "N/A")).strip()
-    yield (
-        f"|{fan} {celsius}{state}             {usage} / "
-        f"{limit} | {_memory(gpu)} |    {used} {mode:>10} |"
-    )
+    yield f"|{fan} {celsius}{state}{f'{usage} / {limit}':>24} | {memory} |    {used} {mode:>10} |"
     later = gpu.mig_mode if gpu.pending_mig_mode is None else gpu.pending_mig_mode
     word = cell("mig_mode", lambda _: "Enabled" if later else "Disabled").strip()
     mig = _pending(word, gpu.mig_mode, later)
-    yield f"|{'':41}|{'':22}|{mig:>21} |"
-    yield _BELOW_GPU
+    yield f"|{'':41}| {'':{layout.memory_cells}} |{mig:>21} |"
+    yield layout.below_gpu
 
 
 def _errors(gpu: Device) -> str | None:
@@ -246,53 +221,69 @@ def _absent(gpu: Device, *fields: str) -> str:
     return " N/A" if failure(gpu, *fields) in (None, *_NOT_FOUND) else "ERR!"
 
 
-def _watts(milliwatts: int, minimum: int = 0) -> str:
-    return fit(f"{max(milliwatts // 1000, minimum):>3}W", 4)
+def _watts(milliwatts: int, minimum: int, cells: int) -> str:
+    return fit(f"{max(milliwatts // 1000, minimum):>{cells - 1}}W", cells)
 
 
-def _memory(device: Device, width: int = 20) -> str:
+def _memory(device: Device, layout: Layout, cells: int, size_cells: int = 5) -> str:
     used, total = device.memory_used_bytes, device.memory_total_bytes
     if used is None or total is None:
         fields = "memory_used_bytes", "memory_total_bytes"
         if failure(device, *fields) == _NO_PERMISSION:
-            return f"{'N/A':>{width}}"
-        return fit(why_absent(device, *fields) or "Not Supported", width)
-    return fit(_sizes(frame_buffer_mebibytes(used), total), width)
+            return fit(f"{'N/A':>{cells - layout.gain}}", cells)
+        return fit(why_absent(device, *fields) or "Not Supported", cells)
+    return fit(_sizes(frame_buffer_mebibytes(used), total, size_cells), cells)
 
 
-def _sizes(used_mib: int, total: int) -> str:
-    return f" {used_mib:>5}MiB / {total // _MIB:>5}MiB"
+def _sizes(used_mib: int, total: int, cells: int = 5) -> str:
+    return f" {used_mib:>{cells}}MiB / {total // _MIB:>{cells}}MiB"
 
 
-def _instances(snapshot: Snapshot, gpus: Sequence[Device]) -> Iterator[str]:
+def _instances(snapshot: Snapshot, gpus: Sequence[Device], layout: Layout) -> Iterator[str]:
     """Yield the table of the MIG instances."""
     yield ""
-    yield _MIG_HEADINGS
+    yield from layout.instance_headings()
     found = [
         (gpu, each) for gpu in gpus for each in snapshot.devices if each.parent_uuid == gpu.uuid
     ]
-    for gpu, each in found:
-        yield from _instance(gpu, each)
     if not found:
-        yield f"|  {'No MIG devices found':<85}|"
-        yield _RULE
+        yield f"|  {'No MIG devices found':<{layout.width - 2}}|"
+        yield layout.rule
+        return
+    before = None
+    for gpu, each in found:
+        owner = gpu.uuid, each.gpu_instance_id
+        shares = owner == before and not layout.repeats_memory
+        if before is not None:
+            yield layout.below_instance(is_open=shares)
+        yield from _instance(gpu, each, layout, shares)
+        before = owner
+    yield layout.below_instance()
 
 
-def _instance(gpu: Device, instance: Device) -> Iterator[str]:
+def _instance(gpu: Device, instance: Device, layout: Layout, shares: bool) -> Iterator[str]:
+    """Yield the lines of a MIG instance; memory that it `shares` with that above is left out."""
+
     def number(value: int | None, width: int = 3) -> str:
         return " N/A" if value is None else f"{value:>{width}} "
 
     ids = f"{number(gpu.index)}{instance.gpu_instance_id:>4}{instance.compute_instance_id:>4}"
     errors, copying, *others = (getattr(instance, name, None) for name in _OF_INSTANCE)
+    cells, memory, bar1 = layout.memory_cells + 12, "", ""
+    if not shares:
+        memory = f"{'':10}{_memory(instance, layout, cells - 11)}"
+        bar1 = f"{'':{layout.bar1_indent}}{fit(_bar1(instance), cells - layout.bar1_indent - 1)}"
     yield (
-        f"|{ids} {number(instance.index)} |          {_memory(instance, 21)} |"
+        f"|{ids} {number(instance.index)} |{memory:<{cells}}|"
         f"{number(instance.multiprocessor_count)}  {number(errors, 4):<5}|"
         f"{number(copying)}{' '.join(map(number, others))}|"
     )
+    yield f"|{'':18}|{bar1:<{cells}}|{'':11}|{'':23}|"
+
+
+def _bar1(instance: Device) -> str:
     used, total = instance.bar1_used_bytes, instance.bar1_total_bytes
-    sizes = "" if used is None or total is None else _sizes(used // _MIB, total)
-    yield f"|{'':18}|{'':10}{fit(sizes, 21)} |{'':11}|{'':23}|"
-    yield _BELOW_INSTANCE
+    return "" if used is None or total is None else _sizes(used // _MIB, total)
 
 
 def _no_processes(snapshot: Snapshot) -> str:
@@ -310,16 +301,16 @@ def by_instance_and_pid(use: ProcessUse) -> tuple[int, int, int]:
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
 
 
-def _process(gpu: Device, use: ProcessUse) -> str:
-    share = use.share
+def _process(gpu: Device, use: ProcessUse, layout: Layout) -> str:
+    share, cells = use.share, layout.pid_cells
     instances = share.gpu_instance_id, share.compute_instance_id
     gi, ci = ("N/A" if each is None else f"{each:>2} " for each in instances)
-    name = _end(program(use.process) or "[Not Found]", 38)
+    # A wider PID takes its cells from the name.
+    name = _end(program(use.process) or "[Not Found]", 46 - cells)
     size = mebibytes(share.used_gpu_memory_bytes)
     memory = f"{'N/A':>6}      " if size is None else f"{size:>8}MiB "
-    return (
-        f"|  {gpu.index:>3}   {gi}  {ci}  {use.process.pid:>8}  {share.type:>5}   {name} {memory}|"
-    )
+    left = f"  {gpu.index:>3}   {gi}  {ci}  {use.process.pid:>{cells}}  {share.type:>5}   {name}"
+    return f"|{left}{memory:>{layout.width - 74}}|"
 
 
 def fit(text: str, width: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from gpudash.model.snapshot import Snapshot, whole_gpus
-from gpudash.output.smi import branch
 from gpudash.output.smi_details import UNITS, heads
+from gpudash.output.smi_layout import branch
 from gpudash.output.smi_lines import fields_of, resolved
 from gpudash.output.smi_lists import Node
 from gpudash.output.smi_sections import PARTS

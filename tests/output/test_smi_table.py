@@ -1,4 +1,4 @@
-"""The table of nvidia-smi, line by line beside what its 535.261.03 printed on the stand-in."""
+"""The table of nvidia-smi, line by line beside what 535 and 550 printed on the stand-in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from gpudash.output.smi_table import table
 from tests.e2e.run import each_of, gpudash
-from tests.factories import make_process, make_snapshot
+from tests.factories import make_host, make_process, make_snapshot
 from tests.fakenvml.build import environment
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -22,6 +22,7 @@ BOARDS: dict[str, dict[str, Any]] = {
     "pcie": {"MODEL": "pcie"},
     "geforce": {"MODEL": "geforce", "GRAPHICS_PER_DEVICE": 2},
     "mig": {"MIG": 1, "PROCS_PER_DEVICE": 4},
+    "mig-550": {"MIG": 1, "PROCS_PER_DEVICE": 4, "DRIVER": "550.163.01"},
 }
 
 NVML = "nvmlDeviceGet"
@@ -152,7 +153,8 @@ def test_a_list_that_is_not_known_is_not_called_empty(fakenvml: Path) -> None:
 )
 def test_a_long_name_loses_its_beginning(name: str, shown: str) -> None:
     process = make_process(command_line=(name, "--argument"))
-    text = "\n".join(table(make_snapshot(1, processes=(process,))))
+    host = make_host(driver_version=FROZEN["DRIVER"])
+    text = "\n".join(table(make_snapshot(1, processes=(process,), host=host)))
     assert f"   {shown} " in text
 
 
