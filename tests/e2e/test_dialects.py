@@ -14,7 +14,7 @@ import pytest
 from gpudash.output.queries import QUERIES
 from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
-from tests.output.newer import NEWER
+from tests.output.newer import newer
 
 MOMENT = 1_795_000_000
 # Of the moment, or read through nvidia-smi's unnamed table, which the stand-in cannot answer truly.
@@ -41,10 +41,13 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str, 
     }
     # The name of a process is the driver's, and that of the stand-in its short one.
     left_out = UNNAMED | {"name", "process_name"}
-    gpu = ",".join(name for name in QUERIES["gpu"].fields if name not in UNNAMED | NEWER)
+    gpu = ",".join(name for name in QUERIES["gpu"].fields if name not in UNNAMED | newer("gpu"))
     for words in (
         *(
-            (f"--query-{query}={','.join(set(kind.fields) - left_out)}", "--format=csv")
+            (
+                f"--query-{query}={','.join(set(kind.fields) - left_out - newer(query))}",
+                "--format=csv",
+            )
             for query, kind in QUERIES.items()
             if query != "gpu"
         ),

@@ -1,4 +1,4 @@
-"""The fields of --query-gpu that nvidia-smi 535, whose output was captured, does not know yet."""
+"""The fields of queries that nvidia-smi 535, whose output was captured, does not know yet."""
 
 from gpudash.output.smi import GPU_FIELDS
 
@@ -32,3 +32,12 @@ NEWER = {
     for name in GPU_FIELDS
     if name in _NAMES or name.startswith(_PREFIXES) or name.rpartition(".sram.")[2] in _SRAM
 }
+_OLD_ROWS = {
+    f"remapped_rows.{name}" for name in ("correctable", "uncorrectable", "pending", "failure")
+}
+"""What 535 knows in a query of its own alone."""
+
+
+def newer(query: str) -> set[str]:
+    """The names that 535 does not know in --query-gpu and the like."""
+    return NEWER if query == "gpu" else NEWER - _OLD_ROWS

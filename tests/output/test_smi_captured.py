@@ -7,7 +7,7 @@ import pytest
 
 from gpudash.output.queries import QUERIES
 from tests.e2e.run import gpudash
-from tests.output.newer import NEWER
+from tests.output.newer import newer
 
 CAPTURED = Path(__file__).parent / "captured"
 MOMENT = 1_795_000_000
@@ -22,11 +22,6 @@ NOT_CAPTURED = {
     # In local time.
     "retired_pages.timestamp",
 }
-
-OLD_ROWS = {
-    f"remapped_rows.{name}" for name in ("correctable", "uncorrectable", "pending", "failure")
-}
-"""What 535 knows in a query of its own alone."""
 
 
 @pytest.mark.parametrize(
@@ -45,8 +40,7 @@ def test_every_field_under_each_of_its_names(
     fakenvml: Path, query: str, model: str, gpus: int
 ) -> None:
     fields = QUERIES[query].fields
-    newer = NEWER if query == "gpu" else NEWER - OLD_ROWS
-    names = [name for name in fields if name not in NOT_CAPTURED | newer]
+    names = [name for name in fields if name not in NOT_CAPTURED | newer(query)]
     words = f"--query-{query}={','.join(names)}", "--format=csv"
     settings = {"DEVICES": gpus, "MODEL": model, "TIME": MOMENT, "WORN": 1}
     run = gpudash(*words, library=fakenvml, **settings)
