@@ -152,6 +152,8 @@ FAST = (
 
 STEADY = (
     _call("TemperatureV", 0, older="Temperature", temperature_celsius=v.celsius),
+    # Mostly the same as that of the SMs, which one that is older would contradict.
+    _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
     _call("ClockInfo", 2, memory_clock_mhz=v.megahertz),
     _call("PerformanceState", performance_state=v.performance_state),
     _call(
@@ -177,7 +179,6 @@ _BAR1 = _call(
     bar1_used_bytes=v.attribute("bar1Used", v.size),
 )
 SLOW = (
-    _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
     _call("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
     _call("CurrPcieLinkWidth", pcie_link_width=v.small_count),
     _call("PcieReplayCounter", pcie_replay_count=v.small_count),
