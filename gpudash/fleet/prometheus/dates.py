@@ -17,8 +17,9 @@ _MAX_ASKED = 50
 class Dates:
     """Since when, of what is found now; it is asked for once."""
 
-    def __init__(self, inventory: Inventory) -> None:
-        self._inventory = inventory
+    def __init__(self, inventory: Inventory, longest_seconds: float) -> None:
+        """What has been so for longer than that has no date."""
+        self._inventory, self._longest = inventory, longest_seconds
         self._found: dict[Key, tuple[KnownDevice, tuple[Bound, ...]]] = {}
         self._known: dict[Key, float | None] = {}
         """Unix time, None where it cannot be told."""
@@ -56,14 +57,14 @@ class Dates:
             catalog = self._inventory.catalog
             yield from catalog.outside(bounds, names, gpus, mark, is_percent=is_percent)
 
-    def take(self, rows: Iterable[Row], _at: float) -> None:
+    def take(self, rows: Iterable[Row], at: float) -> None:
         """Take when a value was outside of its bounds last, or had its first sample."""
         for found in self._asked:
             self._known.update(dict.fromkeys(found.values()))
         for device, row in self._inventory.devices_of(rows):
             number = number_of(row.labels.get(FOUND_LABEL, ""))
             found = self._asked[number] if number is not None and number < len(self._asked) else {}
-            if device in found and row.number is not None:
+            if device in found and row.number is not None and row.number > at - self._longest:
                 key = found[device]
                 self._known[key] = max(row.number, self._known.get(key) or 0.0)
 

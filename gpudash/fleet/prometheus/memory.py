@@ -48,7 +48,7 @@ class Memory:
         """The instant of the last answer that was not partial."""
         self.answered_at = 0.0
         """That of the last answer."""
-        self.dates = Dates(inventory)
+        self.dates = Dates(inventory, _LONG * look_back_seconds)
         self._inventory = inventory
         self._began_at = 0.0
         self._lost: list[KnownHost] = []

@@ -152,3 +152,17 @@ def test_a_first_picture_is_not_dated(server: Server) -> None:
     key = "hot-outlier", SafeText("GPU-{}-{}".format(*_OVEN))
     assert not source.date({key: (Bound("temperature_celsius", 80.0),)})
     source.close(10)
+
+
+def test_what_has_been_so_for_longer_than_is_looked_back_has_no_date(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url, look_back_days=2 * HOUR / 86400))
+    read_until(source, lambda reading: reading.is_whole)
+    hot = "hot-outlier", SafeText("GPU-{}-{}".format(*_OVEN))
+    slow = "straggler", SafeText("GPU-{}-{}".format(*_STRAGGLER))
+    wanted: Lasting = {
+        hot: (Bound("temperature_celsius", 80.0),),
+        slow: (Bound("sm_clock_mhz", below=1500.0),),
+    }
+    read_until(source, lambda _: not source.date(wanted))
+    assert source.read().lasted.keys() == {hot}
+    source.close(10)
