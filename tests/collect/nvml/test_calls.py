@@ -13,7 +13,7 @@ from gpudash.collect.nvml.polling import LONG_SECONDS
 from gpudash.model.details import DetailedDevice
 from gpudash.model.device import device_fields
 from gpudash.model.fields import declared_fields
-from gpudash.model.units import Unit
+from gpudash.model.units import HIGHEST, Unit
 from tests.collect.nvml.tampering import Machine
 
 
@@ -126,3 +126,30 @@ def test_the_unit_of_a_number_ends_its_name() -> None:
     for each in declared_fields(DetailedDevice):
         found = [unit for unit, end in ends.items() if re.search(rf"_{end}$", each.name)]
         assert found == [each.unit] * (each.unit in ends), each.name
+
+
+class _Answer(int):
+    """A number that is every member and item of itself, as of a structure or an array."""
+
+    def __getattr__(self, _name: str) -> int:
+        return int(self)
+
+    def __getitem__(self, _index: int) -> int:
+        return int(self)
+
+    def __len__(self) -> int:
+        return 8
+
+
+def test_a_number_is_converted_as_one_of_the_unit_of_its_field() -> None:
+    """It is not scaled, and one that no GPU reaches is none."""
+    units = {each.name: each.unit for each in declared_fields(DetailedDevice)}
+    filled = [pair for call in declared() for pair in call.fields]
+    filled += [(value.field, value.convert) for value in FIELD_VALUES]
+    of_unit = [(field, convert) for field, convert in filled if units[field] in HIGHEST]
+    assert {units[field] for field, _ in of_unit} == HIGHEST.keys()
+    for field, convert in of_unit:
+        highest = HIGHEST[units[field]]
+        known = 255 if field == "fan_speed_percent" else highest
+        answers = [convert(_Answer(value)) for value in (1, known, known + 1)]
+        assert answers == [1, known, None], field

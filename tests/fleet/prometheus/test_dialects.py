@@ -24,7 +24,9 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
 )
 from gpudash.fleet.prometheus.queries import Metric, last_seen, matcher, promql, value
+from gpudash.model.details import detailed_fields
 from gpudash.model.device import device_fields
+from gpudash.model.units import Unit
 
 _TEXT = st.text(max_size=20)
 
@@ -245,3 +247,42 @@ def test_for_the_time_of_a_sample_only_some_of_the_past_is_read() -> None:
             spans.add(is_long := int(found[1]) > 86400)
             assert ("timestamp(" in text) is not is_long
     assert spans == {True, False}
+
+
+_SCALES = {
+    "_ratio": (Unit.PERCENT, 100),
+    "_percent": (Unit.PERCENT, 1),
+    "_percentage": (Unit.PERCENT, 1),
+    "_bytes": (Unit.BYTE, 1),
+    "_mib": (Unit.BYTE, 1 << 20),
+    "_w": (Unit.MILLIWATT, 1000),
+    "_watts": (Unit.MILLIWATT, 1000),
+    "_mw": (Unit.MILLIWATT, 1),
+    "_c": (Unit.CELSIUS, 1),
+    "_celsius": (Unit.CELSIUS, 1),
+    "_hz": (Unit.MEGAHERTZ, 1e-6),
+    "_hertz": (Unit.MEGAHERTZ, 1e-6),
+    "_mhz": (Unit.MEGAHERTZ, 1),
+    # Names without a unit, by what NVIDIA documents.
+    "dcgm_fi_dev_gpu_util": (Unit.PERCENT, 1),
+    "_active": (Unit.PERCENT, 100),
+    "_used": (Unit.BYTE, 1 << 20),
+    "_free": (Unit.BYTE, 1 << 20),
+    "_total": (Unit.BYTE, 1 << 20),
+    "_reserved": (Unit.BYTE, 1 << 20),
+    "_temp": (Unit.CELSIUS, 1),
+    "temperature_gpu": (Unit.CELSIUS, 1),
+    "_power_usage": (Unit.MILLIWATT, 1000),
+    "_limit": (Unit.MILLIWATT, 1000),
+    "_clock": (Unit.MEGAHERTZ, 1),
+}
+"""The unit of a field, and what its value is of a series whose name ends so."""
+
+
+def test_a_factor_leads_from_the_unit_of_a_name_to_that_of_its_field() -> None:
+    known = detailed_fields()
+    for each in (each for dialect in dialects() for each in dialect.series):
+        unit = known[each.field].unit if each.field in known else Unit.NONE
+        if unit is not Unit.NONE:
+            scales = [scale for end, scale in _SCALES.items() if each.name.lower().endswith(end)]
+            assert [(unit, pytest.approx(each.factor))] == scales, each.name
