@@ -166,6 +166,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         sort_key=lambda row: row.sums.hosts,
         width=11,
         align=">",
+        priority=1,
     ),
     Column(
         key="state",
@@ -182,9 +183,10 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     amount("whole", "FREE HOSTS", lambda row: row.whole, whole, 10, priority=2),
     amount("utilization", "UTIL", lambda row: row.sums.utilization, percent, 4, priority=1,
         share=lambda row: ratio(row.sums.utilization, 100)),
-    amount("power", "POWER", lambda row: row.sums.power_mw, kilowatts, 6,
+    amount("power", "POWER", lambda row: row.sums.power_mw, kilowatts, 6, priority=1,
         share=lambda row: ratio(row.sums.power_mw, row.sums.limit_mw)),
-    amount("temperature", "TEMP", lambda row: row.sums.temperature, celsius, 4, graded=_heat),
+    amount("temperature", "TEMP", lambda row: row.sums.temperature, celsius, 4, priority=1,
+        graded=_heat),
 )
 # fmt: on
 """Groups; the column `state` ascends from the worst."""

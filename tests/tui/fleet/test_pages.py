@@ -73,7 +73,7 @@ async def test_each_page_has_its_digit_and_its_title_and_no_value_is_cut() -> No
                 assert not [line for line in lines if "…" in line.replace("asking…", "")]
 
 
-@pytest.mark.parametrize(("key", "last"), [("2", "FREE"), ("4", "GPU-HOURS IDLE")])
+@pytest.mark.parametrize(("key", "last"), [("2", "FREE"), ("4", "GPU-HOURS IDLE"), ("7", "FREE")])
 async def test_few_cells_have_fewer_columns_of_which_none_is_cut(key: str, last: str) -> None:
     users = (FleetUser(name=SafeText("mallory"), devices=8, held_idle=1, idle_gpu_hours=64.0),)
     hosts = host(1, "unusable", "free"), *some_hosts(100)[1:]
