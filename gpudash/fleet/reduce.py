@@ -32,7 +32,9 @@ from gpudash.model.state import (
     DRAINED,
     FREE,
     HELD,
+    HOT,
     IN_USE,
+    SLOW,
     STATES,
     UNKNOWN,
     UNUSABLE,
@@ -97,7 +99,8 @@ class Reducer:
             now,
             begins=lambda symptom: bool(before) and before.issuperset(symptom.hosts),
         )
-        hosts = _judged(hosts, [host.name for host in named.hosts], findings)
+        names = [host.name for host in named.hosts]
+        hosts = _judged(_dated(hosts, lasted or {}), names, findings)
         return replace(
             snapshot,
             hosts=hosts,
@@ -202,6 +205,25 @@ def _with_users(host: FleetHost) -> Sequence[FleetDevice]:
         else replace(each, users=tuple(dict.fromkeys((*each.users, *more))))
         for each in host.devices
     ]
+
+
+def _dated(hosts: tuple[FleetHost, ...], lasted: Lasted) -> tuple[FleetHost, ...]:
+    """Return hosts with how long GPUs have been slow or hot, also where they do not say it."""
+    known: dict[str, float] = {}
+    for (rule, uuid), seconds in lasted.items():
+        if FLEET.rules[rule].status in (SLOW, HOT):
+            known[uuid] = max(seconds, known.get(uuid, seconds))
+    if not known:
+        return hosts
+    found = (
+        (host, {e.uuid: known[e.uuid] for e in host.devices if e.uuid in known}) for host in hosts
+    )
+    return tuple(
+        [
+            replace(host, slow_seconds={**ages, **host.slow_seconds}) if ages else host
+            for host, ages in found
+        ]
+    )
 
 
 def _judged(

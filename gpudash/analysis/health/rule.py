@@ -229,8 +229,8 @@ def since_clock(seconds: float, now: datetime) -> str:
     return began.strftime(f"since {day}%H:%M")
 
 
-_AGO = frozenset({"age_seconds", "xid_seconds"})
-"""Spans that say how long ago something was seen last."""
+_AGO = {"age_seconds": "Last seen", "xid_seconds": "Reported"}
+"""What it is that was so long ago, of spans that say that."""
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}
 
 
@@ -244,7 +244,7 @@ def proof_text(proof: Evidence, *others: Evidence) -> str:
         return f"and {readable(proof.value, Unit.NONE)} more"
     values = ", ".join(map(_value_text, (proof, *others)))
     if proof.name in _AGO:
-        return f"Last seen {values} ago"
+        return f"{_AGO[proof.name]} {values} ago"
     return f"{_label(proof.name)} {values}"
 
 

@@ -70,7 +70,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
             number("idle_gpu_hours", round(_hours(held), 1), user)
             for user, held in ranked[:MAX_EVIDENCE]
         ],
-        held_seconds=_idle(first),
+        ages=map(_idle, rows),
     )
 
 
@@ -143,7 +143,7 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
             rows,
             subject=key,
             evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {name}")],
-            held_seconds=longest,
+            ages=map(_idle, rows),
         )
 
 
@@ -173,7 +173,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             idle,
             subject=key,
             fields=["gpu_utilization_percent"],
-            held_seconds=max(map(_idle, idle)),
+            ages=map(_idle, idle),
         )
 
 

@@ -9,7 +9,7 @@ from gpudash.analysis.health.rule import number, proof_text
     ("name", "value", "text"),
     [
         ("age_seconds", 7 * 3600, "Last seen 7 h ago"),
-        ("xid_seconds", 1500.0, "Last seen 25 min ago"),
+        ("xid_seconds", 1500.0, "Reported 25 min ago"),
         ("idle_seconds", 7200, "Idle 2 h"),
         ("whole_host_count", 11, "Whole hosts 11"),
         ("free_gpu_count", 594, "Free GPUs 594"),

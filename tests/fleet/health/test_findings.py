@@ -361,6 +361,26 @@ def test_data_that_has_a_time_is_believed() -> None:
     assert held == {"gpus-lost": 4800.0, "xid-critical": 5.0}
 
 
+def test_what_is_held_idle_is_as_new_as_the_newest_of_it() -> None:
+    held = [
+        gpu(n, status="held-idle", memory_used_bytes=GIB * 40, idle_seconds=seconds)
+        for n, seconds in enumerate((9000.0, 4000.0))
+    ]
+    (found,) = Reducer().reduce(fleet(host("a", *held))).findings
+    assert (found.held_seconds, found.newest_seconds) == (9000.0, 4000.0)
+
+
+def test_what_a_source_dates_is_the_time_of_the_finding_and_of_the_host() -> None:
+    job = [gpu(n, job="7", sm_clock_mhz=1980, gpu_utilization_percent=95.0) for n in range(8)]
+    slow = replace(job[3], sm_clock_mhz=1200, uuid=SafeText("GPU-slow"))
+    snapshot, reducer = fleet(host("a", *job[:3], slow, *job[4:])), Reducer()
+    (found,) = reducer.reduce(snapshot).findings
+    assert found.held_seconds is None
+    whole = reducer.reduce(snapshot, dict.fromkeys(reducer.lasting, 600.0))
+    assert [each.held_seconds for each in whole.findings] == [600.0]
+    assert whole.hosts[0].slow_seconds == {"GPU-slow": 600.0}
+
+
 def test_two_findings_of_one_rule_on_one_host_have_each_their_own_time() -> None:
     reducer = Reducer()
     first, second = gpu(0, xid=79), gpu(1, xid=95)
