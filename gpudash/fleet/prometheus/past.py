@@ -51,6 +51,8 @@ Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
 _MIN_STEP = 60
 _MAX_POINTS = 2_000_000
 """Devices times steps that the server looks at for one question about all of the span."""
+_LONG_SECONDS = 8 * 86400.0
+"""Of a span that is longer than data are looked back at otherwise: it may begin before them."""
 _LOOKS = 60
 """How often a span is looked at for the first data in it."""
 _INSTANTS = 5
@@ -89,6 +91,9 @@ class Past:
         # Where the clocks differ, all would be gone after the server's present.
         for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
             until = min(until, row.number or until)
+        if until - since > _LONG_SECONDS:
+            # For months without data its steps would be too coarse to see what there is.
+            since = max(since, min(until, oldest(self._ask, since, until)))
         self._learn(since, until)
         count = sum(1 for _ in self._inventory.devices())
         if not count:

@@ -317,7 +317,9 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     losses, past_xids = _remember(Memory.take_losses), _remember(Memory.take_past_xids)
     return (
         Query("names", 600, after="", is_core=True),
-        Query("identity", 120, identity, _learn, queries.series, "names", is_core=True),
+        Query(
+            "identity", 120, identity, _learn, queries.series, "names", is_core=True, is_brief=True
+        ),
         Query("main", INTERVAL_SECONDS, main, _take_main, after="identity", is_core=True),
         *map(_field, _SEEN_FIRST),
         *_gone(look_back_seconds),

@@ -63,6 +63,20 @@ def test_a_server_that_is_down_hides_nothing_of_another_and_is_named(
         options.run(options)
 
 
+def test_a_span_that_is_mostly_before_the_data_is_looked_at_as_closely(
+    url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seen = [
+        {
+            (each["kind"], each["host"], each["gpu"], each["job"])
+            for each in found(url, capfd, since)
+        }
+        for since in ("--since=25h", "--since=100d", "--since=2020-01-01")
+    ]
+    assert len(seen[0]) > 50
+    assert seen[1] == seen[2] == seen[0]
+
+
 def test_finds_all_that_happened_and_invents_nothing(
     day: Day, url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
