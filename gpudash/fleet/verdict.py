@@ -25,13 +25,20 @@ class Verdict(NamedTuple):
 
 
 def verdict(
-    findings: Sequence[Finding], answering: int, hosts: int, now: datetime, *, is_asking: bool
+    findings: Sequence[Finding],
+    answering: int,
+    hosts: int,
+    now: datetime,
+    *,
+    is_asking: bool,
+    is_part: bool = False,
 ) -> Verdict:
     """Return what the findings about hosts come to at an instant, so many of which answer.
 
     What is acknowledged is no news, and what is not known is not taken to be well: where hosts do
     not answer, it says on how many nothing is critical, and where it is not known since when one
-    finding is, it does not say that none is new. While sources are asked it says so: `is_asking`.
+    finding is, it does not say that none is new. While sources are asked it says so: `is_asking`;
+    and `is_part` that a filter leaves some out.
     """
     if not hosts and not findings:
         return Verdict((), "unknown")
@@ -44,6 +51,7 @@ def verdict(
     known = sum(each.acknowledged is not None and each.level == "critical" for each in findings)
     is_whole = answering >= hosts
     text = "nothing critical" + (f" but {known:,} acknowledged" if known else "")
+    text += " of what is shown" if is_part else ""
     text += "" if is_whole else f" on {part_of(answering, hosts, 'host')}"
     text += " so far" if is_asking else ""
     warnings = [each for each in news if each.level == "warn"]

@@ -89,8 +89,14 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         power += f" of {kilowatts(sums.limit_mw)}"
     amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
     lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
+    is_part = sums.hosts < expected
     found = verdict(
-        snapshot.findings, answering, expected, snapshot.taken_at, is_asking=snapshot.is_asking
+        snapshot.findings,
+        sums.answering if is_part else answering,
+        sums.hosts if is_part else expected,
+        snapshot.taken_at,
+        is_asking=snapshot.is_asking,
+        is_part=is_part,
     )
     lines += [[(", ".join(found.texts), LEVELS[found.level])]] if found.texts else []
     if not sums.gpus:

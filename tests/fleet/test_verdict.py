@@ -66,3 +66,8 @@ def test_while_sources_are_asked_nothing_is_well_yet() -> None:
     texts = verdict([WARNING], 4, 4, NOON, is_asking=True).texts
     assert texts[:2] == ("nothing critical so far", "1 warning")
     assert verdict([CRITICAL], 4, 4, NOON, is_asking=True).level == "critical"
+
+
+def test_what_a_filter_leaves_is_not_taken_for_all() -> None:
+    found = verdict([], 1, 1, NOON, is_asking=False, is_part=True)
+    assert found.texts == ("nothing critical of what is shown", "no warning")

@@ -11,7 +11,7 @@ from rich.style import Style
 
 from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration, since
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
-from gpudash.model.text import fold
+from gpudash.model.text import fold, width
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread, with_signs
 from gpudash.tui.theme import Theme
 
@@ -41,14 +41,21 @@ def worst(
     more = f"{new} more" if new else f"{len(left)} acknowledged"
     lines = []
     for number, finding in enumerate(shown, 1):
-        began = "" if now is None else since(finding, now)
-        right = [Segment(f"  {began} ", theme.dim)] * bool(began)
+        right: Line = []
         if number == len(shown) and left:
-            right += [Segment(f"  +{more}: ", theme.base), Segment(f"{key} ", theme.strong)]
+            right = [Segment(f"  +{more}: ", theme.base), Segment(f"{key} ", theme.strong)]
+        began = "" if now is None else _began(finding, now, (cells - cells_of(right)) // 2)
+        right = [Segment(f"  {began} ", theme.dim)] * bool(began) + right
         # What stands behind it begins with blanks.
         line = _headline(finding, theme, cells - cells_of(right) + bool(right))
         lines.append(spread(line, right, cells, theme.base) if right else line)
     return lines
+
+
+def _began(finding: Finding, now: datetime, cells: int) -> str:
+    """Return since when a finding is, or less of that: half of the line is its sentence's."""
+    whole = since(finding, now)
+    return next((each for each in (whole, whole.partition(",")[0]) if width(each) <= cells), "")
 
 
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:

@@ -352,7 +352,12 @@ def verdict_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     sums, now = model.totals, model.snapshot.taken_at
     hosts = sums.hosts if model.is_filtered else _expected_hosts(model)
     texts, level = verdict(
-        model.findings, sums.answering, hosts, now, is_asking=model.snapshot.is_asking
+        model.findings,
+        sums.answering,
+        hosts,
+        now,
+        is_asking=model.snapshot.is_asking,
+        is_part=model.is_filtered,
     )
     style = theme.level(level)
     parts = [

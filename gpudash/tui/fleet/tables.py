@@ -307,7 +307,7 @@ class UsersPage(TablePage[FleetUser]):
     RANKED = FleetModel.ranked_users
     TITLE = "Users"
     ROLES: ClassVar[Mapping[str, str]] = {"user": "owner", "memory": "memory"}
-    EMPTY = "no user of a GPU is known: neither processes nor jobs are"
+    EMPTY = "no user of a GPU is known: nothing says whose processes or jobs there are"
 
     def action_enter(self) -> None:
         """Show the GPUs of the user under the cursor alone."""

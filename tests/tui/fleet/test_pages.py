@@ -811,6 +811,20 @@ async def test_a_small_screen_names_the_worst_and_counts_the_others() -> None:
         assert on.lines[-2].rstrip() == " !! GPU 0 fell off           +2 more: w"
 
 
+@pytest.mark.parametrize(
+    ("cells", "began"), [(20, ""), (44, "since {}"), (90, "since {}, newest 40 s ago")]
+)
+async def test_since_when_a_finding_is_leaves_its_sentence_half_of_the_line(
+    cells: int, began: str
+) -> None:
+    known = {"rule": "gpu-lost", "level": "critical", "sentence": SafeText("GPU 0 is lost")}
+    finding = Finding(**known, hosts=(), held_seconds=120.0, newest_seconds=40.0)  # type: ignore[arg-type]
+    at = (INSTANT - timedelta(minutes=2)).astimezone()
+    async with on_screen(fleet(some_hosts(60), findings=(finding,)), size=(cells, 12)) as on:
+        (line,) = (line for line in on.lines if line.startswith(" !! GPU 0 is lo"))
+    assert line.partition("  ")[2].strip() == began.format(f"{at:%H:%M}")
+
+
 async def test_rows_of_mig_instances_are_not_counted_as_gpus_of_a_job() -> None:
     devices = [device(n, job=SafeText("4242")) for n in range(40)]
     mig = {"name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "parent_uuid": "GPU-0"}
