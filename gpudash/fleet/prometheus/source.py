@@ -279,8 +279,10 @@ class PrometheusSource(Source):
 
     def _warnings(self, view: Instant) -> tuple[SafeText, ...]:
         texts = [text for task in view.tasks.values() for text in task.warnings]
+        # Where nothing is answered, a part of it is none.
+        is_there = view.core_error is None
         for task in view.tasks.values():
-            if task.error is not None and not task.is_core:
+            if task.error is not None and not task.is_core and is_there:
                 texts.append(f"{task.name}: {task.error}")
         if view.is_brief:
             texts.append(_BRIEF)

@@ -110,6 +110,9 @@ def test_a_field_that_no_host_has_any_more_stays_for_a_while_and_is_warned_of(
         )
         assert during.report.state == "ok"
         assert temperatures(during) == temperatures(before)
+        proxy.fault = "503"
+        gone = read_until(source, lambda reading: reading.report.state == "stale")
+        assert gone.report.warnings == ()
         proxy.fault = ""
         read_until(source, lambda reading: not reading.report.warnings)
 
