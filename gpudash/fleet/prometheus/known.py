@@ -127,10 +127,17 @@ class KnownHost(Struct, eq=False):
     """Since when they are these."""
     changed_at: float | None = None
     """When its values last changed, None where that is not known."""
+    is_away: bool = False
+    """Whether it was found to be gone, and has not been seen since."""
     losses: int = 0
     """How often it went away in a day, as far as is known."""
     is_percent: bool | None = None
     """Whether its ratios are percentages; None while that cannot be seen."""
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs it has, or had."""
+        return len({device.gpu for device in self.devices.values()})
 
     def device(self, uuid: str | None, index: int | None, instance: str) -> KnownDevice | None:
         """Return its device of a UUID, or of an index where that, or the device, is without one.

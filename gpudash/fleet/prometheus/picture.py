@@ -273,11 +273,14 @@ class Picture:
         """Return the devices that a host has, or had all a moment ago: one scrape may fail."""
         devices = host.devices.values()
         there = self._present(devices)
-        if there or host in self._without:
+        host.is_away = host.is_away and not there
+        if there or host.is_away or host in self._without:
             return there
         oldest = self.now - _PATIENCE * host.interval
         last = max(oldest, *(each.seen_at for each in devices))
-        return [each for each in devices if each.seen_at >= last and not each.is_rough]
+        there = [each for each in devices if each.seen_at >= last and not each.is_rough]
+        host.is_away = not there
+        return there
 
     def _host(self, host: KnownHost, now: float) -> FleetHost:
         devices = host.devices.values()
@@ -302,7 +305,7 @@ class Picture:
             state=state,
             message=None if message is None else clean(message),
             age_seconds=age if is_age_known else None,
-            expected_devices=_gpus(host),
+            expected_devices=host.gpu_count,
             losses=host.losses or None,
             former_name=next((e.name for e in host.before[::-1] if e.name != host.name), None),
             driver_version=host.driver,
@@ -315,7 +318,7 @@ class Picture:
         if not is_there:
             why = self._down.get(host.key)
             if why is None and host in self._without:
-                return "no-gpus", f"it had {counted(_gpus(host), 'GPU')}"
+                return "no-gpus", f"it had {counted(host.gpu_count, 'GPU')}"
             if why is None and not any(map(self.memory.is_missing, host.devices.values())):
                 return "stale", "the answers of the server are partial and leave it out"
             return "down", why or "its series have ended"
@@ -437,10 +440,6 @@ class Picture:
             found = self.inventory.find(row)
             if found and self.inventory.index_of(row.labels) in (None, found[0].index):
                 yield found[0], row.number
-
-
-def _gpus(host: KnownHost) -> int:
-    return len({device.gpu for device in host.devices.values()})
 
 
 def _instance(device: KnownDevice) -> int:

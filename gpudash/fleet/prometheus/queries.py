@@ -209,7 +209,8 @@ def ages(term: Metric) -> str:
 def scrapes(term: Metric) -> str:
     """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`.
 
-    Or would have been, had they been as rarely as in the last part of it.
+    Or would have been, had they been as rarely as in the last part of it, or as often as in that
+    where they were not scraped before.
     """
     by = ", ".join(("job", *CLUSTER_LABELS))
     last = SCRAPED_SECONDS / _PARTS_OF_SCRAPES
@@ -217,7 +218,8 @@ def scrapes(term: Metric) -> str:
         max_by(by, f"count_over_time({term.selector}[{seconds:.0f}s])")
         for seconds in (SCRAPED_SECONDS, last)
     )
-    return f"({_PARTS_OF_SCRAPES} * {part} < {whole} or {whole})"
+    times = f"{_PARTS_OF_SCRAPES} *"
+    return f"({times} {part} < {whole} or {times} ({part} == {whole}) or {whole})"
 
 
 def frozen(term: Metric) -> str:

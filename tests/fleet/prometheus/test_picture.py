@@ -547,6 +547,18 @@ def test_a_host_that_is_scraped_rarely_is_as_rarely_late() -> None:
     assert seen.hosts(T + 800)[0].state == "stale"
 
 
+def test_a_host_that_is_down_stays_so_until_it_is_seen() -> None:
+    """Also where its scrapes, of which some are known only now, look rare."""
+    a, b = (row(UTIL, n, 0, 50, job="dcgm", instance=f"{n}:1") for n in "ab")
+    seen = watched([a, b])
+    seen.take_main([b], T + 20, is_partial=False)
+    assert states(seen)[0] == "down"
+    seen.take_scrapes([Row(Raw(json.encode({"job": "dcgm"})), (T, "8"))], T + 20)
+    assert states(seen)[0] == "down"
+    seen.take_main([a, b], T + 40, is_partial=False)
+    assert states(seen)[0] == "ok"
+
+
 def test_one_scrape_that_fails_takes_no_host_down() -> None:
     a, b = (row(UTIL, n, 0, 50, job="dcgm", instance=f"{n}:1", hpc_job=n) for n in "ab")
     seen = watched([a, b])
