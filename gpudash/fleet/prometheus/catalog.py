@@ -35,7 +35,6 @@ from gpudash.fleet.prometheus.dialects import (
     known_series,
 )
 from gpudash.fleet.prometheus.queries import (
-    FIRST_LABEL,
     FOUND_LABEL,
     Metric,
     any_of,
@@ -143,13 +142,16 @@ class Catalog(NamedTuple):
                 yield term._replace(bound=bound, condition=f" and ({idle})")
 
     def used(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
-        """Yield what shows of few devices that they compute or are not held."""
+        """Yield what shows of few devices that they compute or are not held, or did before."""
+        known = self.earlier()
         for dialect in self._chosen():
             memory = [
-                self._term(dialect, each.name)._replace(bound=f">= {NOTABLE_BYTES / each.factor:g}")
-                for each in self._present(dialect, MEMORY)
+                known._term(dialect, each.name)._replace(
+                    bound=f">= {NOTABLE_BYTES / each.factor:g}"
+                )
+                for each in known._present(dialect, MEMORY)
             ]
-            bounded = [term for term in (*self._main(dialect), *memory) if term.bound]
+            bounded = [term for term in (*known._main(dialect), *memory) if term.bound]
             some = list(self.of_hosts(bounded, hosts, gpus))
             there = [max_by(term.past_by, term.selector) for term in some]
             pairs = zip(there, some, strict=True)
@@ -166,23 +168,25 @@ class Catalog(NamedTuple):
         *,
         is_percent: bool,
     ) -> Iterator[Metric]:
-        """Yield what shows of few devices that a value is not within bounds, marked.
+        """Yield what shows of few devices that a value is or was not within bounds, marked.
 
         `is_percent` says that their ratios are percentages.
         """
+        known = self.earlier()
         for dialect in self._chosen():
             ends, there = list[str](), list[str]()
             for bound in bounds:
-                shown = self._present(dialect, bound.field)
+                shown = known._present(dialect, bound.field)
                 if bound.field == UTILIZATION:
-                    shown = shown or self._present(dialect, ENGINE)
+                    shown = shown or known._present(dialect, ENGINE)
                 for each in shown:
                     factor = 1.0 if each.is_ratio and is_percent else each.factor
                     for term in self.of_hosts([self._term(dialect, each.name)], hosts, gpus):
                         value = max_by(term.past_by, term.selector)
                         there.append(value)
                         if bound.least > -inf:
-                            ends.append(f"{value} < {bound.least / factor:g}")
+                            # What is negative is no value.
+                            ends.append(f"({value} >= 0) < {bound.least / factor:g}")
                         if bound.below < inf:
                             ends.append(f"{value} >= {bound.below / factor:g}")
             if ends:
@@ -200,8 +204,7 @@ class Catalog(NamedTuple):
                     used = f"{max_by(term.past_by, term.selector)} {_opposite(term.bound)}"
                     people = dict.fromkeys((*term.past_by.split(", "), *PERSON_LABELS))
                     there = max_by(", ".join(people), term.selector)
-                    marked = f'label_replace({there}, "{FIRST_LABEL}", "1", "", "")'
-                    yield term._replace(condition=used, bound=marked)
+                    yield term._replace(condition=used, bound=there)
 
     def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
         """Yield what shows of devices that they compute, and with its factor that they are held."""

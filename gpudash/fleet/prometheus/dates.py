@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from gpudash.fleet.lasting import Bound, Key, Lasted, Lasting
 from gpudash.fleet.prometheus.inventory import Inventory
-from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label, number_of
+from gpudash.fleet.prometheus.known import (
+    KnownDevice,
+    Row,
+    last_times,
+    names_by_label,
+    number_of,
+)
 from gpudash.fleet.prometheus.queries import FOUND_LABEL, Metric
 from gpudash.model.units import grouped
 
@@ -61,12 +67,16 @@ class Dates:
         """Take when a value was outside of its bounds last, or had its first sample."""
         for found in self._asked:
             self._known.update(dict.fromkeys(found.values()))
+        times = last_times(self._asked_of(rows)).items()
+        self._known.update((key, last) for key, last in times if last > at - self._longest)
+
+    def _asked_of(self, rows: Iterable[Row]) -> Iterator[tuple[Key, Row]]:
+        """Yield what series are of that was asked for."""
         for device, row in self._inventory.devices_of(rows):
             number = number_of(row.labels.get(FOUND_LABEL, ""))
             found = self._asked[number] if number is not None and number < len(self._asked) else {}
-            if device in found and row.number is not None and row.number > at - self._longest:
-                key = found[device]
-                self._known[key] = max(row.number, self._known.get(key) or 0.0)
+            if device in found:
+                yield found[device], row
 
     def lasted(self, now: float) -> Lasted:
         """Return how long at an instant, of what that is known of."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 from msgspec import DecodeError, Raw, Struct, field, json
 
 from gpudash.analysis.activity import Rest
 from gpudash.fleet.prometheus.catalog import Names
 from gpudash.fleet.prometheus.dialects import CLUSTER_LABELS, XID_LABEL, Dialect, Labels, Person
+from gpudash.fleet.prometheus.queries import FIRST_LABEL
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
+_K = TypeVar("_K", bound=Hashable)
 _LARGEST = 1e18
 _MAX_DIGITS, _MAX_XID = 5, 1 << 16
 
@@ -182,6 +185,21 @@ class KnownHost(Struct, eq=False):
         self.devices.pop(device.identity, None)
         if self.numbered.get((device.index, device.instance)) is device:
             del self.numbered[device.index, device.instance]
+
+
+def last_times(rows: Iterable[tuple[_K, Row]]) -> dict[_K, float]:
+    """Return the last of the times that series of something have.
+
+    That of a first sample counts only without another: under another name there were earlier ones.
+    """
+    found, first = dict[_K, float](), dict[_K, float]()
+    for key, row in rows:
+        if (at := row.number) is not None:
+            if FIRST_LABEL in row.labels:
+                first[key] = min(at, first.get(key, at))
+            else:
+                found[key] = max(at, found.get(key, at))
+    return {**first, **found}
 
 
 def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:

@@ -21,6 +21,7 @@ from gpudash.fleet.prometheus.known import (
     KnownDevice,
     KnownHost,
     Row,
+    last_times,
     names_by_label,
     number_of,
     xid_of,
@@ -233,9 +234,7 @@ class Memory:
 
     def take_last_used(self, rows: Iterable[Row], _at: float) -> None:
         """Take when devices computed last, or were not held, or had their first sample."""
-        times: dict[KnownDevice, float] = {}
-        for device, row in self._inventory.devices_of(rows):
-            times[device] = max(row.number or 0.0, times.get(device, 0.0))
+        times = last_times(self._inventory.devices_of(rows))
         for device in self._rested:
             device.has_long_rested = False
             device.idle.extend(idle_at=times.get(device), held_at=times.get(device))

@@ -176,9 +176,9 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
 
 
 def last_used(seconds: float) -> Form:
-    """Ask for the last time in a span at which a device computed or was not held, else the first.
+    """Ask for the last time in a span at which a device computed or was not held.
 
-    The first is that of its samples: what was before them is not known.
+    And for that of its first sample, marked by `FIRST_LABEL`: what was before is not known.
     """
     return _last(seconds, _STEPS // 5)
 
@@ -196,7 +196,7 @@ def _last(seconds: float, steps: int) -> Form:
             f"{function}_over_time((time() + 0 * ({text}))[{span}:{step}])"
             for function, text in (("max", term.condition), ("min", term.bound))
         )
-        return f"({used} or {there})"
+        return f'({used} or label_replace({there}, "{FIRST_LABEL}", "1", "", ""))'
 
     return form
 

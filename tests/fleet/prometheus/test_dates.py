@@ -15,23 +15,34 @@ from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.model.fleet import FleetRequest, decode
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
-from tests.fleet.rig.exporters import line
+from tests.fleet.rig.exporters import Sample, line
 from tests.fleet.rig.prometheus import Server, importing
 from tests.fleet.rig.reading import read_until
 
 MINUTE, HOUR = 60.0, 3600.0
 STEP, PAST, LASTS = 60.0, 6 * HOUR, 600.0
-LATE = 3 * STEP
-"""How far a time may be off: samples, and steps of a look back of a day."""
+LATE = 6 * STEP
+"""How far a time may be off: steps of a look back of a day."""
 SLOW, HOT, KEPT = 3 * HOUR, 50 * MINUTE, 140 * MINUTE
-_HOSTS, _GPUS = 5, 4
+_HOSTS, _GPUS = 10, 4
 _STRAGGLER, _OVEN, _LOOP, _ALWAYS = (0, 1), (1, 2), (2, 3), (4, 0)
-"""Host and GPU; the last is of a job of its own, and slow at the first sample already."""
+"""Host and GPU; the last is slow at the first sample already, and its host has a job of its own."""
+_RENAMED, _UPGRADED, _TWICE, _UNREAD, _HELD = (5, 0), (6, 1), (7, 2), (8, 3), (9, 0)
+"""Each slow in a job of its host: that has another name since `CHANGED`, a newer exporter, or a
+second one since then, and of one some values were not there for a while. The last has been held
+idle instead, and its host has another name, too."""
+CHANGED = HOUR
 
 
 def _values(host: int, gpu: int, ago: float) -> dict[str, float]:
     place, values = (host, gpu), {"GPU_UTIL": 95.0, "SM_CLOCK": 1980.0, "GPU_TEMP": 62.0}
     work = {"TENSOR": 0.4, "DRAM": 0.3}
+    if place in (_RENAMED, _UPGRADED, _TWICE, _UNREAD) and ago <= SLOW:
+        values["SM_CLOCK"] = 1200.0
+    if place == _HELD and ago <= SLOW:
+        values["GPU_UTIL"] = 0.0
+    if place == _UNREAD and 20 * MINUTE < ago < 30 * MINUTE:
+        values["GPU_UTIL"] = -1.0
     if place == _STRAGGLER:
         # It was slow before, too, and fast, and did nothing for a moment.
         is_slow = ago <= SLOW or 4 * HOUR < ago < 5 * HOUR
@@ -49,23 +60,39 @@ def _values(host: int, gpu: int, ago: float) -> dict[str, float]:
     }
 
 
+def _samples(host: int, gpu: int, ago: float) -> Iterator[Sample]:
+    values, is_changed = _values(host, gpu, ago), ago < CHANGED
+    name = f"n{host}" if is_changed or host not in (_RENAMED[0], _HELD[0]) else f"old{host}"
+    labels = {
+        "job": "dcgm-exporter",
+        "instance": f"{name}:9400",
+        "Hostname": name,
+        "gpu": str(gpu),
+        "UUID": f"GPU-{host}-{gpu}",
+        "modelName": "H100",
+        "hpc_job": f"{max(3, host)}" if host != _HELD[0] else "",
+    }
+    if is_changed and host == _UPGRADED[0]:
+        labels["hostname"] = labels.pop("Hostname")
+        yield "DCGM_FI_DEV_GPU_UTIL_RATIO", labels, values["DEV_GPU_UTIL"] / 100
+        yield "DCGM_FI_DEV_SM_CLOCK_HERTZ", labels, values["DEV_SM_CLOCK"] * 1e6
+        return
+    for metric, value in values.items():
+        yield f"DCGM_FI_{metric}", labels, value
+    if is_changed and host == _TWICE[0]:
+        labels = {"instance": f"{name}:8000", "hostname": name, "index": str(gpu)}
+        labels |= {"uuid": f"GPU-{host}-{gpu}", "job": "nvitop-exporter", "devicename": "H100"}
+        yield "gpu_utilization_Percentage", labels, values["DEV_GPU_UTIL"]
+        yield "gpu_clock_sm_MHz", labels, values["DEV_SM_CLOCK"]
+
+
 def _lines(now: float) -> Iterator[str]:
-    target = {"job": "dcgm-exporter"}
     for host in range(_HOSTS):
         for number in range(int(PAST // STEP), -int(LASTS // STEP), -1):
             at = now - number * STEP
             for gpu in range(_GPUS):
-                labels = {
-                    **target,
-                    "instance": f"n{host}:9400",
-                    "Hostname": f"n{host}",
-                    "gpu": str(gpu),
-                    "UUID": f"GPU-{host}-{gpu}",
-                    "modelName": "H100",
-                    "hpc_job": "8" if host == _ALWAYS[0] else "7",
-                }
-                for name, value in _values(host, gpu, now - at).items():
-                    yield line(f"DCGM_FI_{name}", labels, value, at)
+                for name, labels, value in _samples(host, gpu, now - at):
+                    yield line(name, labels, value, at)
     yield "# EOF\n"
 
 
@@ -87,6 +114,11 @@ def _once(server: Server, capfd: pytest.CaptureFixture[str], *words: str) -> lis
     [
         ("straggler", _STRAGGLER, SLOW),
         ("straggler", _ALWAYS, PAST),
+        ("straggler", _RENAMED, SLOW),
+        ("straggler", _UPGRADED, SLOW),
+        ("straggler", _TWICE, SLOW),
+        ("straggler", _UNREAD, SLOW),
+        ("held-idle", _HELD, SLOW),
         ("hot-outlier", _OVEN, HOT),
         ("kept-alive", _LOOP, KEPT),
     ],
