@@ -200,8 +200,9 @@ class Printed:
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now, whatever fits."""
         from gpudash.fleet.collector import is_settled, merge
+        from gpudash.fleet.lasting import longest
 
-        lasted = {key: age for each in readings for key, age in each.lasted.items()}
+        lasted = longest(each.lasted for each in readings)
         return self._reducer.reduce(merge(readings), lasted, is_settled=is_settled(readings))
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:

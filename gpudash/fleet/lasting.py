@@ -5,7 +5,7 @@ A source with a past tells for how long they have been.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -28,3 +28,11 @@ Lasting = Mapping[Key, tuple[Bound, ...]]
 
 Lasted = Mapping[Key, float]
 """For how many seconds, of what that is known of."""
+
+
+def longest(known: Iterable[Lasted]) -> Lasted:
+    """Return what several sources know: one with a shorter past has seen no more than that."""
+    found: dict[Key, float] = {}
+    for key, seconds in (pair for each in known for pair in each.items()):
+        found[key] = max(seconds, found.get(key, seconds))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -86,9 +87,9 @@ def _samples(host: int, gpu: int, ago: float) -> Iterator[Sample]:
         yield "gpu_clock_sm_MHz", labels, values["DEV_SM_CLOCK"]
 
 
-def _lines(now: float) -> Iterator[str]:
+def _lines(now: float, past: float = PAST) -> Iterator[str]:
     for host in range(_HOSTS):
-        for number in range(int(PAST // STEP), -int(LASTS // STEP), -1):
+        for number in range(int(past // STEP), -int(LASTS // STEP), -1):
             at = now - number * STEP
             for gpu in range(_GPUS):
                 for name, labels, value in _samples(host, gpu, now - at):
@@ -135,6 +136,20 @@ def test_a_finding_about_values_has_lasted_since_they_became_so(
         each for each in _once(server, capfd) if each.rule == rule and each.uuids == (uuid,)
     )
     assert found.held_seconds == pytest.approx(seconds, abs=LATE)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_servers_that_counts_which_knows_the_longer_past(
+    server: Server, is_first: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with importing(tmp_path, _lines(server.now, HOUR)) as young:
+        urls = [young, server.url] if is_first else [server.url, young]
+        options = parse([*(f"--prometheus={e}" for e in urls), "--no-config", "--once", "--json"])
+        options.run(options)
+    findings = decode(capfd.readouterr().out.encode()).findings
+    uuids = ("GPU-{}-{}".format(*_STRAGGLER),)
+    (found,) = (each for each in findings if each.uuids == uuids)
+    assert found.held_seconds == pytest.approx(SLOW, abs=LATE)
 
 
 def test_an_instant_in_the_past_tells_for_how_long_it_was_so_then(
