@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gpudash.fleet.lasting import Bound, Key, Lasted, Lasting
 from gpudash.fleet.prometheus.inventory import Inventory
@@ -16,8 +17,11 @@ from gpudash.fleet.prometheus.known import (
 from gpudash.fleet.prometheus.queries import FOUND_LABEL, Metric
 from gpudash.model.units import grouped
 
-_MAX_ASKED = 50
-"""GPUs at once, of which all samples of a day are looked at."""
+_MAX_ASKED, _MAX_UNLIKE = 20, 8
+"""GPUs at once, of which all samples of a day are looked at, and different bounds of theirs.
+
+Each makes the query longer, and some servers take 16 KiB.
+"""
 
 
 class Dates:
@@ -46,7 +50,8 @@ class Dates:
     def terms(self) -> Iterator[Metric]:
         """Yield what shows of some GPUs that a value is not within bounds."""
         left = [key for key in self._found if key not in self._known][:_MAX_ASKED]
-        alike = grouped(((key[0], self._found[key][1]), key) for key in left)
+        unlike = grouped(((key[0], self._found[key][1]), key) for key in left)
+        alike = dict(islice(unlike.items(), _MAX_UNLIKE))
         self._asked = [{self._found[key][0]: key for key in keys} for keys in alike.values()]
         for number, ((_, bounds), devices) in enumerate(zip(alike, self._asked, strict=True)):
             terms = [*self._outside(bounds, devices, str(number))]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 import pytest
 
@@ -17,6 +18,7 @@ from gpudash.model.fleet import FleetRequest, decode
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
 from tests.fleet.rig.exporters import Sample, line
+from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import Server, importing
 from tests.fleet.rig.reading import read_until
 
@@ -33,6 +35,8 @@ _RENAMED, _UPGRADED, _TWICE, _UNREAD, _HELD = (5, 0), (6, 1), (7, 2), (8, 3), (9
 second one since then, and of one some values were not there for a while. The last has been held
 idle instead, and its host has another name, too."""
 CHANGED = HOUR
+_MAX_QUERY = 1 << 14
+"""Bytes that VictoriaMetrics takes unless it is told otherwise."""
 
 
 def _values(host: int, gpu: int, ago: float) -> dict[str, float]:
@@ -179,6 +183,26 @@ def test_what_is_found_is_asked_for_once_and_forgotten_with_the_finding(server: 
     assert not source.read().lasted
     assert source.date(wanted)
     source.close(10)
+
+
+def test_what_is_found_of_many_gpus_is_dated_by_queries_that_all_servers_take(
+    server: Server,
+) -> None:
+    places = [(host, gpu) for host in range(_HOSTS) for gpu in range(_GPUS)]
+    uuids = [SafeText("GPU-{}-{}".format(*place)) for place in places if place[0] != _UPGRADED[0]]
+    wanted: Lasting = {
+        ("straggler", uuid): (Bound("sm_clock_mhz", below=2000.0 + number),)
+        for number, uuid in enumerate(uuids)
+    }
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        read_until(source, lambda reading: reading.is_whole)
+        proxy.seen.clear()
+        read_until(source, lambda _: not source.date(wanted))
+        assert source.read().lasted.keys() == wanted.keys()
+        bodies = [unquote_plus(each.body) for each in proxy.seen]
+        source.close(10)
+    assert max(map(len, bodies)) < _MAX_QUERY
 
 
 def test_what_no_value_shows_stays_without_a_date(server: Server) -> None:
