@@ -457,7 +457,7 @@ def _minute(
         for who, each in gpu.people.items()
         if each.held
     ]
-    named = [*_of_users(users, totals, step)] or [replace(each, job=None) for each in jobs]
+    named = [*_of_users(users, totals, step)] or [*_of_jobs(jobs)]
     return Minute(
         taken_at=datetime.fromtimestamp(end, timezone.utc),
         host=host.name if host.cluster is None else SafeText(f"{host.cluster}/{host.name}"),
@@ -471,6 +471,18 @@ def _minute(
             for (rule, level, index), count in wrong.items()
         ),
     )
+
+
+def _of_jobs(jobs: Iterable[MinuteUse]) -> Iterator[MinuteUse]:
+    """Yield what users had by their jobs, of which several may have had a GPU by turns.
+
+    The most memory of these is not added up.
+    """
+    known: set[tuple[int, SafeText | None]] = set()
+    for each in sorted(jobs, key=lambda each: -(each.peak_memory_bytes or 0)):
+        key = each.device, each.user
+        yield replace(each, job=None, **({"peak_memory_bytes": None} if key in known else {}))
+        known.add(key)
 
 
 def _of_users(

@@ -150,6 +150,27 @@ def test_jobs_are_those_of_the_labels_of_dcgm(tmp_path: Path, reported: Reported
         assert gpu.seen_seconds == pytest.approx(2 * HOUR, abs=90)
 
 
+def test_the_memory_of_jobs_one_after_the_other_is_no_sum(
+    tmp_path: Path, reported: Reported
+) -> None:
+    def lines() -> Iterator[str]:
+        dcgm = re.compile("DCGM_FI_DEV_(GPU_UTIL|FB_USED)")
+        for at in range(0, int(2 * HOUR), 60):
+            is_held, job = at % 1200 < 600, at // 1200
+            board = make_device(memory_used_bytes=(4 + job) * GIB if is_held else 0)
+            sample = replace(held(at), devices=(board,))
+            yield from scraped(sample, dcgm, **({"hpc_job": f"4{job}"} if is_held else {}))
+        yield "# EOF\n"
+
+    with importing(tmp_path, lines()) as url:
+        rows = reported(url, "job", 2).rows
+        jobs = {row.job: row.peak_memory_bytes for row in rows if row.job}
+        truth = {f"4{number}": (4 + number) * GIB for number in range(6)}
+        assert jobs == pytest.approx(truth, rel=0.001)
+        (user,) = reported(url, "user", 2).rows
+        assert user.peak_memory_bytes == pytest.approx(9 * GIB, rel=0.001)
+
+
 @pytest.mark.parametrize("clusters", [("east", "west"), ("east",)])
 def test_a_number_that_two_clusters_have_is_two_jobs_of_unknown_owners(
     tmp_path: Path, reported: Reported, clusters: tuple[str, ...]
