@@ -383,21 +383,11 @@ class JobPage(TablePage[JobGpu]):
         ]
         if others:
             top.append((f"not its own: {', '.join(others)}", theme.warn))
-        elif self._lacks_processes():
-            top.append(("not its own: not known for this time", theme.dim))
+        elif rows and all(row.gpu.host.processes is None for row in rows):
+            top.append(("not its own: not known, as no processes of its hosts are", theme.dim))
         self._above_table = len(top)
         about = [[Segment(f" {theme.cut(text, cells - 2)}", style)] for text, style in top]
         return [*about, *super().lines(theme, cells, height - len(top))]
-
-    def _lacks_processes(self) -> bool:
-        """Whether its hosts are of the past without their processes, and the present has some."""
-        if not self.model.shows_past:
-            return False
-        hosts = {row.gpu.host.key: row.gpu.host for row in self.ranking.rows}
-        if any(host.processes is not None for host in hosts.values()):
-            return False
-        latest = self.model.history.latest.hosts
-        return any(each.processes is not None and each.key in hosts for each in latest)
 
     def action_enter(self) -> None:
         """Go into the host of the GPU under the cursor."""

@@ -1156,20 +1156,15 @@ async def test_above_events_stands_what_is_broken_has_begun_and_was_lost() -> No
         assert "0.2 GPU-h down or lost: 1 host" in on.lines[4]
 
 
-async def test_a_job_of_the_past_says_that_processes_are_not_known_of_it() -> None:
-    text = "not its own: not known for this time"
-    gpus = tuple(device(n) for n in range(2))
-    for kept, is_said in ((None, True), ((), False)):
-        then, now = (host(1, devices=gpus, processes=each) for each in (kept, ()))
-        first = Reducer().reduce(fleet((then,), users=(), findings=()))
-        async with on_screen(first, "5", "enter", size=(100, 20)) as on:
-            latest = fleet((now,), seconds=10, users=(), findings=())
-            await on.give(Reducer().reduce(latest))
-            assert page_of(on) == "JobPage"
-            assert text not in on.text
-            await on.press("left_square_bracket")
-            assert "10s AGO" in on.lines[0]
-            assert (text in on.text) is is_said
+@pytest.mark.parametrize(("processes", "is_said"), [(None, True), ((), False)])
+async def test_a_job_without_known_processes_on_its_hosts_does_not_look_alone(
+    processes: tuple[()] | None, is_said: bool
+) -> None:
+    known = host(1, devices=tuple(device(n) for n in range(2)), processes=processes)
+    snapshot = Reducer().reduce(fleet((known,), users=(), findings=()))
+    async with on_screen(snapshot, "5", "enter", size=(100, 20)) as on:
+        assert page_of(on) == "JobPage"
+        assert ("not its own: not known" in on.text) is is_said
 
 
 async def test_what_was_lost_by_an_instant_in_the_past_has_nothing_of_after_it() -> None:
