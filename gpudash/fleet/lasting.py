@@ -27,7 +27,10 @@ Lasting = Mapping[Key, tuple[Bound, ...]]
 """What is found now, and while all of which bounds hold."""
 
 Lasted = Mapping[Key, float]
-"""For how many seconds, of what that is known of."""
+"""For how many seconds, of what that is known of; infinity for longer than can be told."""
+
+RESTS = "held-idle"
+"""The rule of a GPU that rests, of which the time is known without a question: at least that."""
 
 
 def longest(known: Iterable[Lasted]) -> Lasted:

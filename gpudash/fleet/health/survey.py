@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from functools import cached_property
+from math import inf
 
 from gpudash.analysis.health.rule import Registry, Rule, Symptom, bounded, number
 from gpudash.analysis.health.rules.reliability import FLAPPING
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.jobs import known_key
-from gpudash.fleet.lasting import Bound, Key, Lasted
+from gpudash.fleet.lasting import RESTS, Bound, Key, Lasted
 from gpudash.fleet.names import check_host, short
 from gpudash.fleet.summary import (
     PROBLEMS,
@@ -25,7 +26,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetHost, FleetJob, FleetSnapshot, JobKey, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD, HOT, SLOW
-from gpudash.model.text import clean
+from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted, grouped
 
 _BUSY, _FREE, _HELD = BUSY.id, FREE.id, HELD.id
@@ -143,6 +144,11 @@ class Survey:
         key = rule.id, row.device.uuid
         self.lasting[key] = bounds
         return self._lasted.get(key)
+
+    def rest(self, row: GpuRow) -> float | None:
+        """Return for how many seconds a GPU has rested, None where it is longer than is known."""
+        is_longer = self._lasted.get((RESTS, row.device.uuid or SafeText(""))) == inf
+        return None if is_longer else row.device.idle_seconds
 
     def missing(self, host: FleetHost) -> int:
         """Return how many of the GPUs that findings are to be about are not there."""

@@ -18,13 +18,14 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.jobs import known_key
+from gpudash.fleet.lasting import RESTS
 from gpudash.fleet.summary import GpuRow, count_gpus, gpu_of
 from gpudash.fleet.users import kept_busy_within, looks_kept_busy
 from gpudash.model.fleet import JobKey
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.units import counted, grouped
 
-HELD_IDLE = rule(110, "held-idle", "GPUs with memory in use that have not computed for an hour")
+HELD_IDLE = rule(110, RESTS, "GPUs with memory in use that have not computed for an hour")
 ALLOCATED_UNUSED = rule(
     120, "allocated-unused", "GPUs that a job has and nothing uses for 15 minutes"
 )
@@ -70,7 +71,7 @@ def held_idle(survey: Survey) -> Iterator[Symptom]:
             number("idle_gpu_hours", round(_hours(held), 1), user)
             for user, held in ranked[:MAX_EVIDENCE]
         ],
-        ages=map(_idle, rows),
+        ages=map(survey.rest, rows),
     )
 
 
@@ -143,7 +144,7 @@ def allocated_unused(survey: Survey) -> Iterator[Symptom]:
             rows,
             subject=key,
             evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {name}")],
-            ages=map(_idle, rows),
+            ages=map(survey.rest, rows),
         )
 
 
@@ -173,7 +174,7 @@ def imbalanced(survey: Survey) -> Iterator[Symptom]:
             idle,
             subject=key,
             fields=["gpu_utilization_percent"],
-            ages=map(_idle, idle),
+            ages=map(survey.rest, idle),
         )
 
 

@@ -13,6 +13,7 @@ from math import inf
 from gpudash.analysis.activity import is_rest
 from gpudash.analysis.health.rules.reliability import is_recent, needs_person
 from gpudash.fleet.identity import home_of
+from gpudash.fleet.lasting import RESTS, Lasted
 from gpudash.fleet.prometheus.catalog import Names
 from gpudash.fleet.prometheus.dates import Dates
 from gpudash.fleet.prometheus.dialects import DATED_XIDS, XID_LABEL
@@ -49,7 +50,8 @@ class Memory:
         """The instant of the last answer that was not partial."""
         self.answered_at = 0.0
         """That of the last answer."""
-        self.dates = Dates(inventory, _LONG * look_back_seconds)
+        self._known_seconds = _LONG * look_back_seconds
+        self.dates = Dates(inventory, self._known_seconds)
         self._inventory = inventory
         self._began_at = 0.0
         self._lost: list[KnownHost] = []
@@ -232,12 +234,13 @@ class Memory:
         self._rested = found[:_MAX_RESTED]
         return self._rested
 
-    def take_last_used(self, rows: Iterable[Row], _at: float) -> None:
+    def take_last_used(self, rows: Iterable[Row], at: float) -> None:
         """Take when devices computed last, or were not held, or had their first sample."""
         times = last_times(self._inventory.devices_of(rows))
         for device in self._rested:
             device.has_long_rested = False
             device.idle.extend(idle_at=times.get(device), held_at=times.get(device))
+            device.rests_longer = times.get(device, at) <= at - self._known_seconds
 
     def given(self) -> list[KnownDevice]:
         """Return some devices that rest and of which it is not known since when a job has them."""
@@ -264,7 +267,18 @@ class Memory:
             elif device.people & {choice.person(labels) for choice in choices}:
                 began[device] = min(time, began.get(device, time))
         for device in self._given:
-            device.idle.begin(max(used.get(device, 0.0), began.get(device, at)))
+            since = max(used.get(device, 0.0), began.get(device, at))
+            device.idle.begin(since)
+            device.rests_longer = since <= at - self._known_seconds
+
+    def lasted(self, now: float) -> Lasted:
+        """Return for how long what is found has been so, of what that is known of."""
+        found = dict(self.dates.lasted(now))
+        for device in self._inventory.devices():
+            rest = device.idle.seconds(now) if device.rests_longer else None
+            if device.full_uuid and (rest or 0.0) >= self._known_seconds:
+                found[RESTS, device.full_uuid] = inf
+        return found
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
         """Take last XID errors, and the times of errors where there are some."""
@@ -376,7 +390,7 @@ class Memory:
         if device.xid_at is None:
             return _NO_XID
         if device.xid_at < 0:
-            is_young = now + device.xid_at < _LONG * self.look_back_seconds
+            is_young = now + device.xid_at < self._known_seconds
             return (device.xid, None) if is_young and needs_person(device.xid) else _NO_XID
         seconds = max(0.0, now - device.xid_at)
         is_of_now = is_recent(device.xid, seconds, self.look_back_seconds)

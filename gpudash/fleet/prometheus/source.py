@@ -171,7 +171,7 @@ class PrometheusSource(Source):
             is_whole=view.is_whole,
             charts=tuple(each.answer for each in self._charts.values() if each.answer is not None),
             events=self._happened.events,
-            lasted=view.picture.memory.dates.lasted(view.now()),
+            lasted=view.picture.memory.lasted(view.now()),
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from inspect import isgeneratorfunction
+from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -368,6 +369,15 @@ def test_what_is_held_idle_is_as_new_as_the_newest_of_it() -> None:
     ]
     (found,) = Reducer().reduce(fleet(host("a", *held))).findings
     assert (found.held_seconds, found.newest_seconds) == (9000.0, 4000.0)
+
+
+def test_what_is_held_idle_for_longer_than_is_known_has_no_duration() -> None:
+    uuid, seconds = SafeText("GPU-0"), 86400.0
+    held = gpu(0, uuid=uuid, status="held-idle", memory_used_bytes=GIB, idle_seconds=seconds)
+    for lasted, expected in (({}, seconds), ({("held-idle", uuid): inf}, None)):
+        (found,) = Reducer().reduce(fleet(host("a", held)), lasted).findings
+        assert (found.rule, found.held_seconds) == ("held-idle", expected)
+        assert "at least 24 GPU-hours" in found.sentence
 
 
 def test_what_a_source_dates_is_the_time_of_the_finding_and_of_the_host() -> None:

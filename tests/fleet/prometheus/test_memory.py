@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,6 +152,14 @@ def test_a_gpu_is_held_idle_since_its_job_began(whole: Reading) -> None:
     first, second = host_of(whole, "held5").devices
     assert first.idle_seconds == pytest.approx(LONG_AGO, abs=2 * 300 + LATE)
     assert second.idle_seconds == pytest.approx(PAST, abs=2 * 300 + LATE)
+
+
+def test_of_a_rest_longer_than_is_looked_back_it_is_not_known_since_when(server: Server) -> None:
+    found = read(server, look_back_days=6 * HOUR / 86400)
+    assert host_of(found, "held5").devices[1].idle_seconds == pytest.approx(6 * HOUR, abs=600)
+    longer = {uuid for (rule, uuid), seconds in found.lasted.items() if seconds == math.inf}
+    assert {"GPU-held5-1", "GPU-given5-2"} <= longer
+    assert longer.isdisjoint(("GPU-held5-0", "GPU-given5-0", "GPU-given5-1"))
 
 
 def test_a_gpu_that_nothing_uses_is_held_idle_since_its_job_began(whole: Reading) -> None:
