@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, HostFault, faults
+from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, HostFault, faults, kept_busy
 from gpudash.fleet.events import events
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.device import device_label
@@ -156,6 +156,10 @@ class DemoSource(Source):
             at=at,
             charts=tuple(self._chart(request, now) for request in self._request.charts),
             events=self._happened,
+            lasted={
+                ("kept-alive", self._uuids[host * self._gpus + gpu]): seconds
+                for (host, gpu), seconds in kept_busy(self.faults, now - self._start)
+            },
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import product
 from math import inf
 from typing import NamedTuple
 
@@ -32,6 +34,16 @@ MESSAGES = {
     "frozen": SafeText("its exporter repeats the same values: even the power never changes"),
     "draining": SafeText("XID 79 on GPU 5, ticket 4711"),
 }
+
+
+def kept_busy(
+    faults: Iterable[HostFault], seconds: float
+) -> Iterator[tuple[tuple[int, int], float]]:
+    """Yield the host and GPU of what is kept busy at a time from the start, and for how long."""
+    for each in faults:
+        if each.kind == "kept-alive" and each.at <= seconds < each.until:
+            for place in product(each.hosts, each.gpus):
+                yield place, seconds - each.at
 
 
 def faults(hosts: int, gpus: int) -> tuple[HostFault, ...]:

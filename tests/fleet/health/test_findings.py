@@ -47,7 +47,7 @@ def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Fin
     snapshot = FleetSnapshot(
         taken_at=START, sources=(reading.report,), hosts=reading.hosts, jobs=reading.jobs
     )
-    return documented((reducer or Reducer()).reduce(snapshot).findings)
+    return documented((reducer or Reducer()).reduce(snapshot, reading.lasted).findings)
 
 
 @cache
@@ -76,8 +76,9 @@ def test_finds_each_event_and_nothing_else(seed: int) -> None:
     assert len(found["gpus-lost"].hosts) == len(lost)
     assert len(found["straggler"].uuids) == 1
     assert len(found["hot-outlier"].uuids) == 1
-    ages = [found[rule].held_seconds for rule in ("straggler", "hot-outlier")]
-    assert ages == pytest.approx([5 * 3600, 3600], abs=60)
+    ages = [found[rule].held_seconds for rule in ("straggler", "hot-outlier", "kept-alive")]
+    kept = next(event for event in source.faults if event.kind == "kept-alive")
+    assert ages == pytest.approx([5 * 3600, 3600, -kept.at], abs=60)
     held = [event for event in source.faults if event.kind == "held"]
     assert len(found["held-idle"].uuids) == sum(len(event.gpus) for event in held)
 
