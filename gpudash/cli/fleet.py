@@ -309,8 +309,8 @@ def _dated(
     """Return the snapshot of what sources know, and since when it is so, if they soon can tell."""
     from msgspec.structs import replace
 
-    view, began = Printed(options), time.monotonic()
-    deadline = began + min(_DATING_SECONDS, options.timeout or _ONCE_SECONDS)
+    view = Printed(options)
+    deadline = time.monotonic() + (options.timeout or _DATING_SECONDS)
     whole = view.whole(readings)
     if not collector.date(view.lasting):
         return whole

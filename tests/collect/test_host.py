@@ -242,7 +242,7 @@ def test_a_reused_pid_is_another_process() -> None:
         spend(2 * proc_stat.TICK_SECONDS)
         first.kill()
     with start_as(first.pid, ("tail", "-f", "/dev/null")) as second:
-        after = until(lambda process: bool(process.command_line), second.pid, reader)
+        after = until(lambda process: process.name == "tail", second.pid, reader)
         second.kill()
     assert after.command_line == ("tail", "-f", "/dev/null")
     assert after.key != before.key

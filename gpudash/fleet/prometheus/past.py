@@ -395,8 +395,9 @@ def oldest(ask: Ask, since: float, until: float) -> float:
     names = (each.name for dialect in dialects() for field in fields for each in dialect.of(field))
     expression = f'count({{__name__=~"{"|".join(names)}"}})'
     while True:
-        step = max(15.0, (until - since) / _LOOKS)
-        span = [("start", f"{since:.0f}"), ("end", f"{until:.0f}"), ("step", f"{step:.0f}")]
+        step, end = max(15, ceil((until - since) / _LOOKS)), ceil(until)
+        # The end is looked at, too: between two looks there may be all there is.
+        span = [("start", str(end - _LOOKS * step)), ("end", str(end)), ("step", str(step))]
         rows = ask(RANGE, [("query", expression), *span], MATRIX).result
         found = (each.values[0][0] for each in rows if each.values)
         first = min((at for at in found if since - step <= at <= until + step), default=inf)

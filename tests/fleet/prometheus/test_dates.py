@@ -109,7 +109,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _once(server: Server, capfd: pytest.CaptureFixture[str], *words: str) -> list[Finding]:
-    options = parse([f"--prometheus={server.url}", "--no-config", "--once", "--json", *words])
+    waits = f"--prometheus={server.url}", "--timeout=60"
+    options = parse([*waits, "--no-config", "--once", "--json", *words])
     options.run(options)
     return list(decode(capfd.readouterr().out.encode()).findings)
 
@@ -148,7 +149,8 @@ def test_of_two_servers_that_counts_which_knows_the_longer_past(
 ) -> None:
     with importing(tmp_path, _lines(server.now, HOUR)) as young:
         urls = [young, server.url] if is_first else [server.url, young]
-        options = parse([*(f"--prometheus={e}" for e in urls), "--no-config", "--once", "--json"])
+        words = *(f"--prometheus={each}" for each in urls), "--timeout=60"
+        options = parse([*words, "--no-config", "--once", "--json"])
         options.run(options)
     findings = decode(capfd.readouterr().out.encode()).findings
     uuids = ("GPU-{}-{}".format(*_STRAGGLER),)
