@@ -307,7 +307,6 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     """
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
     used = queries.last_used(look_back_seconds)
-    outside = queries.last_outside(look_back_seconds)
     change = queries.last_change(look_back_seconds)
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
@@ -344,5 +343,5 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
         Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
         Query("last given", 60, _given, _remember(Memory.take_given), used, "idle 60m"),
-        Query(DATES, inf, _undated, _take_dates, outside),
+        Query(DATES, inf, _undated, _take_dates, queries.last_outside(look_back_seconds)),
     )
