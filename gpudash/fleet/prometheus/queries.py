@@ -10,7 +10,7 @@ from gpudash.fleet.prometheus.dialects import (
     XID_LABEL,
 )
 
-SCRAPED_SECONDS, _PARTS_OF_SCRAPES = 1200.0, 4
+SCRAPED_SECONDS, _LAST_PART, _FIRST_PART = 1200.0, 4, 20
 _STILL_SECONDS = 600
 _GLANCES, _STEPS = (1 / 96, 1 / 24, 1 / 8, 3 / 8, 0.98), 1440
 """Instants of a look back at all devices, as parts of its span, and how many at few of them.
@@ -209,17 +209,19 @@ def ages(term: Metric) -> str:
 def scrapes(term: Metric) -> str:
     """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`.
 
-    Or would have been, had they been as rarely as in the last part of it, or as often as in that
-    where they were not scraped before.
+    Or would have been, had they been as often as in the first part of it, of a server that has
+    just started, or as rarely as in the last.
     """
     by = ", ".join(("job", *CLUSTER_LABELS))
-    last = SCRAPED_SECONDS / _PARTS_OF_SCRAPES
-    whole, part = (
-        max_by(by, f"count_over_time({term.selector}[{seconds:.0f}s])")
-        for seconds in (SCRAPED_SECONDS, last)
+    whole, last, first = (
+        max_by(by, f"count_over_time({term.selector}[{SCRAPED_SECONDS / parts:.0f}s])")
+        for parts in (1, _LAST_PART, _FIRST_PART)
     )
-    times = f"{_PARTS_OF_SCRAPES} *"
-    return f"({times} {part} < {whole} or {times} ({part} == {whole}) or {whole})"
+    young = (
+        f"{parts} * (({part} == {whole}) >= 2)"
+        for parts, part in ((_FIRST_PART, first), (_LAST_PART, last))
+    )
+    return f"({' or '.join(young)} or {_LAST_PART} * {last} < {whole} or {whole})"
 
 
 def frozen(term: Metric) -> str:
