@@ -318,7 +318,7 @@ def _dated(
         _advance(collector, left)
     lasted = [each.lasted for each in collector.read()]
     pairs = zip(readings, lasted, strict=True)
-    return Printed(options).whole([replace(each, lasted=some) for each, some in pairs])
+    return view.whole([replace(each, lasted=some) for each, some in pairs])
 
 
 def rest_seconds(hosts: int, took: float) -> float:

@@ -77,7 +77,7 @@ class Collector:
 
     def date(self, lasting: Lasting) -> bool:
         """Have it found out since when something is so; return whether that is still to come."""
-        # Each is told, also after one that still asks.
+        # Each gets to know, also after one that still asks.
         are_open = [source.date(lasting) for source in self._sources]
         return any(are_open)
 

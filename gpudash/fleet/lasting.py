@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
+from gpudash.model.fleet import FleetDevice
 from gpudash.model.text import SafeText
 
 
@@ -19,6 +20,11 @@ class Bound(NamedTuple):
     least: float = -inf
     below: float = inf
 
+    def holds(self, device: FleetDevice) -> bool:
+        """Whether it holds of a device; not of a value that is not known."""
+        value = getattr(device, self.field)
+        return value is not None and self.least <= value < self.below
+
 
 Key = tuple[str, SafeText]
 """The id of a rule, and the UUID of a GPU."""
@@ -27,7 +33,7 @@ Lasting = Mapping[Key, tuple[Bound, ...]]
 """What is found now, and while all of which bounds hold."""
 
 Lasted = Mapping[Key, float]
-"""For how many seconds, of what that is known of; infinity for longer than can be told."""
+"""For how many seconds, of what that is known of; infinity for longer than is known."""
 
 RESTS = "held-idle"
 """The rule of a GPU that rests, of which the time is known without a question: at least that."""

@@ -14,7 +14,13 @@ from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
 from gpudash.model.units import sum_known
 
-_KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
+_KEPT = (
+    Bound("tensor_active_percent", below=1.0),
+    Bound("dram_active_percent", below=2.0),
+    Bound("gpu_utilization_percent", 90.0),
+)
+_KEPT_POWER = 0.4
+"""Of the limit."""
 Price = Callable[[str | None], float | None]
 """Returns the price of an hour of a GPU by its name, None if none is configured."""
 
@@ -24,31 +30,18 @@ def looks_kept_busy(device: FleetDevice) -> bool:
 
     One sample cannot prove it: some programs do work like this.
     """
-    tensor, dram = device.tensor_active_percent, device.dram_active_percent
-    power, limit = device.power_usage_mw, device.enforced_power_limit_mw
-    return (
-        device.status == BUSY.id
-        and device.parent_uuid is None
-        and (device.gpu_utilization_percent or 0.0) >= _KEPT_PERCENT
-        and tensor is not None
-        and tensor < _KEPT_TENSOR
-        and dram is not None
-        and dram < _KEPT_DRAM
-        # Few exporters have the limit.
-        and (not limit or power is None or power < _KEPT_POWER * limit)
-    )
+    is_busy = device.status == BUSY.id and device.parent_uuid is None
+    # Nearly none, of each busy GPU at each refresh, passes the first.
+    is_kept = is_busy and all(bound.holds(device) for bound in _KEPT)
+    return is_kept and all(bound.holds(device) for bound in kept_busy_within(device))
 
 
 def kept_busy_within(device: FleetDevice) -> tuple[Bound, ...]:
-    """Return the bounds of what looks kept busy."""
+    """Return the bounds of what looks kept busy; few exporters have the limit of the power."""
     limit = device.enforced_power_limit_mw
-    power = (Bound("power_usage_mw", below=_KEPT_POWER * limit),) if limit else ()
-    return (
-        Bound("gpu_utilization_percent", _KEPT_PERCENT),
-        Bound("tensor_active_percent", below=_KEPT_TENSOR),
-        Bound("dram_active_percent", below=_KEPT_DRAM),
-        *power,
-    )
+    if not limit or device.power_usage_mw is None:
+        return _KEPT
+    return (*_KEPT, Bound("power_usage_mw", below=_KEPT_POWER * limit))
 
 
 class Prices:

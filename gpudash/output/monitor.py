@@ -111,10 +111,8 @@ def device_columns(
     letters: str, snapshot: Snapshot, gpm: Sequence[int] = ()
 ) -> list[MonitorColumn]:
     """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
-    columns, release = (
-        [column for letter in letters for column in _DEVICE[letter]],
-        branch(snapshot),
-    )
+    columns = [column for letter in letters for column in _DEVICE[letter]]
+    release = branch(snapshot)
     metrics = [_gpm_column(number, release) for number in gpm]
     if release >= _WITH_ENGINES:
         return [*columns, *metrics, _BLANK]

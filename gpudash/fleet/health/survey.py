@@ -138,9 +138,9 @@ class Survey:
 
         It is so for as long as its values are within bounds.
         """
-        told = row.host.slow_seconds.get(row.device.uuid or "")
-        if row.device.uuid is None or (told is not None and rule.status in (SLOW, HOT)):
-            return told
+        known = row.host.slow_seconds.get(row.device.uuid or "")
+        if row.device.uuid is None or (known is not None and rule.status in (SLOW, HOT)):
+            return known
         key = rule.id, row.device.uuid
         self.lasting[key] = bounds
         return self._lasted.get(key)

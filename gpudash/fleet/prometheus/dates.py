@@ -32,7 +32,7 @@ class Dates:
         self._inventory, self._longest = inventory, longest_seconds
         self._found: dict[Key, tuple[KnownDevice, tuple[Bound, ...]]] = {}
         self._known: dict[Key, float | None] = {}
-        """Unix time, None where it cannot be told."""
+        """Unix time, None where it cannot be known."""
         self._asked: list[dict[KnownDevice, Key]] = []
         """What is asked for, apart where its rule or bounds differ."""
 
