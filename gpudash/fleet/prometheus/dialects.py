@@ -226,8 +226,11 @@ class LabelChoice(NamedTuple):
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
-        named = ((label, named_by(label, labels, self.has_ports)) for label in self.hosts)
-        return next(((label, name) for label, name in named if name is not None), None)
+        for label in self.hosts:
+            name = named_by(label, labels, self.has_ports)
+            if name is not None:
+                return label, name
+        return None
 
     def person(self, labels: Labels) -> Person | None:
         """Return who has the GPU, None for no one or if the labels are those of the exporter."""
@@ -246,7 +249,7 @@ class LabelChoice(NamedTuple):
 
 def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> LabelChoice:
     """Return which labels to use for series that have these; `host_label` overrules."""
-    names = frozenset(name for row in rows for name in row)
+    names = frozenset(chain.from_iterable(rows))
     if host_label is not None:
         ranked: tuple[str, ...] = (host_label,)
     else:

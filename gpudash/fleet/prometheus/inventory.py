@@ -115,12 +115,10 @@ class Inventory:
 
     def find(self, row: Row) -> Found | None:
         """Return the device and the metric of a series, None if it is of no known device."""
-        raw, metric = bytes(row.metric), b""
         # All metrics of a device have the same labels but for their names.
-        start = raw.find(_NAME)
-        if start >= 0:
-            end = raw.find(b'"', start + len(_NAME))
-            raw, metric = raw[:start] + raw[end + 2 :], raw[start + len(_NAME) : end]
+        before, _, rest = bytes(row.metric).partition(_NAME)
+        metric, _, after = rest.partition(b'"')
+        raw = before + after
         found = self._found.get(raw)
         if found is None:
             labels = self._labels_of(row)

@@ -14,6 +14,7 @@ from gpudash.fleet.prometheus.queries import FIRST_LABEL
 from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _K = TypeVar("_K", bound=Hashable)
+_LABELS = json.Decoder(dict[str, str])
 _LARGEST = 1e18
 _MAX_DIGITS, _MAX_XID = 5, 1 << 16
 
@@ -33,7 +34,7 @@ class Row(Struct, gc=False):
     def labels(self) -> Labels:
         """The labels; none if they are no strings, or none of UTF-8."""
         try:
-            return json.decode(self.metric, type=dict[str, str])
+            return _LABELS.decode(self.metric)
         except (DecodeError, UnicodeDecodeError):
             return {}
 
@@ -239,7 +240,10 @@ def xid_of(labels: Labels, value: float, *, is_dated: bool) -> int | None:
 
 def cluster_of(labels: Labels) -> str | None:
     """Return the cluster that a series or a target is of, None where no label names it."""
-    return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
+    for label in CLUSTER_LABELS:
+        if name := labels.get(label):
+            return name
+    return None
 
 
 def names_by_label(hosts: Iterable[KnownHost]) -> Names:
