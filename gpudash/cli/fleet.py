@@ -25,7 +25,7 @@ from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.fleet.sources import SOURCES, WITH_PAST, dest
 from gpudash.model.errors import ExitStatus, UsageError, WireError
-from gpudash.system import terminal
+from gpudash.system import fork, terminal
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import FindingLevel
 
+_COLLECTOR_NAME = "hosts-collector"
+"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
 _ONCE_SECONDS = 30.0
 _BRIEF_SECONDS, _BRIEF_HOSTS = 2.0, 250
 """In which so many hosts are known whole, by a server that is not busy; more take far longer."""
@@ -106,14 +108,20 @@ def open_collector(options: argparse.Namespace) -> Collector:
 
 
 def stream(options: argparse.Namespace) -> NoReturn:
-    """Print a snapshot per interval, and at once what arrives first, until the reader is gone.
+    """Print a snapshot per interval, and at once what arrives first, until the reader is gone."""
+    collect(options, has_starter=is_controlled(os.environ))
 
-    One that is controlled by its starter takes intervals and requests from stdin, and ends with
-    it.
+
+def collect(options: argparse.Namespace, *, has_starter: bool) -> NoReturn:
+    """Do the same; one that has a starter takes intervals and requests from stdin.
+
+    It ends with its starter.
     """
     terminal.keep_for_ourselves()
     give_back_large()
-    control = ControlReader(interval(options), 0 if is_controlled(os.environ) else None)
+    if has_starter:
+        fork.set_process_name(_COLLECTOR_NAME)
+    control = ControlReader(interval(options), 0 if has_starter else None)
     with _opened(options) as collector:
         _print_lines(options, collector, control)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli import fleet, remote, watch
+from gpudash.cli import exit_with, fleet, remote, watch
 from gpudash.cli.options import overrides, report_words
 from gpudash.cli.preframe import require_terminal
 from gpudash.feed.live import LiveFeed
@@ -29,24 +30,33 @@ def run(options: argparse.Namespace) -> int:
     fleet.fits(options)
     fleet.check(options)
 
-    def open_feed() -> Feed[FleetSnapshot]:
-        from gpudash.model.fleet import decode
+    def collect() -> NoReturn:
+        exit_with(partial(fleet.collect, options, has_starter=True))
 
-        return LiveFeed(argv, seconds, decode, environ=environ)
+    def start_collecting() -> Callable[[float], Feed[FleetSnapshot]]:
+        # The check has imported what the first collector needs.
+        forked = watch.fork_collector(collect)
 
-    return show(options, open_feed)
+        def open_feed(_interval: float) -> Feed[FleetSnapshot]:
+            from gpudash.model.fleet import decode
+
+            return LiveFeed(argv, seconds, decode, environ=environ, forked=forked)
+
+        return open_feed
+
+    return show(options, start_collecting)
 
 
 def play(options: argparse.Namespace, recording: Recording, start: Sample) -> int:
     """Show a recording of many hosts."""
     require_terminal(f"gpudash --once --replay {recording.path}")
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
-    return show(options, lambda: playback, "reading the recording")
+    return show(options, lambda: lambda _interval: playback, "reading the recording")
 
 
 def show(
     options: argparse.Namespace,
-    open_feed: Callable[[], Feed[FleetSnapshot]],
+    start_collecting: Callable[[], Callable[[float], Feed[FleetSnapshot]]],
     what: str = "asking hosts",
 ) -> int:
     """Show the snapshots of a feed and the hosts that are entered, until the user leaves."""
@@ -73,7 +83,7 @@ def show(
         return options.demo is None and remote.is_name(host.name)
 
     return watch.show_page(
-        lambda: lambda _interval: open_feed(),
+        start_collecting,
         first_page,
         config=not options.no_config,
         what=what,

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
     def start_collecting() -> Callable[[float], SnapshotFeed]:
         # The first collector is forked, which saves it the start of an interpreter.
-        forked = _forked(collect)
+        forked = fork_collector(collect)
 
         def open_feed(interval: float) -> SnapshotFeed:
             from gpudash.feed.live import LiveFeed
@@ -172,7 +172,7 @@ def show_page(
     return app.return_code or 0
 
 
-def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
+def fork_collector(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
     """Return a collector that goes on from here, None where the system gives no process or file.
 
     The feed then starts one by its command, and reports why if that fails, too.

@@ -80,11 +80,11 @@ def the_collector(terminal: Terminal) -> psutil.Process:
     return found[0]
 
 
-def collectors(terminal: Terminal) -> list[psutil.Process]:
+def collectors(terminal: Terminal, name: str = "nvml-collector") -> list[psutil.Process]:
     found = []
     for process in terminal.processes():
         # One may end between being listed and being asked.
         with suppress(psutil.NoSuchProcess):
-            if process.name() == "nvml-collector":
+            if process.name() == name:
                 found.append(process)
     return found

@@ -11,6 +11,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpudash.model.errors import ExitStatus
@@ -19,6 +20,7 @@ from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
 from tests.e2e.forking import GPUDASH, run, start
 from tests.e2e.run import Line, each_of
+from tests.e2e.screen import collectors
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.fleet.rig.faults import faulty
@@ -250,3 +252,15 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
         terminal.wait_for("q quit")
         terminal.send("q")
         assert terminal.wait_exit() == 0
+
+
+def test_the_collector_of_a_screen_is_replaced_when_it_dies(far: Far) -> None:
+    argv = [*GPUDASH, "--no-config", "--host", "gpu1,gpu2"]
+    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("2 hosts")
+        [first] = collectors(terminal, "hosts-collector")
+        assert first.cmdline() == psutil.Process(terminal.pid).cmdline(), "an interpreter starts"
+        first.kill()
+        terminal.wait_for("the collector ended")
+        terminal.wait_until(lambda: collectors(terminal, "hosts-collector") not in ([], [first]))
+        terminal.wait_for(lambda text: "2 hosts" in text and "ended" not in text)

@@ -102,7 +102,10 @@ def answer_of(
 
 
 class Workers:
-    """Threads for what waits; `descriptor` can be read when some of it is done."""
+    """Threads for what waits; `descriptor` can be read when some of it is done.
+
+    There is none before the first work, so that a process can still be forked.
+    """
 
     def __init__(self, count: int) -> None:
         self.pending = 0
@@ -113,14 +116,16 @@ class Workers:
         self._work: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None]
         self._work = SimpleQueue()
         self._done: deque[Callable[[], None]] = deque()
-        self._threads = [Thread(target=self._run, daemon=True) for _ in range(count)]
-        for thread in self._threads:
-            thread.start()
+        self._count, self._threads = count, list[Thread]()
 
     def ask(
         self, work: Callable[[], _Result], take: Callable[[_Result | PrometheusError], None]
     ) -> None:
         """Have work done by a thread; what it returns or raises is taken by `finish`."""
+        if not self._threads:
+            self._threads = [Thread(target=self._run, daemon=True) for _ in range(self._count)]
+            for thread in self._threads:
+                thread.start()
         self.pending += 1
         self._work.put((work, take))
 
