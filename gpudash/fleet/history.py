@@ -1,4 +1,4 @@
-"""The last samples of many hosts, each as the line that arrived, compressed."""
+"""The last samples of many hosts, each as the line that arrived; all but the newest compressed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class FleetHistory:
         self._on_push = on_push
         self.latest = EMPTY
         """The one pushed last."""
+        self._line = b""
         self._kept: deque[_Kept] = deque()
+        """Those before it."""
         self._bytes = 0
 
     @property
@@ -38,7 +40,7 @@ class FleetHistory:
     @property
     def moments(self) -> list[float]:
         """The instants of all, oldest first."""
-        return [each.moment for each in self._kept]
+        return [each.moment for each in self._kept] + [self.now] * bool(self._line)
 
     @property
     def reaches_back(self) -> bool:
@@ -50,13 +52,12 @@ class FleetHistory:
         moment = snapshot.taken_at.timestamp()
         if moment < self.now:
             self.clear()
-        elif self._kept and (moment == self.now or self.is_partial(self.latest)):
-            self._bytes -= len(self._kept.pop().packed)
-        self.latest = snapshot
+        elif self._line and moment > self.now and not self.is_partial(self.latest):
+            self._kept.append(_Kept(self.now, pack(self._line)))
+            self._bytes += len(self._kept[-1].packed)
+        self.latest, self._line = snapshot, line
         self._on_push(snapshot)
-        self._kept.append(_Kept(moment, pack(line)))
-        self._bytes += len(self._kept[-1].packed)
-        while len(self._kept) > _MAX_KEPT or self._bytes > _MAX_BYTES:
+        while len(self._kept) >= _MAX_KEPT or self._bytes > _MAX_BYTES:
             self._bytes -= len(self._kept.popleft().packed)
 
     def is_partial(self, snapshot: FleetSnapshot) -> bool:
@@ -72,7 +73,7 @@ class FleetHistory:
     def at(self, moment: float) -> FleetSnapshot:
         """Return the last sample not after an instant, the oldest for one before it."""
         index = max(0, bisect_right(self.moments, moment) - 1)
-        if index >= len(self._kept) - 1:
+        if index >= len(self._kept):
             return self.latest
         return decode(unpack(self._kept[index].packed))
 
@@ -84,6 +85,6 @@ class FleetHistory:
 
     def clear(self) -> None:
         """Drop all samples."""
-        self.latest = EMPTY
+        self.latest, self._line = EMPTY, b""
         self._kept.clear()
         self._bytes = 0
