@@ -125,39 +125,14 @@ class Catalog(NamedTuple):
                     if each.factor == used.factor
                 ]
                 if any(each.field == MEMORY_REST[0] for each in rest):
-                    names = (each.name for each in (used, *rest))
-                    yield self._term(dialect, *names)._replace(factor=used.factor)
+                    yield self._term(dialect, used, *rest)
 
     def held(self) -> Iterator[Metric]:
         """Yield the memory of devices that do not compute."""
         for dialect in self._chosen():
-            idle = any_of(
-                f"{max_by(term.past_by, term.selector)} {term.bound}"
-                for term in self._main(dialect)
-                if term.bound
-            )
-            for each in self._present(dialect, MEMORY) if idle else ():
-                bound = f">= {NOTABLE_BYTES / each.factor:g}"
-                term = self._term(dialect, each.name)
-                yield term._replace(bound=bound, condition=f" and ({idle})")
-
-    def used(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
-        """Yield what shows of few devices that they compute or are not held, or did before."""
-        known = self.earlier()
-        for dialect in self._chosen():
-            memory = [
-                known._term(dialect, each.name)._replace(
-                    bound=f">= {NOTABLE_BYTES / each.factor:g}"
-                )
-                for each in known._present(dialect, MEMORY)
-            ]
-            bounded = [term for term in (*known._main(dialect), *memory) if term.bound]
-            some = list(self.of_hosts(bounded, hosts, gpus))
-            there = [max_by(term.past_by, term.selector) for term in some]
-            pairs = zip(there, some, strict=True)
-            used = (f"{text} {_opposite(term.bound)}" for text, term in pairs)
-            if there:
-                yield Metric((), condition=" or ".join(used), bound=" or ".join(there))
+            idle = any_of(f"{term.past_value} {term.bound}" for term in self._computing(dialect))
+            for term in self._holding(dialect) if idle else ():
+                yield term._replace(condition=f" and ({idle})")
 
     def outside(
         self,
@@ -176,19 +151,16 @@ class Catalog(NamedTuple):
         for dialect in self._chosen():
             ends, there = list[str](), list[str]()
             for bound in bounds:
-                shown = known._present(dialect, bound.field)
-                if bound.field == UTILIZATION:
-                    shown = shown or known._present(dialect, ENGINE)
-                for each in shown:
-                    factor = 1.0 if each.is_ratio and is_percent else each.factor
-                    for term in self.of_hosts([self._term(dialect, each.name)], hosts, gpus):
-                        value = max_by(term.past_by, term.selector)
-                        there.append(value)
-                        if bound.least > -inf:
-                            # What is negative is no value.
-                            ends.append(f"({value} >= 0) < {bound.least / factor:g}")
-                        if bound.below < inf:
-                            ends.append(f"{value} >= {bound.below / factor:g}")
+                is_use = bound.field == UTILIZATION
+                terms = known._computing(dialect) if is_use else known._terms(dialect, bound.field)
+                for term in self.of_hosts(terms, hosts, gpus):
+                    factor = 1.0 if term.is_ratio and is_percent else term.factor
+                    there.append(term.past_value)
+                    if bound.least > -inf:
+                        # What is negative is no value.
+                        ends.append(f"({term.past_value} >= 0) < {bound.least / factor:g}")
+                    if bound.below < inf:
+                        ends.append(f"{term.past_value} >= {bound.below / factor:g}")
             if ends:
                 condition, bound_ = (
                     f'label_replace({any_of(texts)}, "{FOUND_LABEL}", "{mark}", "", "")'
@@ -199,20 +171,17 @@ class Catalog(NamedTuple):
     def given(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
         """Yield what shows of few devices that they compute, and to whom they are allocated."""
         for dialect in self._chosen():
-            for term in self.of_hosts(self._main(dialect), hosts, gpus):
-                if term.bound:
-                    used = f"{max_by(term.past_by, term.selector)} {_opposite(term.bound)}"
-                    people = dict.fromkeys((*term.past_by.split(", "), *PERSON_LABELS))
-                    there = max_by(", ".join(people), term.selector)
-                    yield term._replace(condition=used, bound=there)
+            for term in self.of_hosts(self._computing(dialect), hosts, gpus):
+                used = f"{term.past_value} {term.bound.replace('<', '>=')}"
+                people = dict.fromkeys((*term.past_by.split(", "), *PERSON_LABELS))
+                there = max_by(", ".join(people), term.selector)
+                yield term._replace(condition=used, bound=there)
 
     def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
-        """Yield what shows of devices that they compute, and with its factor that they are held."""
+        """Yield what shows of devices that they compute, and that they are held."""
         for dialect in self._chosen():
-            memory = self._present(dialect, MEMORY)
-            terms = [self._term(dialect, each.name)._replace(factor=each.factor) for each in memory]
             bare = self._bare(dialect) if self.choices[dialect.name].has_bare else ()
-            yield dialect, [*self._main(dialect), *bare], terms
+            yield dialect, [*self._main(dialect), *bare], self._holding(dialect)
 
     def xids(self, seconds: float) -> Iterator[Metric]:
         """Yield last XID errors that are not 0, and the times of those of a span."""
@@ -278,12 +247,11 @@ class Catalog(NamedTuple):
         texts, plain = list[str](), list[str]()
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
         for dialect in self._chosen():
-            for each in (each for name in fields for each in self._present(dialect, name)):
-                whole = [self._term(dialect, each.name)]
-                terms = [(each.factor, self.of_hosts(whole, hosts) if hosts else whole)]
+            for each in (each for name in fields for each in self._terms(dialect, name)):
+                terms = [(each.factor, self.of_hosts([each], hosts) if hosts else [each])]
                 if each.is_ratio:
                     # Before the others, which have these hosts too.
-                    terms.insert(0, (1.0, self.of_hosts(whole, percent)))
+                    terms.insert(0, (1.0, self.of_hosts([each], percent)))
                 for factor, term in ((factor, term) for factor, some in terms for term in some):
                     times = "" if factor == 1 else f" * {factor:.17g}"
                     is_mean = hosts and not by_device
@@ -299,24 +267,30 @@ class Catalog(NamedTuple):
 
     def _main(self, dialect: Dialect) -> list[Metric]:
         """Return what exists of every device: its utilization, else whatever there is."""
+        return self._computing(dialect) or self._shown(dialect)
+
+    def _computing(self, dialect: Dialect) -> list[Metric]:
+        """Return the utilization, bound where a device does not compute."""
         used, engine = (
-            [
-                self._term(dialect, each.name)._replace(bound=f"< {IDLE_PERCENT / each.factor:g}")
-                for each in self._present(dialect, field)
-            ]
+            [term._replace(bound=_idle_bound(term)) for term in self._terms(dialect, field)]
             for field in (UTILIZATION, ENGINE)
         )
         if used:
             return used + [term._replace(matcher=_INSTANCES) for term in engine]
-        return engine or self._shown(dialect)
+        return engine
+
+    def _holding(self, dialect: Dialect) -> list[Metric]:
+        """Return the memory in use, bound where a device is held."""
+        return [
+            term._replace(bound=f">= {NOTABLE_BYTES / term.factor:g}")
+            for term in self._terms(dialect, MEMORY)
+        ]
 
     def _bare(self, dialect: Dialect) -> Iterator[Metric]:
         """Yield what shows those devices that have nothing of what others are known by."""
         used, engine = self._terms(dialect, UTILIZATION), self._terms(dialect, ENGINE)
-        if used:
-            for term, each in zip(engine, self._present(dialect, ENGINE), strict=True):
-                bound = f"< {IDLE_PERCENT / each.factor:g}"
-                yield _beside(term, used, on=f"on ({term.by}) ")._replace(bound=bound)
+        for term in engine if used else ():
+            yield _beside(term, used, on=f"on ({term.by}) ")._replace(bound=_idle_bound(term))
         for term in self._shown(dialect) if used or engine else ():
             yield _beside(term, [*used, *engine], on=f"on ({term.by}) ")
 
@@ -326,19 +300,20 @@ class Catalog(NamedTuple):
         return next(filter(None, terms), [])
 
     def _terms(self, dialect: Dialect, field: str) -> list[Metric]:
-        return [self._term(dialect, each.name) for each in self._present(dialect, field)]
+        return [self._term(dialect, each) for each in self._present(dialect, field)]
 
     def _present(self, dialect: Dialect, field: str) -> list[Series]:
         return [each for each in dialect.of(field) if each.name in self.names]
 
-    def _term(self, dialect: Dialect, *names: str) -> Metric:
+    def _term(self, dialect: Dialect, *series: Series) -> Metric:
         choice = self.choices.get(dialect.name, _NO_CHOICE)
         host_by = ", ".join(filter(None, (*choice.hosts, choice.cluster)))
-        names = tuple(map(self.name_of, names))
+        names = tuple(self.name_of(each.name) for each in series)
         labels = (host_by, dialect.device_label, INSTANCE_LABEL)
         known = (host_by, dialect.device_label, dialect.index_label, dialect.uuid_label)
         past = dict.fromkeys((*filter(None, known), INSTANCE_LABEL))
-        return Metric(names, ", ".join(labels), ", ".join(past), host_by)
+        term = Metric(names, ", ".join(labels), ", ".join(past), host_by)
+        return term._replace(factor=series[0].factor, is_ratio=series[0].is_ratio)
 
 
 def _beside(term: Metric, others: Sequence[Metric], on: str = "") -> Metric:
@@ -347,5 +322,5 @@ def _beside(term: Metric, others: Sequence[Metric], on: str = "") -> Metric:
     return term._replace(condition=condition, without=tuple(others))
 
 
-def _opposite(bound: str) -> str:
-    return bound.replace("<", ">=") if bound.startswith("<") else bound.replace(">=", "<")
+def _idle_bound(term: Metric) -> str:
+    return f"< {IDLE_PERCENT / term.factor:g}"

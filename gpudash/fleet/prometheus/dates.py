@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from gpudash.analysis.activity import IDLE_PERCENT, NOTABLE_BYTES
 from gpudash.fleet.lasting import Bound, Key, Lasted, Lasting
+from gpudash.fleet.prometheus.catalog import Catalog
+from gpudash.fleet.prometheus.dialects import MEMORY, UTILIZATION
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import (
     KnownDevice,
     Row,
     last_times,
-    names_by_label,
+    named,
     number_of,
 )
 from gpudash.fleet.prometheus.queries import FOUND_LABEL, Metric
@@ -22,6 +25,10 @@ _MAX_ASKED, _MAX_UNLIKE = 20, 8
 
 Each makes the query longer, and some servers take 16 KiB.
 """
+
+
+RESTING = (Bound(UTILIZATION, below=IDLE_PERCENT), Bound(MEMORY, NOTABLE_BYTES))
+"""Within which values a GPU is held idle."""
 
 
 class Dates:
@@ -54,19 +61,11 @@ class Dates:
         alike = dict(islice(unlike.items(), _MAX_UNLIKE))
         self._asked = [{self._found[key][0]: key for key in keys} for keys in alike.values()]
         for number, ((_, bounds), devices) in enumerate(zip(alike, self._asked, strict=True)):
-            terms = [*self._outside(bounds, devices, str(number))]
+            terms = [*outside(self._inventory.catalog, bounds, devices, str(number))]
             if not terms:
                 # No metric shows it.
                 self._known.update(dict.fromkeys(devices.values()))
             yield from terms
-
-    def _outside(
-        self, bounds: Iterable[Bound], devices: Iterable[KnownDevice], mark: str
-    ) -> Iterator[Metric]:
-        for is_percent, some in grouped((e.host.is_percent is True, e) for e in devices).items():
-            names, gpus = names_by_label({e.host for e in some}), {e.index for e in some}
-            catalog = self._inventory.catalog
-            yield from catalog.outside(bounds, names, gpus, mark, is_percent=is_percent)
 
     def take(self, rows: Iterable[Row], at: float) -> None:
         """Take when a value was outside of its bounds last, or had its first sample."""
@@ -86,3 +85,11 @@ class Dates:
     def lasted(self, now: float) -> Lasted:
         """Return how long at an instant, of what that is known of."""
         return {key: max(0.0, now - at) for key, at in self._known.items() if at is not None}
+
+
+def outside(
+    catalog: Catalog, bounds: Iterable[Bound], devices: Iterable[KnownDevice], mark: str = ""
+) -> Iterator[Metric]:
+    """Yield what shows of few devices that a value is or was not within bounds, marked."""
+    for is_percent, some in grouped((e.host.is_percent is True, e) for e in devices).items():
+        yield from catalog.outside(bounds, *named(some), mark, is_percent=is_percent)

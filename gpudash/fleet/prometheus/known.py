@@ -254,3 +254,9 @@ def names_by_label(hosts: Iterable[KnownHost]) -> Names:
             for label, value in each.labels.items():
                 names.setdefault((label, each.key[0]), []).append(value)
     return names
+
+
+def named(devices: Iterable[KnownDevice]) -> tuple[Names, set[int]]:
+    """Return the hosts of devices by label, and the indices of those, to ask for them."""
+    found = list(devices)
+    return names_by_label({each.host for each in found}), {each.index for each in found}

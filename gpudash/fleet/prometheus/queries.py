@@ -53,12 +53,19 @@ class Metric(NamedTuple):
     bound: str = ""
     """What holds of a value while the device idles, or is held; empty where none says so."""
     factor: float = 1.0
-    """Of a sum: from its value to the field's."""
+    """From its value to the field's."""
+    is_ratio: bool = False
+    """Whether some hosts have a percentage under this name."""
 
     @property
     def selector(self) -> str:
         """All of its series."""
         return self.series_of(self.names[0])
+
+    @property
+    def past_value(self) -> str:
+        """One value of each device, over time."""
+        return max_by(self.past_by, self.selector)
 
     def series_of(self, name: str) -> str:
         """Return the same series under one of its names."""
@@ -161,9 +168,8 @@ def last_unlike(seconds: float) -> Form:
     span, step = _span(seconds, _STEPS)
 
     def form(term: Metric) -> str:
-        there = max_by(term.past_by, term.selector)
-        other = f"max_over_time((time() + 0 * ({there} != {term.bound}))[{span}:{step}])"
-        first = f"min_over_time((time() + 0 * {there})[{span}:{step}])"
+        other = f"max_over_time((time() + 0 * ({term.past_value} != {term.bound}))[{span}:{step}])"
+        first = f"min_over_time((time() + 0 * {term.past_value})[{span}:{step}])"
         marked = f'label_replace({first}, "{FIRST_LABEL}", "1", "", "")'
         both = f"{other} or on ({term.past_by}) {marked}"
         return f'label_replace({both}, "{XID_LABEL}", "{term.bound}", "", "")'
@@ -176,7 +182,7 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
 
 
 def last_used(seconds: float) -> Form:
-    """Ask for the last time in a span at which a device computed or was not held.
+    """Ask for the last time in a span at which a value was outside of its bounds.
 
     And for that of its first sample, marked by `FIRST_LABEL`: what was before is not known.
     """

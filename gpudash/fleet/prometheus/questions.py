@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gpudash.analysis.health.rules.reliability import DAY_SECONDS, FLAPPING
 from gpudash.fleet.prometheus import queries
 from gpudash.fleet.prometheus.catalog import Catalog
+from gpudash.fleet.prometheus.dates import RESTING, outside
 from gpudash.fleet.prometheus.dialects import (
     FIELDS,
     MEMORY,
@@ -23,10 +24,10 @@ from gpudash.fleet.prometheus.dialects import (
     XID_LABEL,
     XIDS,
 )
-from gpudash.fleet.prometheus.known import KnownDevice, Row, names_by_label
+from gpudash.fleet.prometheus.known import KnownDevice, Row, named, names_by_label
 from gpudash.fleet.prometheus.memory import Memory
 from gpudash.fleet.prometheus.picture import LONG_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, max_by, promql
+from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, promql
 
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
@@ -166,8 +167,8 @@ def _remember(take: Callable[[Memory, list[Row], float], None]) -> _Take:
 def _of_devices(
     picture: Picture, terms: Callable[[Catalog], Iterable[Metric]], devices: list[KnownDevice]
 ) -> Iterable[Metric]:
-    catalog, names = picture.inventory.catalog, names_by_label({each.host for each in devices})
-    return catalog.of_hosts(terms(catalog), names, {each.index for each in devices})
+    catalog = picture.inventory.catalog
+    return catalog.of_hosts(terms(catalog), *named(devices))
 
 
 def _gone(seconds: float) -> Iterator[Query]:
@@ -188,15 +189,12 @@ def _lost(picture: Picture) -> Iterable[Metric]:
 
 
 def _rested(picture: Picture) -> Iterable[Metric]:
-    devices = picture.memory.rested()
-    hosts, gpus = names_by_label({each.host for each in devices}), {each.index for each in devices}
-    return picture.inventory.catalog.used(hosts, gpus) if devices else ()
+    return outside(picture.inventory.catalog, RESTING, picture.memory.rested())
 
 
 def _given(picture: Picture) -> Iterable[Metric]:
     devices = picture.given()
-    hosts, gpus = names_by_label({each.host for each in devices}), {each.index for each in devices}
-    return picture.inventory.catalog.given(hosts, gpus) if devices else ()
+    return picture.inventory.catalog.given(*named(devices)) if devices else ()
 
 
 def _undated(picture: Picture) -> Iterable[Metric]:
@@ -242,8 +240,8 @@ def _losses(term: Metric) -> str:
         )
         went = f"count_over_time(({' unless '.join((last, *others))})[1d:1m])"
         return f'label_replace({went} or 0 * {term.selector}, "{HOST_MARK}", "1", "", "")'
-    now, before = max_by(term.past_by, term.selector), f"{term.selector} offset 1m"
-    back = f"{now} unless on ({term.by}) {before} and on ({term.host_by}) {before}"
+    before = f"{term.selector} offset 1m"
+    back = f"{term.past_value} unless on ({term.by}) {before} and on ({term.host_by}) {before}"
     return f"count_over_time(({back})[1d:1m])"
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 
 from msgspec.structs import replace
 
-from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, NOTABLE_BYTES, PAUSE_SECONDS
+from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, PAUSE_SECONDS
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
 from gpudash.fleet.prometheus.known import KnownHost, Row, index_of, number_of, uuid_of
 from gpudash.fleet.prometheus.past import QUERY, Past
@@ -386,11 +386,10 @@ def _terms(
     # Without a bound they only show that it exists.
     used = [each for each in compute if each.bound]
     busy = (alone(each, f"{last(each.selector)} {_busy_bound(each)}") for each in used)
-    bounds = [(each.selector, f">= {NOTABLE_BYTES / each.factor:g}") for each in memory]
-    held = [f"{last(selector)} {bound}" for selector, bound in bounds]
+    held = [f"{last(each.selector)} {each.bound}" for each in memory]
     computes = " or ".join(last(each.selector) for each in used)
     rests = " or ".join(alone(each, rest(each)) for each in used)
-    kept = " or ".join(f"({long(selector, 'min', bound)})" for selector, bound in bounds)
+    kept = " or ".join(f"({long(each.selector, 'min', each.bound)})" for each in memory)
     notable = " or ".join(f"({each})" for each in held)
     energy = (
         f"(({last(name)} - {last(name, step)}) >= 0) * {factor:g}"
