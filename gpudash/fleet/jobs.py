@@ -31,12 +31,8 @@ class Pace(NamedTuple):
     """Their median."""
     slow: list[GpuRow]
     """None where so many are that it is usual."""
-
-    @property
-    def slow_within(self) -> tuple[Bound, ...]:
-        """The bounds of what is slow: it computes, at a low clock."""
-        slow = Bound("sm_clock_mhz", below=_SLOW_CLOCK * self.clock_mhz)
-        return slow, Bound("gpu_utilization_percent", IDLE_PERCENT)
+    slow_within: tuple[Bound, ...]
+    """What holds of those while they are slow: they compute, at a low clock."""
 
 
 class Usual(NamedTuple):
@@ -165,5 +161,7 @@ def paces_of(rows: Sequence[GpuRow]) -> list[Pace]:
 
 def _pace(busy: list[GpuRow]) -> Pace:
     usual = median([row.device.sm_clock_mhz or 0 for row in busy])
-    slow = [row for row in busy if (row.device.sm_clock_mhz or 0) < _SLOW_CLOCK * usual]
-    return Pace(busy, usual, slow if len(slow) * 4 <= len(busy) else [])
+    low = Bound("sm_clock_mhz", below=_SLOW_CLOCK * usual)
+    slow = [row for row in busy if low.holds(row.device)]
+    within = low, Bound("gpu_utilization_percent", IDLE_PERCENT)
+    return Pace(busy, usual, slow if len(slow) * 4 <= len(busy) else [], within)
