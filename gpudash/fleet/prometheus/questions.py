@@ -65,6 +65,8 @@ class Query(NamedTuple):
     """Whether nothing is known of any host without it."""
     is_brief: bool = False
     """Whether a first picture waits for it."""
+    is_brief_if_late: bool = False
+    """Whether it is asked as often as what is brief while hosts are late."""
     is_long: bool = False
     """Whether it takes long, and can be asked for some devices after the others."""
 
@@ -84,7 +86,7 @@ class Query(NamedTuple):
         if self.name == "main":
             return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))
         period = self.period
-        is_brief = self.is_brief or (is_late and self.name == "ages")
+        is_brief = self.is_brief or (is_late and self.is_brief_if_late)
         if period < inf and (is_brief or not has_hosts):
             period = min(period, max(INTERVAL_SECONDS, cost / _BRIEF_SHARE))
         return period * min(_MAX_STRETCH, max(1.0, load / _SHARE))
@@ -330,7 +332,9 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         _since("idle", 300),
         _since("held", 300),
         Query("intervals", 120, _all(Catalog.exporters), Picture.take_scrapes, queries.scrapes),
-        Query("ages", 60, main, Picture.take_ages, queries.ages, "intervals"),
+        Query(
+            "ages", 60, main, Picture.take_ages, queries.ages, "intervals", is_brief_if_late=True
+        ),
         *map(_field, others),
         Query("worn", 600, _all(Catalog.worn), Picture.take_worn),
         Query("users", 60, _all(Catalog.users), Picture.take_users),
