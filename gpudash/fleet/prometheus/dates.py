@@ -46,8 +46,8 @@ class Dates:
     def want(self, lasting: Lasting) -> bool:
         """Take what is found now; return whether some of it has still to be asked for."""
         uuids = {uuid for _, uuid in lasting}
-        devices = (each for each in self._inventory.devices() if uuids and not each.instance)
-        there = {each.uuid: each for each in devices if each.uuid in uuids}
+        devices = self._inventory.devices() if uuids else ()
+        there = {each.uuid: each for each in devices if each.uuid in uuids and not each.instance}
         self._found = {
             key: (there[key[1]], bounds) for key, bounds in lasting.items() if key[1] in there
         }

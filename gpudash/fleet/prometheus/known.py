@@ -59,8 +59,6 @@ class KnownDevice(Struct, eq=False):
     idle: Rest = field(default_factory=Rest)
     has_long_rested: bool = False
     """Whether it has been held idle for as long as was looked back for all, and maybe longer."""
-    rests_longer: bool = False
-    """Whether it rested at the beginning of the look back already, when that was looked at."""
     xid: int | None = None
     xid_at: float | None = None
     """When that error came, None where it is not known yet, 0 before the look back.

@@ -66,6 +66,8 @@ class Memory:
         """Those that may have gone away, or lost GPUs, more than once: the likeliest first."""
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
+        self._long_rested: set[KnownDevice] = set()
+        """Those that rested at the beginning of the look back already, when that was looked at."""
         self._given: list[KnownDevice] = []
 
     def is_doubtful(self, there: Set[KnownDevice]) -> bool:
@@ -240,7 +242,7 @@ class Memory:
         for device in self._rested:
             device.has_long_rested = False
             device.idle.extend(idle_at=times.get(device), held_at=times.get(device))
-            device.rests_longer = times.get(device, at) <= at - self._known_seconds
+            self._take_rest(device, times.get(device, at), at)
 
     def given(self) -> list[KnownDevice]:
         """Return some devices that rest and of which it is not known since when a job has them."""
@@ -269,14 +271,22 @@ class Memory:
         for device in self._given:
             since = max(used.get(device, 0.0), began.get(device, at))
             device.idle.begin(since)
-            device.rests_longer = since <= at - self._known_seconds
+            self._take_rest(device, since, at)
+
+    def _take_rest(self, device: KnownDevice, since: float, at: float) -> None:
+        if since <= at - self._known_seconds:
+            self._long_rested.add(device)
+        else:
+            self._long_rested.discard(device)
 
     def lasted(self, now: float) -> Lasted:
         """Return for how long what is found has been so, of what that is known of."""
-        found = dict(self.dates.lasted(now))
-        for device in self._inventory.devices():
-            rest = device.idle.seconds(now) if device.rests_longer else None
-            if device.full_uuid and (rest or 0.0) >= self._known_seconds:
+        found, hosts = dict(self.dates.lasted(now)), self._inventory.hosts
+        for device in list(self._long_rested):
+            host = device.host
+            if hosts.get(host.key) is not host or device.identity not in host.devices:
+                self._long_rested.discard(device)
+            elif device.full_uuid and (device.idle.seconds(now) or 0.0) >= self._known_seconds:
                 found[RESTS, device.full_uuid] = inf
         return found
 
