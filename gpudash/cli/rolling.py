@@ -40,12 +40,11 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 
 def roll(
     options: argparse.Namespace,
-    headings: Callable[[Snapshot], str],
-    lines: Callable[[Snapshot], Iterable[str]],
+    table: Callable[[Snapshot], tuple[str, Iterable[str]]],
     *,
     skipped: int = 1,
 ) -> int:
-    """Print headings and the lines of each sample; return the status of the last.
+    """Print the headings and the lines that a sample has as a `table`; return the last's status.
 
     The first is `skipped`, or more of them: its rates are not known. Raises GpudashError for one
     without GPUs that are asked for, and DriverError where a GPU is silent at the end.
@@ -62,9 +61,10 @@ def roll(
                 refuse_silence(sample.snapshot, "nvml")
                 latest = chosen(sample.snapshot, options)
                 if printed >= 0:
+                    headings, lines = table(latest)
                     text = "".join(
-                        line if next(numbers) % _LINES_BELOW_HEADINGS else headings(latest) + line
-                        for line in lines(latest)
+                        line if next(numbers) % _LINES_BELOW_HEADINGS else headings + line
+                        for line in lines
                     )
                     terminal.write_text(text)
                 printed += 1

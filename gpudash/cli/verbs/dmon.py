@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from gpudash.cli.rolling import add_rolling, roll
 from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
+from gpudash.model.snapshot import Snapshot
 from gpudash.output import monitor
 
 
@@ -36,17 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
-    columns = partial(monitor.device_columns, options.select, gpm=options.gpm_metrics)
     # Without a counter, only the call that blocks has what was asked for.
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
-    return roll(
-        options,
-        lambda snapshot: monitor.headings(columns(snapshot), stamp),
-        lambda snapshot: monitor.device_lines(snapshot, columns(snapshot), stamp),
-        # What holds the clocks back is counted from the second sample on.
-        skipped=2 if "v" in options.select else 1,
-    )
+
+    def table(snapshot: Snapshot) -> tuple[str, Iterable[str]]:
+        columns = monitor.device_columns(options.select, snapshot, options.gpm_metrics)
+        lines = monitor.device_lines(snapshot, columns, stamp)
+        return monitor.headings(columns, stamp), lines
+
+    # What holds the clocks back is counted from the second sample on.
+    return roll(options, table, skipped=2 if "v" in options.select else 1)
 
 
 VERB = Verb("print a line per GPU and second, as nvidia-smi dmon", add_arguments, run)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from collections.abc import Iterable
 
 from gpudash.cli.rolling import add_rolling, roll
 from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
+from gpudash.model.snapshot import Snapshot
 from gpudash.output import monitor
 
 
@@ -22,12 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
     stamp = options.stamp or ""
-    columns = partial(monitor.process_columns, options.select)
-    return roll(
-        options,
-        lambda snapshot: monitor.process_headings(snapshot, columns(snapshot), stamp),
-        lambda snapshot: monitor.process_lines(snapshot, columns(snapshot), stamp),
-    )
+
+    def table(snapshot: Snapshot) -> tuple[str, Iterable[str]]:
+        columns = monitor.process_columns(options.select, snapshot)
+        lines = monitor.process_lines(snapshot, columns, stamp)
+        return monitor.process_headings(snapshot, columns, stamp), lines
+
+    return roll(options, table)
 
 
 VERB = Verb("print a line per process and second, as nvidia-smi pmon", add_arguments, run)
