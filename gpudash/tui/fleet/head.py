@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import accumulate
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,7 +15,7 @@ from gpudash.fleet.summary import HostRow, Totals, brief, is_whole_and_free, par
 from gpudash.fleet.verdict import verdict
 from gpudash.model.fleet import EMPTY, Event
 from gpudash.model.state import ACKNOWLEDGED, DRAINED, HELD, UNKNOWN, Level, state_of
-from gpudash.model.text import width
+from gpudash.model.text import SafeText, width
 from gpudash.model.units import celsius, counted, duration, grouped, hours, kilowatts, percent
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.line import Line, cells_of, fit_parts, fitted, spread
@@ -270,33 +268,38 @@ def _alike(model: FleetModel, rows: Sequence[HostRow], theme: Theme, cells: int)
     """Return hosts by their GPUs: as many kinds as can be named, each with one host at least."""
     models = told_apart(filter(None, {model_of(row.host) for row in model.rows}))
     found = grouped(((row.gpus, models.get(model_of(row.host) or "")), row.title) for row in rows)
-    kinds = []
+    kinds, room = list[tuple[str, list[SafeText], int]](), cells
     for (size, name), names in found.items():
         gpus = f"{size} {name}" if name and len(models) > 1 else f"all {size}"
-        more = f" +{len(names) - 1}" if names[1:] else ""
-        kinds.append((f"{gpus} on {counted(len(names), 'host')}", f": {names[0]}{more}", names))
-    ends = list(accumulate(width(text + least + _BETWEEN) for text, least, _ in kinds))
-    shown = max(1, bisect_right(ends, cells + len(_BETWEEN)))
-    room = cells + len(_BETWEEN) - ends[shown - 1]
+        text = f"{gpus} on {counted(len(names), 'host')}"
+        least = width(_named_of(names, 1))
+        if kinds and width(text) + least > room:
+            break
+        kinds.append((text, names, least))
+        room -= width(text) + least + len(_BETWEEN)
+    room += len(_BETWEEN)
     line: Line = []
-    for text, least, names in kinds[:shown]:
-        named = _folded(names, width(least) + room - 2)
-        named = f": {named}" if named else ""
-        room += width(least) - width(named)
+    for text, names, least in kinds:
+        # What one leaves, the next ones may have.
+        named = _named_in(names, least + room)
+        room += least - width(named)
         line += [Segment(text, theme.base), Segment(named + _BETWEEN, theme.ok)]
-    if shown < len(kinds) and cells_of(line) < cells:
+    if len(kinds) < len(found) and cells_of(line) < cells:
         line.append(Segment(theme.glyphs.ellipsis, theme.dim))
     return fitted(line, cells, theme.base)
 
 
-def _folded(names: Sequence[str], cells: int) -> str:
-    """Return names in brackets, or the first of them and how many more there are, as has room."""
-    for count in (len(names), *range(min(len(names) - 1, cells), 0, -1)):
-        left = len(names) - count
-        text = folded(names[:count]) + (f" +{left}" if left else "")
-        if width(text) <= cells:
-            return text
-    return ""
+def _named_in(names: Sequence[str], cells: int) -> str:
+    """Return as many of the names as have room, empty where the first has none."""
+    counts = (len(names), *range(min(len(names) - 1, cells), 0, -1))
+    texts = (_named_of(names, count) for count in counts)
+    return next((text for text in texts if width(text) <= cells), "")
+
+
+def _named_of(names: Sequence[str], count: int) -> str:
+    """Return so many of the names in brackets, and how many more there are."""
+    left = len(names) - count
+    return f": {folded(names[:count])}" + (f" +{left}" if left else "")
 
 
 def listed_line(
