@@ -14,9 +14,9 @@ from gpudash.model.fleet import FleetSource, encode
 from gpudash.model.text import SafeText
 from gpudash.model.wire import Received
 from tests.factories import received
-from tests.fleet.many import HandFleetFeed, fleet
+from tests.feed.hand import HandFeed, HandFleetFeed
+from tests.fleet.many import fleet
 from tests.tui.past import sample
-from tests.tui.stage import HandFeed
 
 
 class Watched:

@@ -1,27 +1,20 @@
-"""Handmade snapshots of many hosts, and a feed that a test gives them to."""
+"""Handmade snapshots of many hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gpudash.feed.protocol import FeedState
-from gpudash.feed.timeline import Timeline
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
     FleetJob,
-    FleetRequest,
     FleetSnapshot,
     FleetSource,
     FleetUser,
-    decode_request,
-    encode,
 )
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import SafeText
-from gpudash.model.wire import Received
 
 INSTANT = datetime(2026, 11, 23, 2, 14, tzinfo=timezone.utc)
 GIB = 1 << 30
@@ -130,50 +123,3 @@ def fleet(hosts: tuple[FleetHost, ...], *, seconds: float = 0.0, **fields: Any) 
         ),
     }
     return FleetSnapshot(**{**values, **fields})
-
-
-class HandFleetFeed:
-    def __init__(self) -> None:
-        self.latest: FleetSnapshot | None = None
-        self.latest_line = b""
-        self.error: str | None = None
-        self.exit_status: int | None = None
-        self.interval = 10.0
-        self.state = FeedState.LIVE
-        self.age = 0.0
-        self.stopped = False
-        self.asked: list[FleetRequest] = []
-        self.clock = 0.0
-        """Seconds that have passed."""
-
-    @property
-    def collector(self) -> HandFleetFeed:
-        return self
-
-    def timeline(self, kept: Any, show: Callable[[Any], object]) -> Timeline[Any]:
-        return Timeline(self, kept, show, lambda: self.clock)
-
-    def start(self) -> None: ...
-
-    def ask(self, request: bytes) -> None:
-        self.asked.append(decode_request(request))
-
-    def attach(
-        self,
-        loop: object,
-        on_snapshots: Callable[[list[Received[FleetSnapshot]], bool], None],
-        on_change: Callable[[], None],
-    ) -> None:
-        self._on_snapshots, self._on_change = on_snapshots, on_change
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def give(self, snapshot: FleetSnapshot) -> None:
-        self.latest, self.latest_line = snapshot, encode(snapshot)
-        self._on_snapshots([Received(snapshot, self.latest_line)], False)
-
-    def change(self, state: FeedState, seconds: float = 0.0) -> None:
-        """Let it be in a state, so many seconds after the last snapshot."""
-        self.state, self.age = state, seconds
-        self._on_change()

@@ -9,7 +9,7 @@ from gpudash.model.wire import Received
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.theme import load_theme
 from tests.factories import received
-from tests.tui.stage import HandFeed
+from tests.feed.hand import HandFeed
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 

@@ -18,7 +18,8 @@ from gpudash.tui.kill import ask
 from gpudash.tui.overview import Overview
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
-from tests.tui.stage import HandFeed, OnScreen, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import OnScreen, on_screen
 
 Start = Callable[..., subprocess.Popen[bytes]]
 

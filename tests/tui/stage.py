@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from asyncio import AbstractEventLoop
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,11 +14,8 @@ from textual.app import App
 from textual.events import Resize
 from textual.geometry import Size
 
-from gpudash.feed.protocol import FeedState, OnSnapshots, RemoteHost
-from gpudash.feed.timeline import Timeline
 from gpudash.model.fleet import FleetSnapshot
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
@@ -33,68 +29,9 @@ from tests.factories import (
     make_process,
     make_process_device,
     make_snapshot,
-    received,
 )
-from tests.fleet.many import HandFleetFeed
+from tests.feed.hand import HandFeed, HandFleetFeed
 from tests.waiting import LIMIT_SECONDS
-
-
-class HandFeed:
-    """A feed of snapshots whose collector is a test: it gives them, and says how all is."""
-
-    def __init__(self) -> None:
-        self.latest: Snapshot | None = None
-        self.latest_line = b""
-        self.preview: Snapshot | None = None
-        self.error: str | None = None
-        self.exit_status: int | None = None
-        self.interval = 1.0
-        self.state = FeedState.LIVE
-        self.age = 0.0
-        self.stopped = False
-        self.remote: RemoteHost | None = None
-
-    @property
-    def collector(self) -> HandFeed:
-        return self
-
-    def timeline(self, kept: Any, show: Callable[[Any], object]) -> Timeline[Any]:
-        return Timeline(self, kept, show)
-
-    def start(self) -> None: ...
-
-    def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
-        return self.latest
-
-    def attach(
-        self,
-        loop: AbstractEventLoop,
-        on_snapshots: OnSnapshots,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._on_snapshots, self._on_change = on_snapshots, on_change
-
-    def change_interval(self, seconds: float) -> None:
-        self.interval = seconds
-
-    def release(self) -> None:
-        self.change(FeedState.RELEASED)
-
-    def resume(self) -> None:
-        self.change(FeedState.LIVE)
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def give(self, snapshot: Snapshot) -> None:
-        """Let a snapshot arrive."""
-        self.latest, self.latest_line = received(snapshot)
-        self._on_snapshots([Received(self.latest, self.latest_line)], False)
-
-    def change(self, state: FeedState, seconds: float = 0.0) -> None:
-        """Let it be in a state, so many seconds after the last snapshot."""
-        self.state, self.age = state, seconds
-        self._on_change()
 
 
 class OnScreen:

@@ -10,7 +10,8 @@ from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import clean
 from tests.factories import GIB, gpu_uuid, make_device, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, ended, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import busy_snapshot, ended, on_screen
 
 
 async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:

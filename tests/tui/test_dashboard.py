@@ -18,7 +18,8 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import gpu_uuid, make_device, make_snapshot
-from tests.tui.stage import HandFeed, on_screen, process_of
+from tests.feed.hand import HandFeed
+from tests.tui.stage import on_screen, process_of
 
 KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
 LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]

@@ -23,9 +23,10 @@ from gpudash.tui.overview import Overview
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import Theme
 from tests.factories import gpu_uuid, make_device, make_process_device
-from tests.fleet.many import HandFleetFeed, device, fleet, host
+from tests.feed.hand import HandFeed, HandFleetFeed
+from tests.fleet.many import device, fleet, host
 from tests.tui.past import sample
-from tests.tui.stage import HandFeed, OnScreen, ended, on_screen, process_of
+from tests.tui.stage import OnScreen, ended, on_screen, process_of
 
 chart.load()
 

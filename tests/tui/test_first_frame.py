@@ -5,7 +5,8 @@ from gpudash.tui.app import GpudashApp
 from gpudash.tui.cells import color_system
 from gpudash.tui.first_frame import draw
 from gpudash.tui.overview import Overview
-from tests.tui.stage import CaptureDriver, HandFeed, OnScreen, Terminal, busy_snapshot
+from tests.feed.hand import HandFeed
+from tests.tui.stage import CaptureDriver, OnScreen, Terminal, busy_snapshot
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40), (30, 8)])

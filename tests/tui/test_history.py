@@ -16,9 +16,10 @@ from gpudash.feed.visits import Visits
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from tests.factories import make_device, make_host, make_snapshot
+from tests.feed.hand import HandFeed
 from tests.feed.test_history import START, Host
 from tests.feed.test_past import Served, host, path, remembered, served  # noqa: F401
-from tests.tui.stage import HandFeed, OnScreen, on_screen
+from tests.tui.stage import OnScreen, on_screen
 
 
 class ServedFeed(HandFeed):

@@ -8,8 +8,9 @@ from gpudash.model.text import SafeText
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from tests.factories import make_device, make_snapshot
-from tests.fleet.many import HandFleetFeed, fleet, some_hosts
-from tests.tui.stage import HandFeed, busy_snapshot, on_screen
+from tests.feed.hand import HandFeed, HandFleetFeed
+from tests.fleet.many import fleet, some_hosts
+from tests.tui.stage import busy_snapshot, on_screen
 
 
 class WokenFeed(HandFeed):

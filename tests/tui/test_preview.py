@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from gpudash.feed.protocol import FeedState
 from tests.factories import make_device, make_snapshot
-from tests.tui.stage import HandFeed, busy_snapshot, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import busy_snapshot, on_screen
 
 
 def brief(**unread: Any) -> Any:

@@ -13,7 +13,8 @@ from gpudash.feed.protocol import RemoteHost
 from gpudash.tui.dialogs.kill import KillScreen
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from tests.factories import make_process, make_snapshot
-from tests.tui.stage import HandFeed, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import on_screen
 
 SIGNALLING = [key.keys.split(",")[0] for key in OVERVIEW_KEYS if key.signals]
 

@@ -16,8 +16,9 @@ from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.overview import Overview
 from tests.factories import make_device, make_host, make_process, make_snapshot
-from tests.fleet.many import HandFleetFeed, fleet, some_hosts
-from tests.tui.stage import HandFeed, on_screen
+from tests.feed.hand import HandFeed, HandFleetFeed
+from tests.fleet.many import fleet, some_hosts
+from tests.tui.stage import on_screen
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=timezone.utc)
 

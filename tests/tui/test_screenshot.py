@@ -12,7 +12,7 @@ from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.screenshot import save
 from tests.factories import make_host
-from tests.fleet.many import HandFleetFeed
+from tests.feed.hand import HandFleetFeed
 from tests.tui.stage import busy_snapshot, on_screen
 
 

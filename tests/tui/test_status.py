@@ -10,7 +10,8 @@ from gpudash.tui import status
 from gpudash.tui.bindings import keys_in_force
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.status import StatusMessage
-from tests.tui.stage import HandFeed, busy_snapshot, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import busy_snapshot, on_screen
 
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
 

@@ -8,7 +8,8 @@ from textual.message import Message
 
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.overview import Overview
-from tests.tui.stage import HandFeed, busy_snapshot, on_screen
+from tests.feed.hand import HandFeed
+from tests.tui.stage import busy_snapshot, on_screen
 
 DIALOGS = ("colon", "h", "K")
 """A list, a text and a question."""

@@ -29,7 +29,8 @@ for name in ("open", "stat", "lstat", "listdir", "scandir", "readlink", "access"
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
-from tests.fleet.many import HandFleetFeed, fleet, some_hosts
+from tests.feed.hand import HandFleetFeed
+from tests.fleet.many import fleet, some_hosts
 
 async def main():
     feed = HandFleetFeed()

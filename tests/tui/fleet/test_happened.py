@@ -14,7 +14,8 @@ from gpudash.model.text import SafeText
 from gpudash.tui.fleet.filtering import apply as filter_by
 from gpudash.tui.fleet.map import MapPage
 from gpudash.tui.fleet.model import FleetModel
-from tests.fleet.many import INSTANT, HandFleetFeed, fleet, some_hosts
+from tests.feed.hand import PlayedFeed
+from tests.fleet.many import INSTANT, fleet, some_hosts
 from tests.tui.stage import OnScreen, on_screen
 
 NOW = fleet(some_hosts(3))
@@ -182,12 +183,6 @@ async def test_a_day_is_the_last_one_also_on_a_screen_that_is_left_open() -> Non
         assert "in 1 day      2 GPUs" not in on.text
         # What is known is not asked for again.
         assert on.feed.asked[-1].events_since == asked.events_since
-
-
-class PlayedFeed(HandFleetFeed):
-    """Snapshots of a recording, of which no collector can be asked."""
-
-    collector = None  # type: ignore[assignment]
 
 
 async def test_what_was_played_of_a_recording_stays_known_at_another_instant() -> None:

@@ -35,8 +35,9 @@ from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.overview import Overview
 from tests.factories import make_device, make_snapshot
-from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_hosts
-from tests.tui.stage import HandFeed, OnScreen, busy_snapshot, on_screen
+from tests.feed.hand import HandFeed, HandFleetFeed, PlayedFeed
+from tests.fleet.many import INSTANT, device, fleet, host, some_hosts
+from tests.tui.stage import OnScreen, busy_snapshot, on_screen
 
 PAGES = {
     "MapPage": "",
@@ -1364,12 +1365,6 @@ async def test_events_are_filtered_by_host_and_by_their_words() -> None:
         assert on.lines[4].split()[2:4] == ["gpu-lost", "gpu0001"]
         await on.press("1")
         assert len(on.model.rows) == 3
-
-
-class PlayedFeed(HandFleetFeed):
-    """Snapshots of a recording, of which no collector can be asked."""
-
-    collector = None  # type: ignore[assignment]
 
 
 async def test_a_recording_that_is_played_backwards_is_no_news() -> None:
