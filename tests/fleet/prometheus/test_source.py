@@ -262,32 +262,6 @@ def test_a_server_is_asked_as_often_as_that_is_cheap() -> None:
         assert asked["users"].seconds(0.01, 0, is_late=is_late) == 60
 
 
-def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
-    """Scraped for real: a GPU that vanishes is lost, a host that does not answer is down."""
-    both = (Host("a", gpus=(Gpu(0), Gpu(1))), Host("b", gpus=(Gpu(0),)))
-    pages: dict[str, Host | None] = {}
-    with faulty() as first, faulty() as second:
-        for number, (server, host) in enumerate(zip((first, second), both, strict=True)):
-            pages[str(number)] = host
-            server.page = partial(live_page, pages, str(number))
-        config = scrape_config([first.url[7:], second.url[7:]], seconds=_SCRAPED_SECONDS)
-        with serving(tmp_path, config) as url:
-            source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
-            read_until(
-                source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2}
-            )
-            pages["0"] = both[0]._replace(gpus=both[0].gpus[:1])
-            read_until(source, lambda reading: states(reading).get("a") == ["ok", "ok", "lost"])
-            pages["1"] = None
-            reading = read_until(source, lambda reading: states(reading)["b"][0] == "down")
-            assert reading.report.state == "ok"
-            pages.update({"0": both[0], "1": both[1]})
-            read_until(
-                source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2}
-            )
-            source.close(10)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
