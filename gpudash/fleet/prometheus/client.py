@@ -1,26 +1,32 @@
 """A request to Prometheus' HTTP API over a connection that is kept, within limits of time and size.
 
-The standard library's http.client does: what is here is a deadline over all of a request, a limit
-on what is unpacked, credentials, proxies, and one clear line for each way in which it fails. No
-redirect is followed, since the credentials would go along.
+urllib3 does: what is here is a deadline over all of an answer, a limit on what is unpacked,
+credentials, and one clear line for each way in which it fails. No redirect is followed, since the
+credentials would go along.
 """
 
 from __future__ import annotations
 
-import io
 import re
 import ssl
 import subprocess
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+from gzip import GzipFile
+from http.client import HTTPResponse
 from socket import socket
-from typing import NamedTuple
-from urllib.parse import SplitResult, unquote, urlencode
+from typing import Any
+from urllib.parse import parse_qsl, unquote
 
-from gpudash.fleet.prometheus.endpoint import Endpoint, ServerUrl, parse, permitted
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, ProtocolError
+
+from gpudash.fleet.prometheus.endpoint import Endpoint, parse, permitted
 from gpudash.fleet.prometheus.failures import PrometheusError, failure, refusal, shortened
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
@@ -30,6 +36,15 @@ MAX_BYTES = 64 << 20
 
 _FORMS = frozenset({"/api/v1/query", "/api/v1/query_range"})
 """What is asked by POST, since a question may be longer than a URL; the rest knows GET alone."""
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "gpudash"}
+_GET: dict[str, Any] = {
+    "method": "GET",
+    "retries": False,
+    "redirect": False,
+    "preload_content": False,
+    "decode_content": False,
+}
+_POST = {**_GET, "method": "POST", "encode_multipart": False}
 _CHUNK = 1 << 16
 _TOKEN_SECONDS = 45 * 60
 """How long what a command prints is used: tokens of clouds live for an hour."""
@@ -38,13 +53,6 @@ _IDLE_SECONDS = 90.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 """What RFC 9110 lets into a header, its bytes as Latin-1."""
-_MASK = "***"
-
-
-class _Request(NamedTuple):
-    path: str
-    parameters: list[tuple[str, str]]
-    deadline: float
 
 
 class Client:
@@ -61,20 +69,16 @@ class Client:
         if self._endpoint is not endpoint:
             self._userinfo = None
         self._what = what
-        self._context = _tls(self._endpoint) if self._address.is_tls else None
-        self._connection: HTTPConnection | None = None
+        self._secrets: set[str] = set()
+        self._pools = self._manager()
+        self._used_at = 0.0
+        self._is_kept = False
+        """Whether the connection is open since an answer before."""
         self.can_lag = False
         """Whether the server, a VictoriaMetrics, answers as of half a minute ago if it may."""
         self._only_get = False
         self._token: str | None = None
         self._token_read_at = 0.0
-        self._secrets: set[str] = set()
-        if self._address.proxy is not None:
-            login = _proxy_login(self._address.proxy).get("Proxy-Authorization", "")
-            self._secrets.update(
-                (unquote(self._address.proxy.password or ""), login.removeprefix("Basic "))
-            )
-        self._used_at = 0.0
 
     def request(self, path: str, parameters: list[tuple[str, str]], seconds: float) -> bytes:
         """Return the body of the answer to `/api/v1/...`, unpacked.
@@ -82,28 +86,31 @@ class Client:
         Raises PrometheusError, whose text is one line without secrets.
         """
         try:
-            return self._request(_Request(path, parameters, time.monotonic() + seconds))
+            return self._request(path, parameters, time.monotonic() + seconds)
         except PrometheusError as error:
-            self.close()
-            raise PrometheusError(shortened(self._masked(str(error))), error.status) from None
+            text, status = str(error), error.status
+        for secret in filter(None, self._secrets):
+            text = text.replace(secret, "***")
+        # Here, so that the error goes, and with it what it keeps of an answer.
+        raise PrometheusError(shortened(text), status)
 
     def close(self) -> None:
         """End the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._pools.clear()
+        self._is_kept = False
 
-    def _request(self, request: _Request) -> bytes:
+    def _request(self, path: str, parameters: list[tuple[str, str]], deadline: float) -> bytes:
+        ask = partial(self._exchange, path, parameters, deadline)
         authorization = self._authorization(is_refused=False)
-        response, body = self._exchange(request, authorization)
+        response, body = ask(authorization)
         if response.status == 401 and self._endpoint.token_command:
             authorization = self._authorization(is_refused=True)
-            response, body = self._exchange(request, authorization)
-        if response.status in (403, 405) and not self._only_get and request.path in _FORMS:
+            response, body = ask(authorization)
+        if response.status in (403, 405) and not self._only_get and path in _FORMS:
             # Proxies that only read let GET through alone.
             self._only_get = True
             status = response.status
-            response, body = self._exchange(request, authorization)
+            response, body = ask(authorization)
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
@@ -112,65 +119,54 @@ class Client:
         has_login, withheld = authorization is not None, self._endpoint.withheld
         raise refusal(response, body, self._what, proxy, has_login=has_login, withheld=withheld)
 
-    def _exchange(self, request: _Request, authorization: str | None) -> tuple[HTTPResponse, bytes]:
+    def _exchange(
+        self, path: str, parameters: list[tuple[str, str]], deadline: float, login: str | None
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         """Send a request and read all of the answer; once more if the connection was closed."""
-        while True:
-            was_kept = self._connection is not None
-            try:
-                return self._exchange_once(request, authorization)
-            except (OSError, HTTPException, zlib.error, ValueError) as error:
-                self.close()
-                if was_kept and isinstance(error, (ConnectionError, HTTPException)):
-                    continue
-                failure = self._failure(error)
-            # Here, so that the error goes, and with it what it keeps of a socket.
-            raise failure
-
-    def _exchange_once(
-        self, request: _Request, authorization: str | None
-    ) -> tuple[HTTPResponse, bytes]:
-        connection = self._connected(request.deadline)
-        address = self._address
-        headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip",
-            **self._endpoint.headers,
-        }
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        target = address.path + request.path
-        form = urlencode(request.parameters) or address.query
-        if address.proxy is not None and not address.is_tls:
-            target = address.origin + target
-            headers.update(_proxy_login(address.proxy))
-        if self._only_get or request.path not in _FORMS:
-            connection.request("GET", f"{target}?{form}".removesuffix("?"), headers=headers)
-        else:
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-            connection.request("POST", target, form, headers)
-        response = connection.getresponse()
-        self.can_lag = response.getheader("X-Server-Hostname") is not None
-        return response, b"".join(_unpacked(response))
-
-    def _connected(self, deadline: float) -> HTTPConnection:
         if time.time() - self._used_at > _IDLE_SECONDS:
             # It may be gone without a word: the host was suspended, or a firewall forgot it.
             self.close()
         self._used_at = time.time()
-        if self._connection is None:
-            self._connection = _connection(self._address, self._context)
-        connection = self._connection
-        connection.timeout = _left(deadline)
-        # Also for what a proxy answers before there is a connection.
-        connection.response_class = lambda sock, *rest, **more: HTTPResponse(  # type: ignore[assignment]
-            _Timed(sock, deadline),  # type: ignore[arg-type]
-            *rest,
-            **more,
-        )
-        if connection.sock is None:
-            connection.connect()
-        connection.sock.settimeout(_left(deadline))
-        return connection
+        was_kept, self._is_kept = self._is_kept, False
+        address = self._address
+        headers = {**_HEADERS, **self._endpoint.headers}
+        if login is not None:
+            headers["Authorization"] = login
+        try:
+            response = self._pools.request(
+                url=address.origin + address.path + path,
+                fields=parameters or parse_qsl(address.query, keep_blank_values=True),
+                headers=headers,
+                timeout=urllib3.Timeout(total=_left(deadline)),
+                **(_GET if self._only_get or path not in _FORMS else _POST),
+            )
+            with closing(response):
+                body = _body(response)
+        except (HTTPError, OSError, EOFError, ValueError, zlib.error) as error:
+            if not was_kept or not isinstance(error, ProtocolError):
+                raise failure(error, address, self._endpoint.withheld) from None
+        else:
+            self._is_kept = True
+            self.can_lag = "X-Server-Hostname" in response.headers
+            return response, body
+        return self._exchange(path, parameters, deadline, login)
+
+    def _manager(self) -> urllib3.PoolManager:
+        """Return what keeps the connection to the server, or to the proxy before it."""
+        context = _tls(self._endpoint) if self._address.is_tls else None
+        proxy = self._address.proxy
+        if proxy is None:
+            pools = urllib3.PoolManager(ssl_context=context)
+        else:
+            headers = {}
+            if proxy.username is not None:
+                user, password = unquote(proxy.username), unquote(proxy.password or "")
+                headers["Proxy-Authorization"] = self._basic(user, password)
+            pools = urllib3.ProxyManager(proxy.geturl(), proxy_headers=headers, ssl_context=context)
+        # Not left to the garbage collector.
+        pools.pools.dispose_func = urllib3.HTTPConnectionPool.close
+        pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+        return pools
 
     def _authorization(self, *, is_refused: bool) -> str | None:
         """Return the header that logs in, None for none."""
@@ -190,6 +186,9 @@ class Client:
             return None
         if endpoint.password_file is not None:
             password = _secret(endpoint.password_file)
+        return self._basic(user, password)
+
+    def _basic(self, user: str, password: str) -> str:
         login = b64encode(f"{user}:{password}".encode()).decode()
         self._secrets.update((password, login))
         return f"Basic {login}"
@@ -200,41 +199,29 @@ class Client:
         self._secrets.add(token)
         return f"Bearer {token}"
 
-    def _failure(self, error: Exception) -> PrometheusError:
-        found = failure(error, self._address)
-        withheld = self._endpoint.withheld
-        if withheld is None or not isinstance(error, ssl.SSLError):
-            return found
-        # A server may end the handshake of a client without a certificate.
-        return PrometheusError(f"{found}; {withheld}")
 
-    def _masked(self, text: str) -> str:
-        for secret in filter(None, self._secrets):
-            text = text.replace(secret, _MASK)
-        return text
+class _Answer(HTTPResponse):
+    """An answer whose timeout is over all of it: a byte a second does not go on for ever."""
+
+    def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        deadline = time.monotonic() + (sock.gettimeout() or 0.0)
+
+        def readinto(buffer: memoryview) -> int:
+            sock.settimeout(_left(deadline))
+            return sock.recv_into(buffer)
+
+        self.fp.raw.readinto = readinto  # type: ignore[method-assign]
 
 
-class _Timed(io.RawIOBase):
-    """A socket to read within one deadline: a byte a second does not go on for ever."""
+class _Pool(urllib3.HTTPConnectionPool):
+    class ConnectionCls(HTTPConnection):
+        response_class = _Answer
 
-    def __init__(self, sock: socket, deadline: float) -> None:
-        self._sock, self._deadline = sock, deadline
-        self._raw = sock.makefile("rb", buffering=0)
 
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """Return what an answer's head and body are read from."""
-        return io.BufferedReader(self, _CHUNK)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
-        self._sock.settimeout(_left(self._deadline))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    class ConnectionCls(HTTPSConnection):
+        response_class = _Answer
 
 
 def _left(deadline: float) -> float:
@@ -251,26 +238,6 @@ def _check_headers(headers: Mapping[str, str]) -> None:
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             expected = "expected a name like X-Scope-OrgID, and a value of one line in Latin-1"
             raise UsageError(f"cannot send the header '{clean(name, 100)}': {expected}")
-
-
-def _connection(address: ServerUrl, context: ssl.SSLContext | None) -> HTTPConnection:
-    host, port = address.host, address.port
-    proxy = address.proxy
-    if proxy is not None and proxy.hostname:
-        host, port = proxy.hostname, proxy.port or 80
-    if context is None:
-        return HTTPConnection(host, port)
-    connection = HTTPSConnection(host, port, context=context)
-    if proxy is not None:
-        connection.set_tunnel(address.host, address.port, _proxy_login(proxy))
-    return connection
-
-
-def _proxy_login(proxy: SplitResult) -> dict[str, str]:
-    if proxy.username is None:
-        return {}
-    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
 
 
 def _tls(endpoint: Endpoint) -> ssl.SSLContext:
@@ -321,21 +288,17 @@ def _printed(command: tuple[str, ...]) -> str:
     raise PrometheusError(f"token_command {command[0]} {why}")
 
 
-def _unpacked(response: HTTPResponse) -> Iterator[bytes]:
-    """Yield the body in pieces, unpacked; raises PrometheusError beyond `MAX_BYTES`."""
-    encoding = response.getheader("Content-Encoding", "identity").lower()
-    packer = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding in ("gzip", "x-gzip") else None
-    if packer is None and encoding != "identity":
+def _body(response: urllib3.BaseHTTPResponse) -> bytes:
+    """Return all of an answer, unpacked; raises PrometheusError beyond `MAX_BYTES`."""
+    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in ("identity", "gzip", "x-gzip"):
         raise PrometheusError(f"answers in an encoding that was not asked for: {encoding}")
-    size = 0
-    while piece := response.read(_CHUNK):
-        while piece:
-            part = packer.decompress(piece, _CHUNK << 4) if packer else piece
-            piece = packer.unconsumed_tail if packer else b""
-            size += len(part)
-            if size > MAX_BYTES:
-                limit = MAX_BYTES >> 20
-                raise PrometheusError(f"answers with more than {limit} MiB")
-            yield part
-    if response.length or (packer is not None and not packer.eof):
-        raise PrometheusError("the answer is cut off")
+    source = response if encoding == "identity" else GzipFile(fileobj=response, mode="rb")
+    body = source.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise PrometheusError(f"answers with more than {MAX_BYTES >> 20} MiB")
+    # At its end it is known whether it is whole; of nothing at all gzip would make nothing.
+    response.read(1)
+    if source is not response and not response.tell():
+        raise EOFError
+    return body

@@ -65,7 +65,7 @@ class ServerUrl(NamedTuple):
     @property
     def origin(self) -> str:
         """The scheme, the host and the port, as a URL without a path."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
+        name = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode()
         return f"http{'s' * self.is_tls}://{name}:{self.port}"
 
     @property
@@ -191,9 +191,12 @@ def _is_exempt(host: str, port: int) -> bool:
 
 def _proxy(url: str) -> SplitResult:
     """Return the parts of a proxy's URL; raises UsageError if it is none that can be used."""
+    from urllib3.util import parse_url
+
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
-        is_usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+        host = parse_url(parts.geturl()).host
+        is_usable = parts.scheme == "http" and bool(host) and parts.port != 0
     except ValueError:
         is_usable = False
     if not is_usable:

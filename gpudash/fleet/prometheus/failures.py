@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import ssl
 import zlib
-from http.client import HTTPResponse
+from gzip import BadGzipFile
+from http.client import IncompleteRead
 from socket import gaierror
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import DecodeError, Struct, json
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import LocationParseError, ReadTimeoutError
 
 from gpudash.fleet.prometheus.endpoint import ServerUrl
 from gpudash.model.errors import GpudashError
@@ -54,7 +58,7 @@ _LOGINS = {
 
 
 def refusal(
-    response: HTTPResponse,
+    response: BaseHTTPResponse,
     body: bytes,
     what: str,
     proxy: SplitResult | None,
@@ -71,7 +75,7 @@ def refusal(
         return PrometheusError(_proxy_refusal(proxy, "407"), status)
     reason = _reason(body)
     if 300 <= status < 400:
-        target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
+        target = public_url(response.headers.get("Location", "")).partition("/api/v1/")[0]
         text = f"redirects to {target}: not followed, give the URL of the Prometheus itself"
     elif status == 401 and b"no org id" in body:
         text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
@@ -110,9 +114,9 @@ def _reason(body: bytes) -> str | None:
     return f"{kind}: {fault.error}" if kind else fault.error
 
 
-def _plain(response: HTTPResponse, body: bytes) -> str:
+def _plain(response: BaseHTTPResponse, body: bytes) -> str:
     """Return ": " and what a server says in plain text, nothing if that is its status alone."""
-    if not response.getheader("Content-Type", "").startswith("text/plain"):
+    if not response.headers.get("Content-Type", "").startswith("text/plain"):
         return ""
     text, reason = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip(), response.reason
     return "" if text in ("", reason, f"{response.status} {reason}".strip()) else f": {text}"
@@ -140,35 +144,47 @@ def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
     return f"the proxy {name} {verb} (407)"
 
 
-def failure(error: Exception, address: ServerUrl) -> PrometheusError:
-    """Return why there was no whole answer of a server, or of the proxy before it."""
-    proxy = address.proxy
-    if proxy is None:
-        return PrometheusError(_failure_text(error, address.host, address.port))
-    _, _, reason = str(error).partition("Tunnel connection failed: ")
-    if reason:
-        return PrometheusError(_proxy_refusal(proxy, reason))
-    text = _failure_text(error, proxy.hostname or "", proxy.port or 80)
-    return PrometheusError(_through(proxy, text))
+def failure(error: Exception, address: ServerUrl, withheld: str | None) -> PrometheusError:
+    """Return why there was no whole answer of a server, or of the proxy before it.
+
+    `withheld` is as for `refusal`.
+    """
+    # What urllib3 has wrapped is either the cause or an argument.
+    while inner := [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]:
+        error = inner[0]
+    if (proxy := address.proxy) is None:
+        text = _failure_text(error, address.host, address.port)
+    elif reason := str(error).partition("Tunnel connection failed: ")[2]:
+        text = _proxy_refusal(proxy, reason)
+    else:
+        text = _through(proxy, _failure_text(error, proxy.hostname or "", proxy.port or 80))
+    if withheld is not None and isinstance(error, ssl.SSLError):
+        # A server may end the handshake of a client without a certificate.
+        text = f"{text}; {withheld}"
+    return PrometheusError(text)
+
+
+# The first that an error is counts.
+_FAILURES: tuple[tuple[Any, str], ...] = (
+    ((TimeoutError, ReadTimeoutError), "no whole answer in time"),
+    (gaierror, "cannot resolve {host}: {why}"),
+    ((UnicodeError, LocationParseError), "cannot resolve {host}: not a host name"),
+    (
+        ssl.SSLCertVerificationError,
+        "its certificate is not valid: {error.verify_message}; see ca_file",
+    ),
+    (ssl.SSLError, "TLS failed: {why}"),
+    (ConnectionRefusedError, "refuses connections on port {port}"),
+    ((zlib.error, BadGzipFile), "the answer is no valid gzip"),
+    ((EOFError, IncompleteRead), "the answer is cut off"),
+    (ConnectionError, "closed the connection without an answer"),
+    (OSError, "{why}"),
+    (Exception, "the answer is no valid HTTP or cut off ({name})"),
+)
 
 
 def _failure_text(error: Exception, host: str, port: int) -> str:
-    if isinstance(error, TimeoutError):
-        text = "no whole answer in time"
-    elif isinstance(error, gaierror):
-        text = f"cannot resolve {host}: {error.strerror}"
-    elif isinstance(error, ssl.SSLCertVerificationError):
-        text = f"its certificate is not valid: {error.verify_message}; see ca_file"
-    elif isinstance(error, ssl.SSLError):
-        text = f"TLS failed: {error.reason or error}"
-    elif isinstance(error, ConnectionRefusedError):
-        text = f"refuses connections on port {port}"
-    elif isinstance(error, zlib.error):
-        text = "the answer is no valid gzip"
-    elif isinstance(error, ConnectionError):
-        text = "closed the connection without an answer"
-    elif isinstance(error, OSError):
-        text = error.strerror or str(error) or type(error).__name__
-    else:
-        text = f"the answer is no valid HTTP or cut off ({type(error).__name__})"
-    return text
+    name = type(error).__name__
+    why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error) or name
+    text = next(text for kind, text in _FAILURES if isinstance(error, kind))
+    return text.format(error=error, host=host, port=port, why=why, name=name)

@@ -6,6 +6,7 @@ import json
 import shutil
 import ssl
 import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -81,7 +82,9 @@ def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
         ("redirect=https://u:p@login.example/x/api/v1/query?a=b", "https://login.example/x:"),
         ("redirect=http://u:p@[oops/x", "redirects to an invalid URL: not followed"),
         ("gzip-cut", "cut off"),
+        ("gzip-none", "cut off"),
         ("gzip-bad", "no valid gzip"),
+        ("chunks-cut", "cut off"),
         ("cut", "cut off"),
         ("huge", "more than 64 MiB"),
         ("reset", "closed the connection"),
@@ -122,6 +125,19 @@ def test_keeps_its_connection_and_opens_another_when_it_was_closed(server: Fault
     client.close()
     first, second, third, fourth = (each.port for each in server.seen)
     assert first == second == third != fourth
+
+
+def test_repeats_what_failed_on_a_kept_connection_but_not_on_a_new_one(server: Faulty) -> None:
+    client = Client(Endpoint(url=server.url))
+    server.fault = "reset"
+    refused(client)
+    assert len(server.seen) == 1
+    server.fault = ""
+    ask(client)
+    server.fault = "reset"
+    refused(client)
+    kept, again, another = (each.port for each in server.seen[1:])
+    assert kept == again != another
 
 
 def test_asks_by_a_form_and_by_get_where_that_is_all_there_is(server: Faulty) -> None:
@@ -208,15 +224,26 @@ def test_a_header_with_an_odd_value_is_a_usage_error(odd: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("scheme", ["http://", ""])
 def test_goes_through_the_proxy_of_the_environment(
-    server: Faulty, monkeypatch: pytest.MonkeyPatch
+    server: Faulty, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    monkeypatch.setenv("http_proxy", server.url.replace("//", "//ada:pw@"))
+    monkeypatch.setenv("http_proxy", server.url.replace("http://", f"{scheme}ada:p%C5%82@"))
     monkeypatch.delenv("no_proxy", raising=False)
     ask(client := Client(Endpoint(url="http://prom.example:9090/x")))
     client.close()
     assert server.seen[0].path == f"http://prom.example:9090/x{QUERY}"
-    assert server.seen[0].headers["Proxy-Authorization"] == "Basic YWRhOnB3"
+    assert server.seen[0].headers["Proxy-Authorization"] == "Basic YWRhOnDFgg=="
+
+
+def test_a_host_may_have_a_name_in_any_script(
+    server: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    ask(client := Client(Endpoint(url="http://b\u00fccher.example")))
+    client.close()
+    assert server.seen[0].path == f"http://xn--bcher-kva.example:80{QUERY}"
 
 
 def test_no_proxy_names_hosts_ports_and_networks(
@@ -234,7 +261,7 @@ def test_no_proxy_names_hosts_ports_and_networks(
 
 
 @pytest.mark.parametrize(
-    "proxy", ["socks5://ada:s3cret-t0ken@proxy:1", "http://a:b:c", "https://p"]
+    "proxy", ["socks5://ada:s3cret-t0ken@proxy:1", "http://a:b:c", "http://%zz", "https://p"]
 )
 def test_a_proxy_that_cannot_be_used_is_a_usage_error(
     proxy: str, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +317,21 @@ BAD_URLS = "prom:9090", "ftp://prom", "http://", "http://a:b:c", "http://a b", "
 def test_an_invalid_url_is_a_usage_error(url: str) -> None:
     with pytest.raises(UsageError, match="expected http://HOST"):
         Client(Endpoint(url=url))
+
+
+def test_a_host_that_no_name_server_can_have() -> None:
+    assert "cannot resolve a..b: " in str(refused(Client(Endpoint(url="http://a..b"))))
+
+
+def test_its_library_writes_nothing_over_the_screen() -> None:
+    code = (
+        "import gpudash.fleet.prometheus.client, logging, warnings\n"
+        "from urllib3.exceptions import SystemTimeWarning\n"
+        "logging.getLogger('urllib3.connectionpool').warning('a')\n"
+        "warnings.warn_explicit('b', SystemTimeWarning, 'c', 1, 'urllib3.connection')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stderr == b""
 
 
 def test_nothing_listens(server: Faulty) -> None:

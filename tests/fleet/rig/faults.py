@@ -143,6 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault == "slow-head":
             self._drip(b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 4096, state)
+        elif fault == "chunks-cut":
+            self.close_connection = True
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
         elif fault == "slow-body":
             self._drip(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999, state)
         else:
@@ -172,6 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, gzip.compress(whole), Content_Encoding="gzip")
         elif fault == "gzip-cut":
             self._send(200, gzip.compress(whole)[:-12], Content_Encoding="gzip")
+        elif fault == "gzip-none":
+            self._send(200, b"", Content_Encoding="gzip")
         elif fault == "gzip-bad":
             self._send(200, whole, Content_Encoding="gzip")
         elif fault == "cut":
