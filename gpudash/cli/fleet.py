@@ -20,6 +20,7 @@ from gpudash.cli.options import (
     is_ascii,
     judgement,
     settings,
+    source_words,
 )
 from gpudash.cli.signals import exit_on_signals
 from gpudash.feed.collector import ControlReader, is_controlled
@@ -64,17 +65,8 @@ def interval(options: argparse.Namespace) -> float:
 
 def command(options: argparse.Namespace) -> list[str]:
     """Return the command that prints snapshots of many hosts: gpudash itself, in `environment`."""
-    words = collector_words()
-    for kind in SOURCES.values():
-        for name in (*kind.options, *kind.more):
-            value = getattr(options, dest(name))
-            if value is None:
-                continue
-            values = value if isinstance(value, list) else [value]
-            words += [f"--{name}"] if kind.variable else [f"--{name}={each}" for each in values]
-    if options.no_config:
-        words.append("--no-config")
-    return words
+    words = [*collector_words(), *source_words(options, SOURCES.values())]
+    return [*words, "--no-config"] if options.no_config else words
 
 
 def environment(options: argparse.Namespace) -> dict[str, str]:

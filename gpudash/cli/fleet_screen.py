@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli import exit_with, fleet, remote, watch
-from gpudash.cli.options import overrides, report_words
+from gpudash.cli.options import overrides, report_words, reported_kind
 from gpudash.cli.preframe import require_terminal
 from gpudash.feed.live import LiveFeed
 from gpudash.feed.playback import Playback
@@ -68,7 +68,7 @@ def show(
         from gpudash.tui.fleet.model import FleetModel
 
         model = FleetModel(feed, open_host, reaches, fleet.prices(options))
-        if options.host or options.hosts_file or options.prometheus or options.demo:
+        if reported_kind(options):
             words = report_words(options)
             model.report_command = None if words is None else (words, fleet.environment(options))
         if options.where is not None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash.fleet.sources import SOURCES, dest
+from gpudash.fleet.sources import SOURCES, SourceKind, dest
 from gpudash.model.errors import ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.system import terminal
 from gpudash.system.files import ACKNOWLEDGED, read_start, settings_file, state_folder
@@ -173,13 +173,27 @@ def report_words(options: argparse.Namespace) -> list[str] | None:
     if options.gpu is not None:
         return None
     words = [*collector_words()[:-1], "report", "--json"]
-    if options.prometheus is not None:
-        words.append("--prometheus")
-    for name in ("host", "hosts-file", "ssh-config", "demo") if options.prometheus is None else ():
-        given = getattr(options, name.replace("-", "_"))
-        values = given if isinstance(given, list) else [given]
-        words += [f"--{name}={each}" for each in values if each is not None]
+    if kind := reported_kind(options):
+        words += source_words(options, [kind])
     return [*words, "--no-config"] if options.no_config else words
+
+
+def reported_kind(options: argparse.Namespace) -> SourceKind | None:
+    """Return the source that is asked for and can be reported on, None for none."""
+    asked = (kind for kind in SOURCES.values() if kind.reports and kind.is_asked(options))
+    return max(asked, key=lambda kind: kind.has_past, default=None)
+
+
+def source_words(options: argparse.Namespace, kinds: Iterable[SourceKind]) -> list[str]:
+    """Return the options of sources as they are given, without values that may be secret."""
+    words: list[str] = []
+    for kind in kinds:
+        for name in (*kind.options, *kind.more):
+            value = getattr(options, dest(name))
+            if value is not None:
+                values = value if isinstance(value, list) else [value]
+                words += [f"--{name}"] if kind.variable else [f"--{name}={each}" for each in values]
+    return words
 
 
 def collector_command(options: argparse.Namespace, *, shared: bool = False) -> list[str]:

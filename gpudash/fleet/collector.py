@@ -17,7 +17,7 @@ from gpudash.fleet.lasting import Lasting
 from gpudash.fleet.merger import Merger, filled
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
-from gpudash.fleet.sources import ANNOTATING
+from gpudash.fleet.sources import ANNOTATING, MONITORING
 from gpudash.fleet.summary import Fits, findings_about, fitting, host_rows
 from gpudash.fleet.users import Price, users_of
 from gpudash.model.fleet import (
@@ -217,8 +217,8 @@ def _about(chart: _Chart, names: Mapping[HostKey, HostKey]) -> _Chart:
 
 
 def _are_all_known(readings: Iterable[Reading]) -> bool:
-    """Whether a Prometheus has shown all of its hosts, so that one that it has not is unseen."""
-    asked = [each for each in readings if each.report.kind == "prometheus"]
+    """Whether what monitors hosts has shown all of them, so that one that it has not is unseen."""
+    asked = [each for each in readings if each.report.kind in MONITORING]
     return bool(asked) and all(
         each.report.state == "ok" and each.report.expected_hosts is not None and each.at is None
         for each in asked

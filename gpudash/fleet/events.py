@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.identity import home_of, homes
 from gpudash.fleet.last_seen import LastGpu, LastHost, LastJob
-from gpudash.fleet.sources import ANNOTATING
+from gpudash.fleet.sources import DRAINING
 from gpudash.fleet.summary import brief, statuses_of
 from gpudash.model.device import device_label
 from gpudash.model.fleet import (
@@ -40,7 +40,6 @@ _OVER_SECONDS = 3600.0
 RETURNED = "answers again", "is back"
 """What is said of hosts and GPUs that were lost, and not of new ones."""
 EXCHANGED = "was exchanged for another GPU"
-_DRAINING = ANNOTATING | {"demo"}
 _HOT = HOT.id
 _Held = Mapping[JobKey, tuple[int, SafeText | None]]
 """How many GPUs of a host each job has, and its user."""
@@ -95,7 +94,7 @@ class Changes:
         self._left.clear()
         self._within = self._within_seconds(snapshot)
         self._knows_drained = any(
-            each.kind in _DRAINING and each.state == "ok" and each.answering_hosts
+            each.kind in DRAINING and each.state == "ok" and each.answering_hosts
             for each in snapshot.sources
         )
         hotter = (each.uuids for each in snapshot.findings if each.rule == "hot-outlier")

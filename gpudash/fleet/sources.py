@@ -36,7 +36,13 @@ class SourceKind(NamedTuple):
     has_past: bool = False
     """Whether it knows instants from before it was watched."""
     annotates: bool = False
-    """Whether it knows more about hosts, but not which are to be shown."""
+    """Whether it knows more about hosts, but not which are to be shown: a scheduler."""
+    knows_drained: bool = False
+    """Whether it knows which hosts are drained."""
+    monitors: bool = False
+    """Whether hosts of a scheduler that it does not know are not monitored."""
+    reports: bool = False
+    """Whether `gpudash report` takes its options."""
 
     def is_asked(self, options: Namespace) -> bool:
         """Whether one of its options was given."""
@@ -72,6 +78,7 @@ SOURCES: Mapping[str, SourceKind] = {
         },
         {"ssh-config": {"metavar": "FILE", "help": "ssh's configuration, as with ssh -F"}},
         means_many=_names_many,
+        reports=True,
     ),
     "prometheus": SourceKind(
         "gpudash.fleet.prometheus.source",
@@ -85,6 +92,8 @@ SOURCES: Mapping[str, SourceKind] = {
         variable="GPUDASH_PROMETHEUS",
         interval=10.0,
         has_past=True,
+        monitors=True,
+        reports=True,
     ),
     "scrape": SourceKind(
         "gpudash.fleet.scrape",
@@ -109,14 +118,18 @@ SOURCES: Mapping[str, SourceKind] = {
         },
         means_many=lambda options: options.demo.partition("-")[0] == "fleet",
         has_past=True,
+        knows_drained=True,
+        reports=True,
     ),
-    "slurm": SourceKind("gpudash.fleet.slurm", annotates=True),
+    "slurm": SourceKind("gpudash.fleet.slurm", annotates=True, knows_drained=True),
 }
 """Every kind by its name in documents, in the order in which they are opened and their hosts are
 merged."""
 
 WITH_PAST = frozenset(name for name, kind in SOURCES.items() if kind.has_past)
 ANNOTATING = frozenset(name for name, kind in SOURCES.items() if kind.annotates)
+DRAINING = frozenset(name for name, kind in SOURCES.items() if kind.knows_drained)
+MONITORING = frozenset(name for name, kind in SOURCES.items() if kind.monitors)
 OPTIONS: Options = {
     name: declared
     for kind in SOURCES.values()

@@ -9,7 +9,7 @@ import pytest
 
 from gpudash.cli import fleet, modes
 from gpudash.cli.arguments import parse
-from gpudash.cli.options import collector_words
+from gpudash.cli.options import collector_words, report_words
 from gpudash.config import Settings
 from gpudash.fleet.sources import OPTIONS, SOURCES, SourceKind, dest
 
@@ -34,6 +34,15 @@ def test_a_collector_is_started_with_the_options_of_its_starter(kind: SourceKind
         value = getattr(options, dest(name))
         passed_on = given.get(kind.variable) if kind.variable else getattr(again, dest(name))
         assert value is None or passed_on in (value, " ".join(value)), name
+
+
+@pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.module)
+def test_the_past_of_what_is_shown_is_reported_by_the_same_source(kind: SourceKind) -> None:
+    reported = report_words(parse(words(kind)))
+    assert reported is not None
+    again = parse(reported[len(collector_words()) - 1 :])
+    assert kind.is_asked(again) is kind.reports
+    assert not [each for each in ASKED if each is not kind and each.is_asked(again)]
 
 
 @pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.module)

@@ -14,6 +14,7 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.jobs import known_key
 from gpudash.fleet.lasting import RESTS, Bound, Key, Lasted
 from gpudash.fleet.names import check_host, short
+from gpudash.fleet.sources import ANNOTATING
 from gpudash.fleet.summary import (
     PROBLEMS,
     GpuRow,
@@ -172,7 +173,7 @@ class Survey:
     @cached_property
     def schedulers(self) -> Set[str]:
         """What is known to start jobs there: slurm, kubernetes."""
-        sources = {source.kind for source in self.snapshot.sources if source.kind == "slurm"}
+        sources = {source.kind for source in self.snapshot.sources if source.kind in ANNOTATING}
         jobs = {job.kind for job in self.snapshot.jobs}
         return sources | jobs | {job_kind(job) for _, job in self.by_job}
 
