@@ -12,18 +12,18 @@ from contextlib import suppress
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def exit_on_signals() -> None:
+def exit_on_signals(status: int | None = None) -> None:
     """Let SIGINT, SIGTERM and SIGHUP raise SystemExit, so that what is open is closed.
 
-    The first one decides the status, and no other interrupts what it ends. Those that the caller
-    had ignored stay ignored.
+    The first one decides the status unless one is given, and no other interrupts what it ends.
+    Those that the caller had ignored stay ignored.
     """
     numbers = _not_ignored()
 
     def leave(number: int, _frame: object) -> None:
         for each in numbers:
             signal.signal(each, signal.SIG_IGN)
-        raise SystemExit(128 + number)
+        raise SystemExit(128 + number if status is None else status)
 
     for number in numbers:
         signal.signal(number, leave)

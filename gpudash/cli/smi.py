@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from gpudash.cli import next_smi, smi_verbs
 from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 from gpudash.cli.options import DEFAULT_TIMEOUT, QUERIES
+from gpudash.cli.signals import exit_on_signals
 from gpudash.cli.smi_options import (
     FAILED,
     HELP,
@@ -336,8 +335,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: SmiReport
     """Print a report again and again, until a signal."""
     from gpudash.collect.local import open_once
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os._exit(ExitStatus.OK))
+    exit_on_signals(ExitStatus.OK)
     gpus, log = gpu_words(request.value("-i", "-g")), request.value("-f")
     before, due = None, time.monotonic()
     gc.freeze()
