@@ -20,8 +20,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
     # Nearly all of a one-shot is importing, in which there is no garbage.
     gc.disable()
-    # Ctrl-C ends it at once and silently, also within a call that never returns.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C ends it at once and silently, also within a call that never returns; a caller may
+    # ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A caller that ignores SIGCHLD would keep us from seeing how our children end.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _reopen_standard_streams()

@@ -14,7 +14,8 @@ from subprocess import PIPE
 import pytest
 
 from gpudash.feed import collector
-from tests.e2e.stream import DEADLINE, pipe, streaming
+from tests.e2e.forking import GPUDASH
+from tests.e2e.stream import DEADLINE, Stream, pipe, streaming
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS, until
 
@@ -78,6 +79,19 @@ def test_signal_ends_it_quietly(fakenvml: Path, number: signal.Signals) -> None:
         stream.process.send_signal(number)
         assert stream.process.wait(DEADLINE) in (-number, 128 + number)
         assert pipe(stream.process.stderr).read() == b""
+
+
+def test_ctrl_c_that_its_starter_ignores_ends_nothing() -> None:
+    words = "sh", "-c", 'trap "" INT; exec "$@"', "sh", *GPUDASH, "--json", "--demo=single"
+    with subprocess.Popen(words, stdout=PIPE) as process:
+        try:
+            stream = Stream(process)
+            stream.next()
+            process.send_signal(signal.SIGINT)
+            seen = stream.next().taken_at
+            assert stream.next().taken_at > seen
+        finally:
+            process.kill()
 
 
 def test_ctrl_c_ends_it_within_a_call_that_hangs(fakenvml: Path, tmp_path: Path) -> None:
