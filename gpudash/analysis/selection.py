@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpudash.model.device import Device, device_labels
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.process import Process
-from gpudash.model.snapshot import Finding, Snapshot
+from gpudash.model.snapshot import Finding, Snapshot, whole_gpus
 from gpudash.model.text import clean
 
 _MAX_DIGITS = 10
@@ -81,16 +81,12 @@ def select_existing(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
     return select(snapshot, existing)
 
 
-def _gpus(snapshot: Snapshot) -> list[Device]:
-    return [device for device in snapshot.devices if not device.is_mig]
-
-
 def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
     word = selector.strip().lower()
     first, dash, last = word.partition("-")
     if _is_index(first) and (_is_index(last) or not dash):
         wanted = range(int(first), int(last or first) + 1)
-        found = [device for device in _gpus(snapshot) if device.index in wanted]
+        found = [device for device in whole_gpus(snapshot) if device.index in wanted]
         if found and len(found) == len(wanted):
             return found
         found = []
@@ -99,7 +95,7 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
         found = [d for d in snapshot.devices if _is_called(d, labels[d.key], word)]
     if len(found) == 1:
         return found
-    valid = ", ".join(str(device.index) for device in _gpus(snapshot)) or "none"
+    valid = ", ".join(str(device.index) for device in whole_gpus(snapshot)) or "none"
     problem = "matches several GPUs" if found else "is no GPU of this host"
     raise UsageError(
         f"--gpu {clean(selector, 80)!r} {problem}: choose from {valid}, a UUID's beginning or a "
