@@ -181,28 +181,20 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
     return f"{seconds:.0f}s", f"{seconds / steps:.0f}s"
 
 
-def last_used(seconds: float) -> Form:
+def last_outside(seconds: float, *, is_coarse: bool = False) -> Form:
     """Ask for the last time in a span at which a value was outside of its bounds.
 
     And for that of its first sample, marked by `FIRST_LABEL`: what was before is not known.
+    Of more devices at once a fifth of the steps is looked at.
     """
-    return _last(seconds, _STEPS // 5)
-
-
-def last_outside(seconds: float) -> Form:
-    """Ask in the same way, of fewer devices, for a value outside of its bounds."""
-    return _last(seconds, _STEPS)
-
-
-def _last(seconds: float, steps: int) -> Form:
-    span, step = _span(seconds, steps)
+    span, step = _span(seconds, _STEPS // 5 if is_coarse else _STEPS)
 
     def form(term: Metric) -> str:
-        used, there = (
+        outside, there = (
             f"{function}_over_time((time() + 0 * ({text}))[{span}:{step}])"
             for function, text in (("max", term.condition), ("min", term.bound))
         )
-        return f'({used} or label_replace({there}, "{FIRST_LABEL}", "1", "", ""))'
+        return f'({outside} or label_replace({there}, "{FIRST_LABEL}", "1", "", ""))'
 
     return form
 

@@ -199,14 +199,6 @@ def _given(picture: Picture) -> Iterable[Metric]:
     return picture.inventory.catalog.given(*named(devices)) if devices else ()
 
 
-def _undated(picture: Picture) -> Iterable[Metric]:
-    return picture.memory.dates.terms()
-
-
-def _take_dates(picture: Picture, rows: list[Row], at: float) -> None:
-    picture.memory.dates.take(rows, at)
-
-
 def _held_before(picture: Picture) -> Iterable[Metric]:
     inventory = picture.inventory
     old = (each for host in inventory.hosts.values() for each in host.before)
@@ -306,7 +298,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     `look_back_seconds` is how long what has vanished is missed.
     """
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
-    used = queries.last_used(look_back_seconds)
+    used = queries.last_outside(look_back_seconds, is_coarse=True)
     change = queries.last_change(look_back_seconds)
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
@@ -345,5 +337,11 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
         Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
         Query("last given", 60, _given, _remember(Memory.take_given), used, "idle 60m"),
-        Query(DATES, inf, _undated, _take_dates, queries.last_outside(look_back_seconds)),
+        Query(
+            DATES,
+            inf,
+            lambda picture: picture.memory.dates.terms(),
+            lambda picture, rows, at: picture.memory.dates.take(rows, at),
+            queries.last_outside(look_back_seconds),
+        ),
     )
