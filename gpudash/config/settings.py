@@ -93,26 +93,28 @@ class Flag(Struct, frozen=True):
         return "true or false"
 
 
-class OneOf(Struct, frozen=True):
-    """One of some names."""
+class _Named(Struct, frozen=True):
+    """What has some names."""
 
     names: str
     """The field of `Choices` that holds them."""
-
-    def check(self, value: object, choices: Choices) -> Checked:
-        """Take a name that there is."""
-        problem = _problem(value, getattr(choices, self.names))
-        return Checked(value) if problem is None else _wrong(problem)
 
     def valid(self, choices: Choices) -> str:
         """List the names."""
         return _listed(getattr(choices, self.names))
 
 
-class SomeOf(Struct, frozen=True):
-    """Any number of some names, each once, in the order given."""
+class OneOf(_Named, frozen=True):
+    """One of some names."""
 
-    names: str
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Take a name that there is."""
+        problem = _problem(value, getattr(choices, self.names))
+        return Checked(value) if problem is None else _wrong(problem)
+
+
+class SomeOf(_Named, frozen=True):
+    """Any number of some names, each once, in the order given."""
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Keep the names that there are."""
@@ -124,10 +126,6 @@ class SomeOf(Struct, frozen=True):
         mistakes = tuple(("", problem) for _, problem in problems if problem is not None)
         return Checked(kept if kept or not value else None, mistakes)
 
-    def valid(self, choices: Choices) -> str:
-        """List the names."""
-        return _listed(getattr(choices, self.names))
-
     def mistaken(self, value: object, choices: Choices) -> list[object]:
         """Return the items of a list that are not valid."""
         names = getattr(choices, self.names)
@@ -135,10 +133,8 @@ class SomeOf(Struct, frozen=True):
         return [item for item in items if _problem(item, names) is not None]
 
 
-class Keys(Struct, frozen=True):
+class Keys(_Named, frozen=True):
     """The keys of some actions; an empty list removes the keys of one."""
-
-    names: str
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Keep the actions that there are, and of two with the same key the first."""
@@ -160,10 +156,6 @@ class Keys(Struct, frozen=True):
             if len(taken) < len(keys) or not keys:
                 kept[action] = tuple(dict.fromkeys(key for key in keys if key not in taken))
         return Checked(kept, tuple(mistakes))
-
-    def valid(self, choices: Choices) -> str:
-        """List the actions."""
-        return _listed(getattr(choices, self.names))
 
 
 class Table(Struct, frozen=True):
