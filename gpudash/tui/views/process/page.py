@@ -90,13 +90,13 @@ def _below(
     tree = family(details, theme, cells)
     tree = [*tree, []] if tree else []
     if seen is None:
-        return tree, [
-            _remark("FAMILY AND ENVIRONMENT", details.waiting + plain.glyphs.ellipsis, plain)
-        ]
+        heading = Segment(" " * MARGIN + "FAMILY AND ENVIRONMENT", plain.heading)
+        text = f"  {details.waiting}{plain.glyphs.ellipsis}"
+        return tree, [[heading, Segment(text, plain.dim)]]
     if seen.environment is None:
         title = "ENVIRONMENT" if tree else "FAMILY AND ENVIRONMENT"
-        heading = [Segment(" " * MARGIN + title, plain.heading)]
-        return tree, [heading, *within_margins(seen.reason or "", plain.dim, cells)]
+        heading = Segment(" " * MARGIN + title, plain.heading)
+        return tree, [[heading], *within_margins(seen.reason or "", plain.dim, cells)]
     return tree, environment(seen.environment, details, theme, cells)
 
 
@@ -106,13 +106,6 @@ def _whole_command(details: ProcessDetails, theme: Theme, cells: int) -> list[Li
         return []
     title = [Segment(" " * MARGIN + "COMMAND LINE", theme.heading)]
     return [title, *within_margins(details.command(details.row.process), theme.base, cells)]
-
-
-def _remark(title: str, text: str, theme: Theme) -> Line:
-    return [
-        Segment(" " * MARGIN + title, theme.heading),
-        Segment(f"  {text}", theme.dim),
-    ]
 
 
 _GRAPHS = 4
