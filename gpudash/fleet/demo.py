@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, HostFault, faults, kept_busy
 from gpudash.fleet.events import events
-from gpudash.fleet.source import Reading, Source
+from gpudash.fleet.source import Reading, Source, chart_of
 from gpudash.model.device import device_label
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
@@ -39,7 +39,7 @@ from gpudash.model.fleet import (
     FleetSource,
 )
 from gpudash.model.report import Minute
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import SafeText
 from gpudash.model.units import grouped, mean_known
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
@@ -436,16 +436,7 @@ class DemoSource(Source):
         else:
             means = (mean_known(chain(*each)) for each in zip(*past, strict=True))
             lines = [FleetLine(values=tuple(means))]
-        return FleetChart(
-            metric=request.metric,
-            span_seconds=request.span_seconds,
-            by_device=request.by_device,
-            cluster=None if request.cluster is None else clean(request.cluster),
-            hosts=tuple(map(clean, request.hosts)),
-            end=datetime.fromtimestamp(end, timezone.utc),
-            step_seconds=step,
-            lines=tuple(lines),
-        )
+        return chart_of(request, end, step, lines)
 
     def _lines(
         self, host: int, past: Sequence[Sequence[float | None]], *, by_device: bool

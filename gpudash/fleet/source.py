@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timezone
 from math import inf
 
 from msgspec import Struct
 
 from gpudash.fleet.lasting import Lasted, Lasting
 from gpudash.model.fleet import (
+    ChartRequest,
     Event,
     FleetChart,
     FleetHost,
     FleetJob,
+    FleetLine,
     FleetRequest,
     FleetSnapshot,
     FleetSource,
 )
+from gpudash.model.text import SafeText, clean
 
 Clock = Callable[[], float]
 
@@ -46,6 +49,30 @@ class Reading(Struct, frozen=True, kw_only=True):
     """What happened before it was asked, None while that is being asked."""
     lasted: Lasted = {}
     """For how long what `date` was given last has been so, where that is known."""
+
+
+def chart_of(
+    request: ChartRequest,
+    end: float,
+    step: float,
+    lines: Iterable[FleetLine],
+    message: SafeText | None = None,
+) -> FleetChart:
+    """Return the answer to a request: lines to `end`, Unix time, whose points are `step` s apart.
+
+    `message` is why there are none, or no newer ones.
+    """
+    return FleetChart(
+        metric=request.metric,
+        span_seconds=request.span_seconds,
+        by_device=request.by_device,
+        cluster=None if request.cluster is None else clean(request.cluster),
+        hosts=tuple(map(clean, request.hosts)),
+        end=datetime.fromtimestamp(end, timezone.utc),
+        step_seconds=step,
+        lines=tuple(lines),
+        message=message,
+    )
 
 
 class Source:

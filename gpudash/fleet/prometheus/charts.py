@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from math import inf
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
 from gpudash.fleet.prometheus.known import KnownHost, finite, names_by_label
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.workers import Outcome, RangeRow
+from gpudash.fleet.source import chart_of
 from gpudash.model.fleet import ChartRequest, FleetChart, FleetLine
 from gpudash.model.text import clean
 
@@ -76,21 +76,11 @@ class OpenChart:
         self._finish(tuple(lines), None)
 
     def _finish(self, lines: tuple[FleetLine, ...], message: str | None) -> None:
-        request = self._request
-        min_period = _MIN_PERIOD if request.hosts else _WHOLE_PERIOD
+        min_period = _MIN_PERIOD if self._request.hosts else _WHOLE_PERIOD
         period = min(_MAX_PERIOD, max(min_period, self._step))
         self.due_at = time.monotonic() + period if self._at is None else inf
-        self.answer = FleetChart(
-            metric=request.metric,
-            span_seconds=request.span_seconds,
-            by_device=request.by_device,
-            cluster=None if request.cluster is None else clean(request.cluster),
-            hosts=tuple(map(clean, request.hosts)),
-            end=datetime.fromtimestamp(self._end, timezone.utc),
-            step_seconds=self._step,
-            lines=lines,
-            message=None if message is None else clean(message, MESSAGE_LENGTH),
-        )
+        why = None if message is None else clean(message, MESSAGE_LENGTH)
+        self.answer = chart_of(self._request, self._end, self._step, lines, why)
 
     def _line(self, row: RangeRow, picture: Picture) -> FleetLine:
         points = self._request.points
