@@ -11,6 +11,7 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import datetime, timezone
 from functools import partial
 from math import inf
@@ -176,16 +177,12 @@ class PrometheusSource(Source):
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
         """Yield what there was from one instant to another; raises PrometheusError."""
-        client = Client(self._endpoint)
-        try:
-            known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
-            found = Past(self._asking(client), known, public_url(self._endpoint.url))
+        with closing(Client(self._endpoint)) as client:
+            found = Past(*self._past_of(client))
             for each in found.snapshots(since.timestamp(), until.timestamp()):
                 said = tuple(self.past_warnings)
                 sources = tuple(replace(source, warnings=said) for source in each.sources)
                 yield replace(each, sources=sources) if said else each
-        finally:
-            client.close()
 
     def minutes(
         self, since: datetime, until: datetime, owners: Mapping[str, SafeText], *, by_host: bool
@@ -193,17 +190,13 @@ class PrometheusSource(Source):
         """Yield what its hosts were used for as `PastUse.minutes`; raises PrometheusError."""
         from gpudash.fleet.prometheus.use import PastUse
 
-        client = Client(self._endpoint)
-        try:
-            known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
-            used = PastUse(self._asking(client), known, public_url(self._endpoint.url))
+        with closing(Client(self._endpoint)) as client:
+            used = PastUse(*self._past_of(client))
             span = since.timestamp(), until.timestamp()
             yield from used.minutes(*span, owners, by_host=by_host)
-        finally:
-            client.close()
 
-    def _asking(self, client: Client) -> Ask:
-        """Return what asks and waits, and notes what is said against the answers."""
+    def _past_of(self, client: Client) -> tuple[Ask, Inventory, str]:
+        """Return what a past is made of; what asks also notes what is said against the answers."""
         said = self.past_warnings = {}
 
         def ask(path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
@@ -211,7 +204,8 @@ class PrometheusSource(Source):
             said.update(dict.fromkeys(clean(each, MESSAGE_LENGTH) for each in outcome.warnings))
             return outcome.data
 
-        return ask
+        known = Inventory(self._endpoint.host_label, self._endpoint.metrics)
+        return ask, known, public_url(self._endpoint.url)
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""
