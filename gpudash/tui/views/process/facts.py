@@ -79,9 +79,7 @@ class ProcessDetails(NamedTuple):
         return _masked(line if is_whole else whole)
 
 
-@lru_cache(maxsize=512)
-def _masked(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    return mask_arguments(arguments)
+_masked = lru_cache(maxsize=512)(mask_arguments)
 
 
 _LABEL = 9
