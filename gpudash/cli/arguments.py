@@ -19,6 +19,7 @@ from gpudash.cli.help import (
 )
 from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Parser, command_parser, declare, given, refuse_before
+from gpudash.cli.smi_options import SETTINGS, VERBS_ELSEWHERE
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.feed.collector import is_controlled
 from gpudash.fleet.sources import DEMO_OF_ONE, OPTIONS
@@ -26,18 +27,8 @@ from gpudash.model.errors import UsageError
 
 _DEFAULT_LOOP_SECONDS = 5.0
 
-_SETTINGS = (
-    "-pm --persistence-mode -e --ecc-config -p --reset-ecc-errors -c --compute-mode --gom "
-    "-r --gpu-reset -lgc --lock-gpu-clocks -rgc --reset-gpu-clocks -lmc --lock-memory-clocks "
-    "-rmc --reset-memory-clocks -ac --applications-clocks -rac --reset-applications-clocks "
-    "-pl --power-limit -am --accounting-mode -caa --clear-accounted-apps "
-    "-mig --multi-instance-gpu"
-)
-"""The options by which nvidia-smi changes a GPU."""
-
-_COMMANDS_ELSEWHERE = "mig vgpu clocks boost-slider power-hint conf-compute drain c2c pci"
-_OPTIONS_ELSEWHERE = "-B --list-excluded-gpus"
-"""What nvidia-smi does, and no part of gpudash."""
+_ELSEWHERE = {"mig", "vgpu", "-B", "--list-excluded-gpus"}
+"""What `gpudash smi` does alone, beside `VERBS_ELSEWHERE`, which no part of gpudash does."""
 
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true", "help": "print one JSON document"},
@@ -133,9 +124,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
     """Raise UsageError for what changes a GPU, or nvidia-smi alone does, with its command."""
-    commands, elsewhere = verbs.names(), _COMMANDS_ELSEWHERE.split()
-    settings = _SETTINGS.split()
-    refused = {*settings, *elsewhere, *_OPTIONS_ELSEWHERE.split()}
+    commands, refused = verbs.names(), {*SETTINGS, *VERBS_ELSEWHERE.split(), *_ELSEWHERE}
     before = list(takewhile(lambda word: word not in commands, argv))
     # Who asks for help gets it, whatever else is there.
     if "--help-all" in before or not any(word.partition("=")[0] in refused for word in before):
@@ -146,10 +135,10 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
     _, words = parser.parse_known_args(parser.spelled_out(before))
     for index, word in enumerate(words):
         name = word.partition("=")[0]
-        if name in refused and (index == 0 or name not in elsewhere):
+        if name in refused and (index == 0 or name.startswith("-")):
             import shlex
 
-            why = "gpudash sets nothing" if name in settings else "only nvidia-smi does that"
+            why = "gpudash sets nothing" if name in SETTINGS else "only nvidia-smi does that"
             raise UsageError(f"{word}: {why}; run `command nvidia-smi {shlex.join(words)}`")
 
 

@@ -22,6 +22,7 @@ from gpudash.cli.signals import exit_on_signals
 from gpudash.cli.smi_options import (
     FAILED,
     HELP,
+    VERBS_ELSEWHERE,
     Request,
     SmiError,
     as_there,
@@ -82,7 +83,7 @@ def _run(words: list[str], demo: str | None) -> int:
     if words and words[0] in smi_verbs.NAMES:
         live = argparse.Namespace(**_LIVE, demo=demo)
         return smi_verbs.run(words, live, partial(_elsewhere, words))
-    if words and words[0] in _VERBS_ELSEWHERE.split():
+    if words and words[0] in VERBS_ELSEWHERE.split():
         raise _elsewhere(words, words[0])
     request = Request(words, parse(words), demo)
     command = _command(request)
@@ -422,10 +423,3 @@ _COMMANDS: Mapping[str, Command] = {
     },
 }
 """The commands by the option that selects them; what has none here is handed on."""
-
-_VERBS_ELSEWHERE = (
-    "daemon replay drain c2c clocks encodersessions fbcsessions compute-policy "
-    "boost-slider power-hint base-clocks conf-compute gpm power-smoothing power-profiles pci prm "
-    "rusd"
-)
-"""The commands of nvidia-smi, to driver 590, that gpudash has not."""

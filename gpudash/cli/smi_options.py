@@ -68,6 +68,14 @@ def _declared() -> dict[str, Option]:
 
 
 _OPTIONS = _declared()
+SETTINGS = frozenset(name for name, option in _OPTIONS.items() if option.sets)
+"""The options that change a GPU, in all spellings."""
+VERBS_ELSEWHERE = (
+    "daemon replay drain c2c clocks encodersessions fbcsessions compute-policy "
+    "boost-slider power-hint base-clocks conf-compute gpm power-smoothing power-profiles pci prm "
+    "rusd"
+)
+"""The commands of nvidia-smi, to driver 590, that `gpudash smi` has not."""
 
 
 _OWN_WORDS = "\0"

@@ -147,6 +147,8 @@ NO_PIDS = ("0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}")
         (["-q", "-L"], "-L does not go with -q"),
         (["-i", "0", "-pl", "300"], "sets nothing; run `command nvidia-smi -i 0 -pl 300`"),
         (["-ac=877,1530"], "-ac=877,1530: gpudash sets nothing"),
+        (["-gtt", "80"], "-gtt: gpudash sets nothing; run `command nvidia-smi -gtt 80`"),
+        (["power-profiles", "-l"], "power-profiles: only nvidia-smi does that"),
         (["--demo", "-pm", "1"], "-pm: gpudash sets nothing; run `command nvidia-smi -pm 1`"),
         (["mig", "-lgi"], "mig: only nvidia-smi does that; run `command nvidia-smi mig -lgi`"),
         (["--demo=mig", "clocks", "-i", "0"], "run `command nvidia-smi clocks -i 0`"),
