@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import Bus, Identity, IdlePolicy
+from gpudash.collect.nvml import calls, codes
+from gpudash.collect.nvml.bus import Identity, IdlePolicy
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.reader import NvmlReader, NvmlSample
 from gpudash.collect.nvml.worker import DriverWorker
@@ -77,7 +77,7 @@ class Machine:
         """How long all calls so far took; one that is to be slow adds to it."""
         self.host = SimulatedHost(name, clock=lambda: self.now)
         self.driver = Tampered(self.host.library)
-        self.reader = self._reader(self.host)
+        self.reader = self._reader()
 
     def read(self, after: float = 1.0) -> NvmlSample:
         """Read one tick, `after` seconds later."""
@@ -108,15 +108,29 @@ class Machine:
 
         self.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
 
+    def fail(self, code: int) -> set[str]:
+        """Let all calls of a tick fail; return their names."""
+        read = (each for reading in calls.FAST for each in (reading, reading.fallback))
+        names = {each.name for each in read if each is not None}
+        self.driver.replaced.update(dict.fromkeys(names, self.driver.error(code)))
+        return names
+
+    def power_states(self) -> dict[str, str]:
+        """Return what the kernel shows at this moment."""
+        return self.host.power_states()
+
+    def identity(self, address: str) -> Identity:
+        return self.host.identity(address)
+
     def driver_load(self) -> int | None:
-        """Return which load of the driver this is, where a test makes it a bus."""
+        """Return which load of the driver this is."""
         return self.load
 
-    def _reader(self, bus: Bus, rest: IdlePolicy | None = None) -> NvmlReader:
+    def _reader(self, rest: IdlePolicy | None = None) -> NvmlReader:
         library = Library(self.driver, stopwatch=lambda: self.seconds_in_calls)
         return NvmlReader(
             library,
-            bus,
+            self,
             lambda: self.now,
             lambda: self.now + self.wall_seconds_ahead,
             self._worker,
@@ -146,7 +160,6 @@ class HotplugMachine(Machine):
         self._hidden = frozenset(hidden_from_nvml)
         self._bus_is_visible = bus_is_visible
         self._present: list[int] = []
-        self.reader = self._reader(self)
         by_index = self.host.library.nvmlDeviceGetHandleByIndex
         self.driver.replaced.update(
             nvmlInitWithFlags=self._init,
@@ -156,13 +169,9 @@ class HotplugMachine(Machine):
         )
 
     def power_states(self) -> dict[str, str]:
-        """Return what the kernel shows at this moment."""
         states = enumerate(self.host.power_states().items())
         present = {a: state for n, (a, state) in states if n not in self.unplugged}
         return present if self._bus_is_visible else {}
-
-    def identity(self, address: str) -> Identity:
-        return self.host.identity(address)
 
     def _utilization(self, handle: Any) -> Any:
         self._there(handle.index)

@@ -103,7 +103,7 @@ class Laptop(Machine):
     def use(self, *, on_mains: bool = False) -> None:
         """Let another collector read it."""
         folders = str(self._root / "supplies"), str(self._root / "devices")
-        self.reader = self._reader(self, IdlePolicy(*folders, on_mains=on_mains))
+        self.reader = self._reader(IdlePolicy(*folders, on_mains=on_mains))
 
     def write(self, name: str, text: str) -> None:
         path = self._root / name
@@ -128,9 +128,6 @@ class Laptop(Machine):
 
     def power_states(self) -> dict[str, str]:
         return {self.address: self.status}
-
-    def identity(self, address: str) -> Any:
-        return self.host.identity(address)
 
     def states(self, seconds: int) -> list[str]:
         """Return the state of the GPU in each of so many seconds."""

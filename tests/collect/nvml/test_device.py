@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml import calls, codes
+from gpudash.collect.nvml import codes
 from tests.collect.nvml.tampering import Machine
 
 UTILIZATION = "nvmlDeviceGetUtilizationRates"
@@ -23,12 +23,7 @@ def test_a_metric_that_is_no_longer_supported_shows_no_old_value() -> None:
 def test_a_fallback_shows_nothing_of_the_call_that_it_replaces() -> None:
     machine = Machine("single")
     assert machine.read().devices[0].memory_reserved_bytes is not None
-    older = machine.host.library.nvmlDeviceGetMemoryInfo
-
-    def first_version(handle: object, *version: int) -> object:
-        return machine.driver.error(codes.FUNCTION_NOT_FOUND)() if version else older(handle)
-
-    machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+    machine.forget_memory_versions()
     device = machine.read().devices[0]
     assert device.memory_used_bytes is not None
     assert device.memory_reserved_bytes is None
@@ -120,9 +115,7 @@ def test_facts_that_answered_are_not_asked_with_the_one_that_failed() -> None:
 def test_another_gpu_of_a_reloaded_driver_keeps_no_fact_of_the_one_before() -> None:
     machine = Machine("single")
     before = machine.read().devices[0]
-    gone = machine.driver.error(codes.UNINITIALIZED)
-    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
-        machine.driver.replaced[reading.name] = gone
+    machine.fail(codes.UNINITIALIZED)
     machine.read()
     machine.driver.replaced.clear()
     machine.driver.replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-another"

@@ -148,8 +148,7 @@ def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(machine: Machine)
 
 def test_a_gpu_whose_every_call_fails_is_failed_not_idle(machine: Machine) -> None:
     machine.read()
-    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
-        machine.driver.replaced[reading.name] = machine.driver.error(codes.UNKNOWN)
+    machine.fail(codes.UNKNOWN)
     device = machine.read().devices[0]
     assert device.state == "failed"
     assert device.fault is not None
@@ -217,9 +216,7 @@ def test_at_most_one_field_values_batch_per_device_and_tick(machine: Machine) ->
 
 def test_a_reloaded_driver_is_opened_again(machine: Machine) -> None:
     machine.read()
-    gone = machine.driver.error(codes.UNINITIALIZED)
-    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
-        machine.driver.replaced[reading.name] = gone
+    machine.fail(codes.UNINITIALIZED)
     machine.read()
     machine.driver.replaced.clear()
     assert machine.read().devices[0].state == "ok"

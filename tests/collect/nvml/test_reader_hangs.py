@@ -246,7 +246,6 @@ class Dozing(Machine):
         self._address = list(self.host.power_states())[place]
         self.is_asleep = True
         self.identified: list[str] = []
-        self.reader = self._reader(self)
 
     def power_states(self) -> dict[str, str]:
         state = "suspended" if self.is_asleep else "active"

@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from gpudash.collect.nvml import calls, codes
+from gpudash.collect.nvml import codes
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import HotplugMachine
@@ -132,10 +132,7 @@ def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening(
     machine.read()
     machine.unplugged.add(7)
     machine.read()
-    gone = machine.driver.error(codes.UNINITIALIZED)
-    names = {r.name for r in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback))}
-    for name in names:
-        machine.driver.replaced[name] = gone
+    names = machine.fail(codes.UNINITIALIZED)
     machine.read()
     for call in names:
         del machine.driver.replaced[call]

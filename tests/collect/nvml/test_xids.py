@@ -8,8 +8,7 @@ from unittest.mock import ANY
 import pytest
 from msgspec.structs import replace
 
-from gpudash.collect.nvml import calls, codes
-from gpudash.collect.nvml.bus import Identity
+from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.xids import XidWatch
 from gpudash.model import xid_handover
@@ -124,7 +123,6 @@ class Reported(Machine):
 
     def __init__(self, code: int, **replaced: Callable[..., object]) -> None:
         super().__init__("single")
-        self.reader = self._reader(self)
         self.load = 1
         self.driver.replaced.update(replaced)
         self.read()
@@ -132,12 +130,6 @@ class Reported(Machine):
         self.pending = raising(self)
         self.pending.append(event(code))
         assert over(self) == [(code, False)]
-
-    def power_states(self) -> dict[str, str]:
-        return self.host.power_states()
-
-    def identity(self, address: str) -> Identity:
-        return self.host.identity(address)
 
     def let_go(self) -> None:
         self.reader.close()
@@ -147,8 +139,7 @@ class Reported(Machine):
 def test_a_gpu_that_came_back_has_its_xids_behind_it(code: int) -> None:
     machine = Reported(79)
     genuine = dict(machine.driver.replaced)
-    gone = machine.driver.error(code)
-    machine.driver.replaced.update(dict.fromkeys((r.name for r in calls.FAST), gone))
+    machine.fail(code)
     for _ in range(25):
         assert over(machine) == [(79, False)]
     machine.driver.replaced.clear()
@@ -163,8 +154,7 @@ def test_a_gpu_that_came_back_has_its_xids_behind_it(code: int) -> None:
 def test_an_xid_outlasts_a_failure_that_no_reset_mended(code: int) -> None:
     machine = Reported(code)
     genuine = dict(machine.driver.replaced)
-    failing = machine.driver.error(codes.UNKNOWN)
-    machine.driver.replaced.update(dict.fromkeys((r.name for r in calls.FAST), failing))
+    machine.fail(codes.UNKNOWN)
     machine.read()
     machine.driver.replaced.clear()
     machine.driver.replaced.update(genuine)
