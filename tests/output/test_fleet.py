@@ -95,23 +95,22 @@ def test_one_host_answers() -> None:
     assert text.startswith("1 host answers, 1 GPU  ")
 
 
+WORDS = ("lost", "busy", "held-idle", "in-use", "free", "unknown", "leased")
+CROWDED = FleetSnapshot(
+    taken_at=SNAPSHOT.taken_at,
+    hosts=(FleetHost(name=clean("gpu01"), devices=tuple(map(device, range(7), WORDS))),),
+)
+"""A host with GPUs in more states than a line has room for."""
+
+
 def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
-    words = ("lost", "busy", "held-idle", "in-use", "free", "unknown", "leased")
-    host = FleetHost(
-        name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
-    )
-    lines = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=80).splitlines()
+    lines = render(CROWDED, width=80).splitlines()
     assert lines[1] == "nothing critical, no warning"
     assert lines[3] == "mean 50%  2.1kW  hottest -"
 
 
 def test_what_does_not_fit_in_a_line_goes_on_in_the_next() -> None:
-    words = ("lost", "busy", "held-idle", "in-use", "free", "unknown", "leased")
-    host = FleetHost(
-        name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
-    )
-    text = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=40)
-    head, _, _ = text.partition("\n\n")
+    head, _, _ = render(CROWDED, width=40).partition("\n\n")
     assert "1 held idle, 1 in use,\n1 leased, 1 free, 1 unknown\nmean 50%" in head
 
 

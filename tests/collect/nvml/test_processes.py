@@ -202,18 +202,13 @@ def test_processes_that_were_once_not_supported_are_asked_of_a_gpu_that_comes_ba
     assert only(reading, 7).sm_utilization_percent == 40
 
 
-def test_no_new_sample_is_an_idle_process(machine: Machine) -> None:
+@pytest.mark.parametrize(("code", "percent"), [(codes.NOT_FOUND, 0), (codes.NOT_SUPPORTED, None)])
+def test_no_new_sample_is_an_idle_process_and_an_unknown_one_none(
+    machine: Machine, code: int, percent: int | None
+) -> None:
     list_processes(machine, "Compute", Entry(7, 1))
-    fail = machine.driver.error(codes.NOT_FOUND)
-    machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
-    assert only(machine.read(), 7).sm_utilization_percent == 0
-
-
-def test_utilization_that_the_driver_does_not_tell_is_none(machine: Machine) -> None:
-    list_processes(machine, "Compute", Entry(7, 1))
-    fail = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
-    assert only(machine.read(), 7).sm_utilization_percent is None
+    machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = machine.driver.error(code)
+    assert only(machine.read(), 7).sm_utilization_percent == percent
 
 
 def test_a_sample_is_counted_once(machine: Machine) -> None:
