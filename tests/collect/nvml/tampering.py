@@ -84,6 +84,19 @@ class Machine:
         self.now += after
         return self.reader.read()
 
+    def device_after(self, ticks: int) -> Device:
+        """Read so many ticks; return the first GPU in the last of them."""
+        return [self.read() for _ in range(ticks)][-1].devices[0]
+
+    def refuse_fields(self, *numbers: int) -> None:
+        """Let the driver know no field of these numbers."""
+
+        def refuse(entry: Any) -> None:
+            if entry.fieldId in numbers:
+                entry.nvmlReturn = codes.NOT_SUPPORTED
+
+        self.change_fields(refuse)
+
     def change_fields(self, change: Callable[[Any], object] = lambda _: None) -> list[list[int]]:
         """Let a test change each entry of the batches of field values; the ids of each batch."""
         asked: list[list[int]] = []

@@ -74,8 +74,7 @@ def test_leaving_mig_mode_brings_back_what_it_took_away() -> None:
     assert machine.read().devices[0].gpu_utilization_percent is None
     del machine.driver.replaced[UTILIZATION]
     machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [0, 0]
-    for _ in range(12):
-        device = machine.read().devices[0]
+    device = machine.device_after(12)
     assert device.mig_mode is False
     assert device.gpu_utilization_percent is not None
 
@@ -97,8 +96,7 @@ def test_a_fact_that_failed_once_is_asked_again() -> None:
     machine.driver.replaced["nvmlDeviceGetUUID"] = machine.driver.error(codes.UNKNOWN)
     assert machine.read().devices[0].uuid is None
     del machine.driver.replaced["nvmlDeviceGetUUID"]
-    for _ in range(12):
-        device = machine.read().devices[0]
+    device = machine.device_after(12)
     assert device.uuid is not None
     assert machine.driver.asked.count("nvmlDeviceGetUUID") == 2
 
@@ -106,8 +104,7 @@ def test_a_fact_that_failed_once_is_asked_again() -> None:
 def test_facts_that_answered_are_not_asked_with_the_one_that_failed() -> None:
     machine = Machine("single")
     machine.driver.replaced["nvmlDeviceGetSerial"] = machine.driver.error(codes.UNKNOWN)
-    for _ in range(25):
-        machine.read()
+    machine.device_after(25)
     assert machine.driver.asked.count("nvmlDeviceGetName") == 1
     assert machine.driver.asked.count("nvmlDeviceGetSerial") == 3
 
@@ -166,8 +163,7 @@ def test_a_fan_that_says_that_the_gpu_is_gone_is_believed(name: str) -> None:
 
 def test_a_board_without_fans_is_asked_for_them_once() -> None:
     machine = Machine("dgx-h100")
-    for _ in range(8):
-        device = machine.read().devices[0]
+    device = machine.device_after(8)
     assert device.fan_speeds_percent is None
     assert machine.driver.asked.count("nvmlDeviceGetNumFans") == 8
     assert "nvmlDeviceGetFanSpeed_v2" not in machine.driver.asked
@@ -203,8 +199,7 @@ def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
     machine = Machine("pcie-1080ti")
     machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
     asked = machine.change_fields()
-    for _ in range(4):
-        device = machine.read().devices[0]
+    device = machine.device_after(4)
     assert device.memory_temperature_celsius is None
     assert {82, 83, 193} <= set(asked[0])
     assert not {82, 83, 193} & set().union(*asked[1:])
@@ -221,8 +216,7 @@ def test_a_field_that_failed_for_another_reason_is_asked_again() -> None:
     assert (device.memory_temperature_celsius, device.slowdown_tlimit_celsius) == (None, None)
     assert device.shutdown_tlimit_celsius is not None
     asked = machine.change_fields()
-    for _ in range(12):
-        device = machine.read().devices[0]
+    device = machine.device_after(12)
     assert device.memory_temperature_celsius is not None
     assert device.slowdown_tlimit_celsius is not None
     flat = [number for batch in asked for number in batch]

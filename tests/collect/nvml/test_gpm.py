@@ -28,8 +28,7 @@ def test_the_second_sample_tells_what_the_sms_did(machine: Machine) -> None:
 
 def test_a_chip_without_it_is_asked_once() -> None:
     machine = Machine("single")
-    for _ in range(3):
-        device = machine.read().devices[0]
+    device = machine.device_after(3)
     assert all(getattr(device, field) is None for field in GPM_PERCENTS.values())
     assert machine.driver.asked.count("nvmlGpmQueryDeviceSupport") == 1
     assert "nvmlGpmSampleGet" not in machine.driver.asked
@@ -53,8 +52,7 @@ def test_an_older_driver_always_streams(machine: Machine) -> None:
 
 
 def test_two_samples_last_for_ever(machine: Machine) -> None:
-    for _ in range(10):
-        machine.read()
+    machine.device_after(10)
     assert machine.driver.asked.count("nvmlGpmSampleAlloc") == 2 * len(machine.read().devices)
     machine.reader.close()
     assert machine.driver.asked.count("nvmlGpmSampleFree") == 2 * 8

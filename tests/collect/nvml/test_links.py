@@ -7,7 +7,6 @@ import pytest
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.links import FABRIC_FIELDS, KINDS, MAX_LINKS
-from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 FABRIC_CALL = "nvmlDeviceGetGpuFabricInfoV"
@@ -77,8 +76,7 @@ def test_an_older_driver_reports_its_fabric_without_that_word(code: int, machine
         return fail() if hasattr(info, "healthSummary") else genuine(handle, info)
 
     machine.driver.replaced[FABRIC_CALL] = second_version
-    for _ in range(25):
-        device = machine.read().devices[0]
+    device = machine.device_after(25)
     assert (device.fabric_state, device.fabric_bandwidth_degraded) == ("completed", False)
     # Once for all of the eight GPUs, and then every ten seconds.
     assert machine.driver.asked.count(FABRIC_CALL) == 8 * 4
@@ -89,8 +87,7 @@ def test_one_outside_of_any_or_without_part_in_it_is_asked_once(code: int | None
     machine = machine_with(state=0)
     if code is not None:
         machine.driver.replaced[FABRIC_CALL] = machine.driver.error(code)
-    for _ in range(25):
-        device = machine.read().devices[0]
+    device = machine.device_after(25)
     assert all(getattr(device, field) is None for field in FABRIC_FIELDS)
     assert machine.driver.asked.count(FABRIC_CALL) == 8
 
@@ -99,8 +96,7 @@ def test_a_look_that_failed_is_repeated(machine: Machine) -> None:
     machine.driver.replaced[FABRIC_CALL] = machine.driver.error(codes.UNKNOWN)
     assert machine.read().devices[0].fabric_state is None
     del machine.driver.replaced[FABRIC_CALL]
-    for _ in range(12):
-        device = machine.read().devices[0]
+    device = machine.device_after(12)
     assert device.fabric_state == "completed"
 
 
@@ -123,12 +119,6 @@ def tampered(change: Callable[[Any, float], None]) -> Machine:
     return machine
 
 
-def device_after(machine: Machine, ticks: int) -> Device:
-    for _ in range(ticks):
-        device = machine.read().devices[0]
-    return device
-
-
 def erring(number: int, link: int, per_second: int) -> Callable[[Any, float], None]:
     def change(entry: Any, passed: float) -> None:
         if entry.fieldId == number and entry.scopeId == link:
@@ -145,7 +135,7 @@ def test_a_one_shot_does_not_ask(machine: Machine) -> None:
 
 
 def test_healthy_links_have_no_errors() -> None:
-    device = device_after(Machine("dgx-h100"), 14)
+    device = Machine("dgx-h100").device_after(14)
     assert device.nvlink_crc_error_count == 0
     assert device.nvlink_replays_per_second == 0
     assert device.nvlink_erring_links == ()
@@ -153,7 +143,7 @@ def test_healthy_links_have_no_errors() -> None:
 
 
 def test_the_link_that_errs_is_named() -> None:
-    device = device_after(tampered(erring(CRC, 7, per_second=3)), 14)
+    device = tampered(erring(CRC, 7, per_second=3)).device_after(14)
     assert device.nvlink_crc_errors_per_second == pytest.approx(3)
     assert (device.nvlink_crc_error_count or 0) > 100
     assert device.nvlink_erring_links == (7,)
@@ -165,7 +155,7 @@ def test_a_counter_that_falls_back_is_no_negative_rate() -> None:
         if entry.fieldId == CRC:
             entry.value.sllVal = 5000 if passed < 5 else 1
 
-    device = device_after(tampered(change), 14)
+    device = tampered(change).device_after(14)
     assert device.nvlink_crc_error_count == 18
     assert device.nvlink_crc_errors_per_second is None
     assert device.nvlink_erring_links == ()
@@ -180,7 +170,7 @@ def test_a_newer_chip_counts_recoveries_and_receive_errors_elsewhere() -> None:
 
     machine = tampered(change)
     machine.driver.replaced[ERROR_CALL] = machine.driver.error(codes.NOT_SUPPORTED)
-    device = device_after(machine, 24)
+    device = machine.device_after(24)
     assert device.nvlink_crc_error_count is None
     assert device.nvlink_recovery_count == 36
     assert device.nvlink_receive_error_count == 36
@@ -199,7 +189,7 @@ def test_an_older_driver_is_asked_link_by_link() -> None:
     machine.driver.replaced[ERROR_CALL] = lambda _, link, kind: (
         (kind == 2 and link == 3) * round(machine.now - started)
     )
-    device = device_after(machine, 24)
+    device = machine.device_after(24)
     assert device.nvlink_crc_errors_per_second == pytest.approx(1, rel=0.05)
     assert device.nvlink_erring_links == (3,)
     assert device.nvlink_replay_count == 0
@@ -210,7 +200,7 @@ def test_links_that_are_down_are_named(machine: Machine) -> None:
     machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda handle, link: (
         0 if link in (4, 11) else genuine(handle, link)
     )
-    device = device_after(machine, 14)
+    device = machine.device_after(14)
     assert (device.nvlink_count, device.nvlink_total_count) == (16, 18)
     assert device.nvlink_inactive_links == (4, 11)
     assert device.nvlink_version == "4.0"
@@ -225,10 +215,10 @@ def take_down(machine: Machine) -> None:
 
 def test_what_was_known_of_links_that_all_went_down_is_taken_back() -> None:
     machine = tampered(erring(CRC, 7, per_second=3))
-    before = device_after(machine, 14)
+    before = machine.device_after(14)
     assert (before.nvlink_crc_error_count, before.nvlink_erring_links) != (None, None)
     take_down(machine)
-    after = device_after(machine, 31)
+    after = machine.device_after(31)
     assert (after.nvlink_count, after.nvlink_total_count) == (0, 18)
     told = {kind.total for kind in KINDS} | {kind.rate for kind in KINDS} | {"nvlink_erring_links"}
     assert {field: getattr(after, field) for field in told} == dict.fromkeys(told)
@@ -236,18 +226,18 @@ def test_what_was_known_of_links_that_all_went_down_is_taken_back() -> None:
 
 def test_links_that_come_up_again_have_errors_only_of_since_then() -> None:
     machine = tampered(erring(CRC, 7, per_second=3))
-    device_after(machine, 14)
+    machine.device_after(14)
     take_down(machine)
-    device_after(machine, 31)
+    machine.device_after(31)
     del machine.driver.replaced["nvmlDeviceGetNvLinkState"]
-    seen = [device_after(machine, 1) for _ in range(31)]
+    seen = [machine.device_after(1) for _ in range(31)]
     told = [d for d in seen if d.nvlink_crc_errors_per_second is not None]
     assert told
     assert all(d.nvlink_crc_errors_per_second == pytest.approx(3) for d in told)
 
 
 def test_a_board_without_links_tells_nothing_of_them() -> None:
-    device = device_after(Machine("single"), 14)
+    device = Machine("single").device_after(14)
     assert device.nvlink_total_count is None
     assert device.nvlink_inactive_links is None
     assert device.nvlink_crc_error_count is None
@@ -297,7 +287,7 @@ def test_a_count_of_links_that_failed_is_asked_again() -> None:
     assert (device.nvlink_count, device.nvlink_total_count) == (4, None)
     assert device.nvlink_inactive_links is None
     machine.driver.replaced[FIELDS] = answer
-    device = device_after(machine, 31)
+    device = machine.device_after(31)
     assert (device.nvlink_count, device.nvlink_total_count) == (4, 4)
     assert device.nvlink_inactive_links == ()
 

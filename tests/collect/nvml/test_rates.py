@@ -10,7 +10,6 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Library, Scoped
 from gpudash.collect.nvml.rates import COUNTERS, REASONS, ByteCounters, RateTracker, Throttling
 from gpudash.collect.nvml.reader import NvmlReader
-from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 ALL_LINKS = 0xFFFFFFFF
@@ -40,12 +39,6 @@ class Boards:
             elif value is not None:
                 refused.add((number, scope))
         return self.counters.values(FieldAnswers(answers, frozenset(refused)), self.now)
-
-
-def device_after(machine: Machine, ticks: int = 2) -> Device:
-    for _ in range(ticks):
-        reading = machine.read()
-    return reading.devices[0]
 
 
 @pytest.fixture
@@ -108,7 +101,7 @@ def wrap(entry: Any) -> None:
 def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed() -> None:
     machine, wide = Machine("pcie-1080ti"), Machine("pcie-1080ti")
     machine.change_fields(wrap)
-    device, expected = device_after(machine, 4), device_after(wide, 4)
+    device, expected = machine.device_after(4), wide.device_after(4)
     assert (device.max_pcie_link_generation, device.max_pcie_link_width) == (3, 16)
     assert expected.pcie_rx_bytes_per_second is not None
     assert device.pcie_rx_bytes_per_second is None
@@ -123,7 +116,7 @@ def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed(
 def test_averages_go_for_counters_that_go_round() -> None:
     machine = Machine("dgx-h100")
     machine.change_fields(wrap)
-    assert device_after(machine, 4).pcie_rx_bytes_per_second is not None
+    assert machine.device_after(4).pcie_rx_bytes_per_second is not None
 
 
 def test_a_counter_that_misses_a_tick_starts_again(board: Boards) -> None:
@@ -188,13 +181,8 @@ def test_a_dgx_tells_its_traffic_from_the_second_sample_on() -> None:
 
 def test_a_board_without_counters_tells_its_averages_instead() -> None:
     counting, averaging = Machine("dgx-h100"), Machine("dgx-h100")
-
-    def refuse(entry: Any) -> None:
-        if entry.fieldId in (PCIE_TX, 198, NVLINK_TX, NVLINK_RX):
-            entry.nvmlReturn = codes.NOT_SUPPORTED
-
-    averaging.change_fields(refuse)
-    expected, device = device_after(counting, 3), device_after(averaging, 3)
+    averaging.refuse_fields(PCIE_TX, 198, NVLINK_TX, NVLINK_RX)
+    expected, device = counting.device_after(3), averaging.device_after(3)
     for field in (counter.field for counter in COUNTERS):
         assert getattr(device, field) == pytest.approx(getattr(expected, field), rel=0.001)
 
@@ -206,19 +194,14 @@ def test_a_driver_without_field_values_is_asked_once() -> None:
     rates = {machine.read().devices[0].pcie_rx_bytes_per_second for _ in range(4)}
     assert len(rates) == 4
     asked = machine.driver.asked.count("nvmlDeviceGetFieldValues")
-    device_after(machine, 4)
+    machine.device_after(4)
     assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == asked
 
 
 def test_a_board_without_nvlink_or_counters_has_none() -> None:
     machine = Machine("single")
-
-    def refuse(entry: Any) -> None:
-        if entry.fieldId in (PCIE_TX, 198):
-            entry.nvmlReturn = codes.NOT_SUPPORTED
-
-    machine.change_fields(refuse)
-    device = device_after(machine, 3)
+    machine.refuse_fields(PCIE_TX, 198)
+    device = machine.device_after(3)
     assert device.nvlink_count is None
     assert device.nvlink_tx_bytes_per_second is None
     assert device.pcie_tx_bytes_per_second is None
@@ -227,7 +210,7 @@ def test_a_board_without_nvlink_or_counters_has_none() -> None:
 
 def test_a_gpu_that_comes_back_shows_no_rate_over_its_absence() -> None:
     machine = Machine("dgx-h100")
-    device_after(machine)
+    machine.device_after(2)
     fail = machine.driver.error(codes.GPU_IS_LOST)
     machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = fail
     assert machine.read().devices[0].nvlink_rx_bytes_per_second is None
@@ -238,8 +221,7 @@ def test_a_gpu_that_comes_back_shows_no_rate_over_its_absence() -> None:
 
 def test_links_are_counted_rarely() -> None:
     machine = Machine("single")
-    for _ in range(20):
-        machine.read()
+    machine.device_after(20)
     asked = [name for name in machine.driver.asked if name == "nvmlDeviceGetNvLinkState"]
     assert len(asked) == 1
 
@@ -286,12 +268,7 @@ PCIE_COUNTERS = (197, 198)
 def machine(*, asked: bool, counts: bool = False) -> Machine:
     """A single GPU whose PCIe counters the driver lacks, unless it counts."""
     tampered = Machine("single")
-
-    def change(entry: Any) -> None:
-        if entry.fieldId in PCIE_COUNTERS and not counts:
-            entry.nvmlReturn = codes.NOT_SUPPORTED
-
-    tampered.change_fields(change)
+    tampered.refuse_fields(*(() if counts else PCIE_COUNTERS))
     library = Library(tampered.driver, pcie_throughput=asked)
     tampered.reader = NvmlReader(library, tampered.host, lambda: tampered.now, lambda: tampered.now)
     return tampered
@@ -299,8 +276,7 @@ def machine(*, asked: bool, counts: bool = False) -> Machine:
 
 def test_no_caller_is_held_up_who_did_not_ask() -> None:
     tampered = machine(asked=False)
-    for _ in range(8):
-        device = tampered.read().devices[0]
+    device = tampered.device_after(8)
     assert device.pcie_rx_bytes_per_second is None
     assert CALL not in tampered.driver.asked
 
@@ -318,8 +294,7 @@ def test_who_asks_is_reported_in_the_first_tick_and_every_five_seconds() -> None
 def test_counters_go_before_the_call() -> None:
     tampered = machine(asked=True, counts=True)
     tampered.read()
-    for _ in range(12):
-        device = tampered.read().devices[0]
+    device = tampered.device_after(12)
     assert device.pcie_rx_bytes_per_second is not None
     assert tampered.driver.asked.count(CALL) == 2
 

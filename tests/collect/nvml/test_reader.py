@@ -78,8 +78,7 @@ def test_a_metric_that_fails_costs_only_itself_and_is_asked_again() -> None:
 
 def test_an_unsupported_metric_is_asked_once(machine: Machine) -> None:
     machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
-    for _ in range(3):
-        machine.read()
+    machine.device_after(3)
     assert machine.driver.asked.count("nvmlDeviceGetPowerUsage") == 1
 
 
@@ -180,8 +179,7 @@ def test_a_gpu_without_performance_counters_costs_at_most_twelve_calls_a_second(
     machine.driver.replaced["nvmlGpmQueryDeviceSupport"] = unsupported
     machine.read()
     machine.driver.asked.clear()
-    for _ in range(120):
-        machine.read()
+    machine.device_after(120)
     asked = machine.driver.asked
     assert len(asked) <= 12 * 8 * 120
     assert sum("RunningProcesses" in name for name in asked) <= 2 * 8 * 60
@@ -193,8 +191,7 @@ def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some() 
     compute, mps = (f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "MPSCompute"))
     machine.read()
     machine.driver.asked.clear()
-    for _ in range(10):
-        machine.read()
+    machine.device_after(10)
     assert machine.driver.asked.count(compute) == 5
     assert machine.driver.asked.count(mps) == 0
     handle = machine.host.library.nvmlDeviceGetHandleByIndex(1)
@@ -209,8 +206,7 @@ def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some() 
 def test_at_most_one_field_values_batch_per_device_and_tick(machine: Machine) -> None:
     machine.read()
     machine.driver.asked.clear()
-    for _ in range(20):
-        machine.read()
+    machine.device_after(20)
     assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 11
 
 

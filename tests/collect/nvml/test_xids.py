@@ -320,8 +320,7 @@ def test_a_set_that_fails_is_made_again(machine: Machine) -> None:
     machine.driver.replaced[WAIT] = machine.driver.error(codes.UNKNOWN)
     machine.read()
     del machine.driver.replaced[WAIT]
-    for _ in range(12):
-        machine.read()
+    machine.device_after(12)
     assert machine.driver.asked.count("nvmlEventSetCreate") == 2
     assert events(machine) == ()
 
@@ -336,8 +335,7 @@ def test_letting_go_of_the_driver_gives_the_set_back() -> None:
 
 def test_a_simulated_card_reports_in_its_time() -> None:
     machine = Machine("lost")
-    for _ in range(3):
-        machine.read()
+    machine.device_after(3)
     machine.read(after=900.0)
     watched = machine.read().devices[3].xid_events or ()
     assert [each.code for each in watched] == [45]
