@@ -1,37 +1,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tests.e2e.far_ssh import install
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import tell
-from tests.e2e.screen import press_until
+from tests.e2e.screen import Holders, press_until, watching
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder
-
-Holders = Callable[..., list[Holder]]
-
-
-def watching(
-    library: Path,
-    *arguments: str,
-    **told: Any,
-) -> Terminal:
-    argv = [*GPUDASH, "--interval", "0.2", *arguments]
-    env = environment(library, DEVICES=2, PROCS_PER_DEVICE=1, **told)
-    return Terminal(argv, env=env, columns=100, rows=30)
-
-
-def ask(terminal: Terminal, key: str, title: str) -> str:
-    """Open the dialog once there is something to select."""
-    terminal.wait_for("C ")
-    terminal.settle(0.05)
-    terminal.send(key)
-    return terminal.wait_for(title)
 
 
 def test_a_kill_reports_what_the_driver_gave_back(
@@ -40,9 +17,12 @@ def test_a_kill_reports_what_the_driver_gave_back(
     (job,) = holders(1)
     control = tmp_path / "control"
     tell(control, PIDS=job.pid, LOAD="idle")
-    with watching(fakenvml, CONTROL=control, PIDS=job.pid) as terminal:
+    told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "CONTROL": control, "PIDS": job.pid}
+    with watching(fakenvml, size=(100, 30), **told) as terminal:
         terminal.wait_for(str(job.pid))
-        ask(terminal, "K", "Kill PID ")
+        terminal.settle(0.05)
+        terminal.send("K")
+        terminal.wait_for("Kill PID ")
         press_until(terminal, "y", lambda: not job.alive)
         tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
         terminal.wait_for(re.compile(rf"killed {job.pid} .*: [\d.]+ [GM]iB freed on GPU 0-1"))

@@ -70,7 +70,7 @@ def serving(folder: Path, config: str) -> Iterator[str]:
     """Run one with this configuration, and yield its URL."""
     require()
     (folder / "prometheus.yml").write_text(config)
-    port = _free_port()
+    port = free_port()
     command = [
         "prometheus",
         f"--config.file={folder}/prometheus.yml",
@@ -88,7 +88,7 @@ def serving(folder: Path, config: str) -> Iterator[str]:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleet.rig.prometheus import free_port
 from tests.waiting import until
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -121,7 +122,7 @@ def running_sshd(folder: Path) -> Iterator[SshRig]:
 
 def _start(rig: SshRig, sshd: str) -> subprocess.Popen[bytes] | None:
     """Start the server on some free port; None if another program has taken that meanwhile."""
-    rig.port = _free_port()
+    rig.port = free_port()
     command = [sshd, "-D", "-e", "-p", str(rig.port), "-f", str(rig.folder / "sshd_config")]
     with (rig.folder / "sshd.log").open("w") as log:
         server = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
@@ -131,12 +132,6 @@ def _start(rig: SshRig, sshd: str) -> subprocess.Popen[bytes] | None:
     text = (rig.folder / "sshd.log").read_text()
     assert "Address already in use" in text, text
     return None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _is_listening(port: int) -> bool:
