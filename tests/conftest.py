@@ -20,7 +20,7 @@ from hypothesis.strategies import text
 from gpudash.system import processes
 from tests import strategies
 from tests.fakenvml.build import CompilerError, build
-from tests.holders import Holder, hold, open_device
+from tests.holders import Holder, Holders, hold, open_device
 
 # A caller that ignores them (nohup, a job in the background) hands that down to every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -124,7 +124,7 @@ def unblocked() -> Iterator[None]:
 
 
 @pytest.fixture
-def holders() -> Iterator[Callable[..., list[Holder]]]:
+def holders() -> Iterator[Holders]:
     """A function that starts n real processes; their PIDs are for the stand-in's PIDS."""
     started: list[Holder] = []
 
@@ -157,7 +157,7 @@ def as_nobody() -> Iterator[Callable[[], None]]:
 
 
 @pytest.fixture
-def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
+def gpu_holder(holders: Holders) -> Callable[..., Holder]:
     """A function that starts a process with a node of the driver open; skips without rights."""
 
     def start(command: str = "exec sleep 600") -> Holder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 
@@ -31,6 +31,10 @@ class Holder:
         """Kill it and reap it, so that its PID is free."""
         self._process.kill()
         self._process.wait()
+
+
+Holders = Callable[..., list[Holder]]
+"""Starts so many processes of a command line, and ends them with the test."""
 
 
 def hold(count: int, argv: Sequence[str] = ("sleep", "600")) -> list[Holder]:

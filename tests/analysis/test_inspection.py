@@ -17,9 +17,7 @@ from tests import waiting
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_host, make_process, make_snapshot
-from tests.holders import Holder
-
-Holders = Callable[..., list[Holder]]
+from tests.holders import Holders
 
 SNAPSHOT = make_snapshot(4, host=HERE)
 ENVIRONMENT = {

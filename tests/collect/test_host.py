@@ -17,13 +17,11 @@ from gpudash.model.text import clean, wire_size
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import TICK_SECONDS, in_first_pid_namespace
 from tests import waiting
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.pid_reuse import start_as
 
 ME = os.getpid()
 GONE = "exited" if in_first_pid_namespace() else "belongs to another PID namespace"
-
-Holders = Callable[..., list[Holder]]
 
 
 def read(pid: int, reader: LinuxReader | None = None) -> Process:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import time
 import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import Facts, ProcStat
 from tests import waiting
-from tests.holders import Holder
+from tests.holders import Holder, Holders
 
 ME = os.getpid()
 COMM = Path("/proc/self/comm")
@@ -102,7 +101,7 @@ def test_a_process_is_reported_by_when_it_started_since_boot() -> None:
 
 
 def test_a_process_that_started_after_it_was_listed_is_another(
-    holders: Callable[[int], list[Holder]],
+    holders: Holders,
 ) -> None:
     listed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
     (holder,) = holders(1)
@@ -121,7 +120,7 @@ def sample(table: ProcessReader, holder: Holder) -> Process:
     return table.sample([holder.pid])[holder.pid]
 
 
-def test_a_process_at_rest_is_reported_as_before(holders: Callable[[int], list[Holder]]) -> None:
+def test_a_process_at_rest_is_reported_as_before(holders: Holders) -> None:
     (holder,) = holders(1)
     table = ProcessReader(Asked())
 
@@ -145,7 +144,7 @@ def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:
 
 
 def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
-    holders: Callable[[int], list[Holder]],
+    holders: Holders,
 ) -> None:
     (holder,) = holders(1)
     table = ProcessReader(Asked())
@@ -156,7 +155,7 @@ def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
 
 
 def test_of_a_process_that_exits_its_owner_and_name_stay_known(
-    holders: Callable[[int], list[Holder]],
+    holders: Holders,
 ) -> None:
     if not proc_stat.in_first_pid_namespace():
         pytest.skip("these tests run in a PID namespace")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.forking import run
 from tests.fakenvml.build import environment
-from tests.holders import Holder
 
 ABSENT_PID = 1 << 22
 """The first that Linux gives to no process."""
@@ -17,7 +15,6 @@ ABSENT_PID = 1 << 22
 DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
 """Ignores SIGTERM once its name is sleep."""
 
-Holders = Callable[..., list[Holder]]
 
 _WITH_TIMEOUTS = """
 from functools import partial

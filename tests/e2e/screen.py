@@ -16,8 +16,6 @@ from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
-Holders = Callable[..., list[Holder]]
-
 STALE = re.compile("stale", re.IGNORECASE)
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import complete
-from tests.e2e.screen import STALE, Holders, watching
+from tests.e2e.screen import STALE, watching
 from tests.e2e.stream import streaming
 from tests.fakenvml.build import CLOCK, build
+from tests.holders import Holders
 
 HOUR = 3600
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
-from tests.holders import Holder
-
-Holders = Callable[..., list[Holder]]
+from tests.holders import Holders
 
 
 def test_garbage_is_null(fakenvml: Path, holders: Holders) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -9,9 +8,6 @@ import psutil
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import each_of, tell
 from tests.e2e.stream import drain, streaming
-from tests.holders import Holder
-
-Holders = Callable[..., list[Holder]]
 
 FINE = {"DEVICES": 2, "LOAD": "idle"}
 

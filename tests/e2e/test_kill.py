@@ -14,11 +14,11 @@ import psutil
 
 from gpudash.model.errors import ExitStatus
 from tests.actions.kill.family import DEAF_LAUNCHER, LAUNCHER, Family
-from tests.e2e.killing import DEAF, FIRM, HASTY, PATIENT, Holders, command, kill
+from tests.e2e.killing import DEAF, FIRM, HASTY, PATIENT, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder
+from tests.holders import Holder, Holders
 from tests.pid_reuse import Cloner
 from tests.waiting import LIMIT_SECONDS, children_of, name_of, until
 

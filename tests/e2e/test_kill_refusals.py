@@ -7,11 +7,11 @@ import pytest
 
 from gpudash.system import processes as proc_stat
 from tests.actions.kill.family import Family
-from tests.e2e.killing import ABSENT_PID, Holders, command, kill
+from tests.e2e.killing import ABSENT_PID, command, kill
 from tests.e2e.run import Line, each_of
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder, sleep_as
+from tests.holders import Holder, Holders, sleep_as
 from tests.waiting import child_named, name_of, until
 
 AS_NOBODY = """

@@ -6,9 +6,10 @@ from pathlib import Path
 from tests.e2e.far_ssh import install
 from tests.e2e.forking import GPUDASH
 from tests.e2e.run import tell
-from tests.e2e.screen import Holders, press_until, watching
+from tests.e2e.screen import press_until, watching
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.holders import Holders
 
 
 def test_a_kill_reports_what_the_driver_gave_back(

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpudash.model.errors import ExitStatus
-from tests.e2e.killing import DEAF, ENDLESS, Holders, command
+from tests.e2e.killing import DEAF, ENDLESS, command
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder, pid_list
+from tests.holders import Holder, Holders, pid_list
 from tests.waiting import name_of, until
 
 

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from gpudash.model.wire import decode
 from tests.e2e.forking import GPUDASH, start
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
-from tests.holders import Holder, pid_list
+from tests.holders import Holders, pid_list
 from tests.waiting import LIMIT_SECONDS
-
-Holders = Callable[..., list[Holder]]
 
 
 def test_eight_gpus_and_thirty_processes_are_one_document(fakenvml: Path, holders: Holders) -> None:

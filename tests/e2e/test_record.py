@@ -8,7 +8,7 @@ import resource
 import signal
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tests.e2e.forking import GPUDASH, Process, start
 from tests.e2e.run import each_of, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.waiting import LIMIT_SECONDS, children_of, until
 
 NAMES = ("host.jsonl", "host.jsonl.zst")
@@ -156,9 +156,7 @@ def test_of_a_size_it_is_a_folder_whose_oldest_samples_go(fakenvml: Path, tmp_pa
     assert len({*path.iterdir()}) > 2
 
 
-def test_secrets_are_masked_and_stay_so(
-    fakenvml: Path, tmp_path: Path, holders: Callable[..., list[Holder]]
-) -> None:
+def test_secrets_are_masked_and_stay_so(fakenvml: Path, tmp_path: Path, holders: Holders) -> None:
     secret = "hunter2-hunter2"
     (job,) = holders(1, ("sh", "-c", "sleep 600; :", "job", f"--api-key={secret}"))
     told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": job.pid}

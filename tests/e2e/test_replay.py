@@ -16,7 +16,7 @@ from tests.e2e.run import each_of
 from tests.e2e.terminal import Terminal
 from tests.factories import make_device, make_host, make_process
 from tests.feed.recording.lines import START, line, write
-from tests.holders import Holder
+from tests.holders import Holders
 
 _CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
@@ -106,7 +106,7 @@ def test_it_plays_stops_steps_ends_and_begins_again(
 
 
 def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
-    tmp_path: Path, replay: Callable[..., Terminal], holders: Callable[..., list[Holder]]
+    tmp_path: Path, replay: Callable[..., Terminal], holders: Holders
 ) -> None:
     (holder,) = holders(1)
     process = make_process(pid=holder.pid, create_time=None, start_ticks=1)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
-from tests.holders import Holder
+from tests.holders import Holders
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from tests.holders import Holder
     ],
 )
 def test_the_lines_are_those_of_nvidia_smi(
-    fakenvml: Path, nvidia_smi: str, holders: Callable[..., list[Holder]], words: tuple[str, ...]
+    fakenvml: Path, nvidia_smi: str, holders: Holders, words: tuple[str, ...]
 ) -> None:
     (holder,) = holders(1)
     settings: dict[str, object] = {

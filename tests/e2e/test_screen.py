@@ -11,10 +11,10 @@ import pytest
 
 from tests.e2e.emulation import cells
 from tests.e2e.run import no_library
-from tests.e2e.screen import STALE, Holders, collectors, shown_pids, the_collector, watching
+from tests.e2e.screen import STALE, collectors, shown_pids, the_collector, watching
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import pid_list
+from tests.holders import Holders, pid_list
 
 
 def test_eight_gpus_leave_room_for_processes_and_quit_restores_the_terminal(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ from tests.e2e.run import each_of
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder
-
-Holders = Callable[..., list[Holder]]
+from tests.holders import Holders
 
 SECRET = "hunter2-hunter2"
 SHOW = "--show-secrets"

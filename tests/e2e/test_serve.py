@@ -24,7 +24,7 @@ from tests.e2e.forking import GPUDASH, Process, start
 from tests.e2e.run import each_of, gpudash, tell
 from tests.fakenvml.build import environment
 from tests.fleet.rig import prometheus
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.waiting import LIMIT_SECONDS, until
 
 Metrics = dict[str, list[tuple[dict[str, str], float]]]
@@ -102,9 +102,7 @@ def is_up(found: Metrics) -> bool:
     return found["gpudash_up"] == [({}, 1)]
 
 
-def test_a_scrape_has_every_gpu_and_totals_of_users(
-    fakenvml: Path, holders: Callable[..., list[Holder]]
-) -> None:
+def test_a_scrape_has_every_gpu_and_totals_of_users(fakenvml: Path, holders: Holders) -> None:
     (holder,) = holders(1, ("sleep", "4242"))
     told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
     with serving(fakenvml, **told) as exporter:

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,7 +18,7 @@ from tests.e2e.forking import GPUDASH
 from tests.e2e.run import each_of, gpudash
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fakenvml.build import environment
-from tests.holders import Holder, pid_list
+from tests.holders import Holders, pid_list
 from tests.waiting import LIMIT_SECONDS
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -99,7 +98,7 @@ def test_every_line_beside_what_nvidia_smi_printed(
 def test_every_line_beside_nvidia_smi(
     nvidia_smi: str,
     fakenvml: Path,
-    holders: Callable[[int], list[Holder]],
+    holders: Holders,
     settings: dict[str, object],
 ) -> None:
     pids = pid_list(holders(4))

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpudash.system import processes
 from tests import waiting
-from tests.holders import Holder
+from tests.holders import Holders
 
 NUMBERS = b"100 4242 4242 0 -1 4194560 5 0 0 0 150 50 0 0 20 0 1 0 123456 1 2"
 """The fields of a stat line from the parent on, up to resident pages."""
@@ -108,8 +107,6 @@ def test_any_line_is_a_process_or_none(line: bytes) -> None:
 
 
 UNKNOWN_UID = 3_999_999_999
-
-Holders = Callable[..., list[Holder]]
 
 
 def test_facts_agree_with_psutil() -> None:

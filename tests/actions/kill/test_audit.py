@@ -5,7 +5,6 @@ import os
 import resource
 import stat
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from gpudash.actions.kill.audit import AuditTrail, Sending, record
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import pinned
-from tests.holders import Holder
+from tests.holders import Holders
 
-Holders = Callable[..., list[Holder]]
 TERM = find_signal("TERM")
 
 

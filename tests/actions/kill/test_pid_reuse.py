@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 
 import psutil
@@ -24,13 +24,11 @@ from gpudash.system import processes as proc_stat
 from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_snapshot
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.pid_reuse import Cloner
 
 ROUNDS = 40
 KILL = find_signal("KILL")
-
-Holders = Callable[..., list[Holder]]
 
 
 @pytest.fixture

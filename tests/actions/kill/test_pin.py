@@ -20,10 +20,8 @@ from gpudash.system.fork import ForkedProcess
 from tests import waiting
 from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_host, make_process
-from tests.holders import Holder
+from tests.holders import Holder, Holders
 from tests.waiting import child_of, has_ended, open_descriptors
-
-Holders = Callable[..., list[Holder]]
 
 
 def refusal(process: Process, host: Host = HERE) -> str:

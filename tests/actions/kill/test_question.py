@@ -11,9 +11,8 @@ from gpudash.model.process import EXITED, Job, Process
 from tests.actions.kill.family import DEAF_LAUNCHER, Family
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
-from tests.holders import Holder
+from tests.holders import Holders
 
-Holders = Callable[..., list[Holder]]
 Asked = Callable[..., Question]
 
 

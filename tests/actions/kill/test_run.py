@@ -22,7 +22,7 @@ from tests import waiting
 from tests.actions.kill.family import LAUNCHER, Family
 from tests.actions.kill.shown import HERE, pinned, shown
 from tests.factories import GIB, make_device, make_process_device, make_snapshot
-from tests.holders import Holder
+from tests.holders import Holder, Holders
 from tests.waiting import child_of, has_ended
 
 KILL, TERM, STOP = find_signal("KILL"), find_signal("TERM"), find_signal("STOP")
@@ -30,8 +30,6 @@ DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
 DEAF_LOOP = "while :; do wait; done"
 DEAF_HEAD = f"setsid sleep 600 & trap '' TERM; {DEAF_LOOP}"
 """A shell script that ignores SIGTERM, whose child in a session of its own does not."""
-
-Holders = Callable[..., list[Holder]]
 
 
 PATIENT = Timeouts(kill=60.0, end=60.0, root_first=0.2, reap=0.0, release=0.0, release_max=0.2)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,10 +12,8 @@ from gpudash.system import process_tree as kin
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_process_device
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.waiting import open_descriptors
-
-Holders = Callable[..., list[Holder]]
 
 GRANDPARENT = "sleep 600 & setsid sleep 600 & sh -c 'sleep 600 & wait' & wait"
 FORKING = """

@@ -16,10 +16,9 @@ from gpudash.system import processes as proc_stat
 from tests import waiting
 from tests.actions.kill.shown import pinned, shown
 from tests.factories import make_process_device
-from tests.holders import Holder
+from tests.holders import Holder, Holders
 
 GpuHolders = Callable[..., Holder]
-Holders = Callable[..., list[Holder]]
 NOBODY = 65534
 
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,8 @@ from gpudash.tui.views.process.facts import ProcessDetails
 from tests import waiting
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
-from tests.holders import Holder
+from tests.holders import Holders
 from tests.tui.stage import on_screen, process_of
-
-Holders = Callable[..., list[Holder]]
 
 ENVIRONMENT = {"HF_TOKEN": "hunter2", "CUDA_VISIBLE_DEVICES": "2,0"}
 
