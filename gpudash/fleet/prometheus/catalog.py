@@ -1,6 +1,6 @@
-"""Which metrics and labels a server has, as terms that it is asked for.
+"""Which metrics and labels a server has, as terms to query it with.
 
-What an exporter is asked for itself is the same terms, without PromQL.
+The same terms, without PromQL, are read from exporters directly.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ _INDEX_LABELS = {each.device_label for each in dialects() if each.index_label is
 _NO_CHOICE = LabelChoice((), None, None)
 
 Names = dict[tuple[str, str | None], list[str]]
-"""Hosts by the label that names them and their cluster."""
+"""Names of hosts, by the label that names them and their cluster."""
 
 
 class Catalog(NamedTuple):
-    """Which of the known metrics there are, and which labels they have."""
+    """The known metrics that exist on a server, and their labels."""
 
     names: frozenset[str]
     choices: Mapping[str, LabelChoice] = {}
-    """By dialect, of those of which there are series."""
+    """By dialect, for those that have series."""
     jobs: frozenset[str] = frozenset()
-    """The values of the label `job` of all exporters."""
+    """All values of the label `job` of the exporters."""
     recorded: Mapping[str, str] = {}
-    """What metrics are called by recording rules of the server, where they have another name."""
+    """The server's name of a metric that its recording rules have renamed."""
 
     @property
     def selector(self) -> str:
-        """Everything that is understood."""
+        """The selector of all known metrics."""
         return "{" + matcher("__name__", map(self.name_of, known_series())) + "}"
 
     def name_of(self, metric: str) -> str:
-        """Return what the server calls a metric of an exporter."""
+        """Return the server's name for a metric of an exporter."""
         return self.recorded.get(metric, metric)
 
     def identity(self) -> Iterator[Metric]:
-        """Yield a series a device that has all of its labels."""
+        """Yield one series of each device, with all of its labels."""
         for dialect in dialects():
             if main := self._main(dialect):
                 shown = self._shown(dialect) or self._terms(dialect, ENGINE)
@@ -79,14 +79,14 @@ class Catalog(NamedTuple):
                 yield from (*main, *rest, *self._terms(dialect, IDENTITY))
 
     def earlier(self) -> Catalog:
-        """Return it with the names that other versions of its exporters have for the same."""
+        """Return the catalog with the names that other exporter versions use for its metrics."""
         known = known_series()
         there = {(known[name][0].name, known[name][1].field) for name in self.names}
         names = (name for name, (its, each) in known.items() if (its.name, each.field) in there)
         return self._replace(names=frozenset(names))
 
     def past(self) -> Iterator[Metric]:
-        """Yield the same of dialects that there are, with the labels that say what a device is."""
+        """Yield the main metrics of the dialects present, with the labels that identify devices."""
         earlier = self.earlier()
         for dialect in self._chosen():
             choice = self.choices[dialect.name]
@@ -98,10 +98,10 @@ class Catalog(NamedTuple):
                 yield term._replace(identified_by=", ".join(known))
 
     def main(self, *, of_past: bool = False) -> Iterator[Metric]:
-        """Yield the utilization of each device; where it has none, what shows that it exists."""
+        """Yield the utilization of each device, or whatever shows that it exists."""
         for dialect in self._chosen():
             has_instances = of_past or self.choices[dialect.name].has_instances
-            # Where none matches it, the term would cost as much as half of the rest.
+            # If nothing matches it, the term would cost as much as half of the rest.
             for term in self._main(dialect):
                 if has_instances or term.matcher != _INSTANCES:
                     yield term
@@ -114,7 +114,7 @@ class Catalog(NamedTuple):
             yield from self._terms(dialect, field)
 
     def total(self) -> Iterator[Metric]:
-        """Yield the memory of each device: DCGM up to 4.8 has it in three parts by default."""
+        """Yield the total memory of each device, which DCGM up to 4.8 reports in three parts."""
         yield from self.field(MEMORY_TOTAL)
         for dialect in self._chosen():
             for used in self._present(dialect, MEMORY):
@@ -128,7 +128,7 @@ class Catalog(NamedTuple):
                     yield self._term(dialect, used, *rest)
 
     def held(self) -> Iterator[Metric]:
-        """Yield the memory of devices that do not compute."""
+        """Yield the memory of devices that are not computing."""
         for dialect in self._chosen():
             idle = any_of(f"{term.past_value} {term.bound}" for term in self._computing(dialect))
             for term in self._holding(dialect) if idle else ():
@@ -143,9 +143,9 @@ class Catalog(NamedTuple):
         *,
         is_percent: bool,
     ) -> Iterator[Metric]:
-        """Yield what shows of few devices that a value is or was not within bounds, marked.
+        """Yield terms that show when a value of a few devices was outside its bounds, with a mark.
 
-        `is_percent` says that their ratios are percentages.
+        `is_percent` says whether their ratios are percentages.
         """
         known = self.earlier()
         for dialect in self._chosen():
@@ -157,7 +157,7 @@ class Catalog(NamedTuple):
                     factor = 1.0 if term.is_ratio and is_percent else term.factor
                     there.append(term.past_value)
                     if bound.least > -inf:
-                        # What is negative is no value.
+                        # Negative values are invalid.
                         ends.append(f"({term.past_value} >= 0) < {bound.least / factor:g}")
                     if bound.below < inf:
                         ends.append(f"{term.past_value} >= {bound.below / factor:g}")
@@ -169,7 +169,7 @@ class Catalog(NamedTuple):
                 yield Metric((), condition=condition, bound=bound_)
 
     def given(self, hosts: Names, gpus: Collection[int]) -> Iterator[Metric]:
-        """Yield what shows of few devices that they compute, and to whom they are allocated."""
+        """Yield terms that show whether a few devices compute, and who they are allocated to."""
         for dialect in self._chosen():
             for term in self.of_hosts(self._computing(dialect), hosts, gpus):
                 used = f"{term.past_value} {term.bound.replace('<', '>=')}"
@@ -178,13 +178,13 @@ class Catalog(NamedTuple):
                 yield term._replace(condition=used, bound=there)
 
     def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
-        """Yield what shows of devices that they compute, and that they are held."""
+        """Yield, for each dialect, the terms that show a device computing and those for held."""
         for dialect in self._chosen():
             bare = self._bare(dialect) if self.choices[dialect.name].has_bare else ()
             yield dialect, [*self._main(dialect), *bare], self._holding(dialect)
 
     def xids(self, seconds: float) -> Iterator[Metric]:
-        """Yield last XID errors that are not 0, and the times of those of a span."""
+        """Yield nonzero last XID errors, and the times of errors within a span."""
         for term in self.field(XIDS):
             yield term._replace(condition=" != 0")
         for term in self.field(DATED_XIDS):
@@ -193,18 +193,18 @@ class Catalog(NamedTuple):
             )
 
     def worn(self) -> Iterator[Metric]:
-        """Yield whether devices have to be replaced, of those alone that have."""
+        """Yield a value for each device that needs to be replaced."""
         for term in self.field(WORN):
             yield term._replace(condition=" > 0")
 
     def users(self) -> Iterator[Metric]:
-        """Yield whose processes are on which device."""
+        """Yield the users whose processes run on each device."""
         for dialect in self._chosen():
             for term in self._terms(dialect, USERS):
                 yield term._replace(by=f"{term.by}, {dialect.user_label}")
 
     def targets(self, instances: Collection[str]) -> Iterator[Metric]:
-        """Yield exporters that cannot be scraped, and of these instances those that can."""
+        """Yield exporters that cannot be scraped, and those of these instances that can."""
         for term in self.exporters():
             yield term._replace(condition=" == 0")
             if instances:
@@ -212,7 +212,7 @@ class Catalog(NamedTuple):
                 yield term._replace(matcher=own, condition=" == 1")
 
     def exporters(self, name: str = "up") -> Iterator[Metric]:
-        """Yield what the server itself has of all exporters: whether they can be scraped."""
+        """Yield the server's own record of whether each exporter can be scraped."""
         if self.jobs:
             yield Metric((name,), matcher=matcher("job", sorted(self.jobs)))
 
@@ -220,9 +220,9 @@ class Catalog(NamedTuple):
     def of_hosts(
         terms: Iterable[Metric], hosts: Names, gpus: Collection[int] = ()
     ) -> Iterator[Metric]:
-        """Yield terms that ask for these hosts only, one for each label that names some.
+        """Yield terms limited to these hosts, one for each label that names some of them.
 
-        Where GPUs have a label with their index, for those with these, if there are some.
+        Where GPUs have an index label, they are limited to these indices too, if any are given.
         """
         for term in terms:
             labels = term.by.split(", ")
@@ -240,9 +240,9 @@ class Catalog(NamedTuple):
     def chart(
         self, field: str, hosts: Names, *, by_device: bool, percent: Names, is_single: bool
     ) -> str | None:
-        """Ask for a field of each device, or of each host on average; without hosts, of all.
+        """Query a field of each device or the average of each host; of all hosts if none are given.
 
-        `percent` are hosts whose ratios are percentages, `is_single` that no device has two series.
+        `percent` are hosts whose ratios are percentages; `is_single` means one series per device.
         """
         texts, plain = list[str](), list[str]()
         fields = (field, ENGINE) if field == UTILIZATION else (field,)
@@ -250,7 +250,7 @@ class Catalog(NamedTuple):
             for each in (each for name in fields for each in self._terms(dialect, name)):
                 terms = [(each.factor, self.of_hosts([each], hosts) if hosts else [each])]
                 if each.is_ratio:
-                    # Before the others, which have these hosts too.
+                    # First, since the other terms match these hosts too.
                     terms.insert(0, (1.0, self.of_hosts([each], percent)))
                 for factor, term in ((factor, term) for factor, some in terms for term in some):
                     times = "" if factor == 1 else f" * {factor:.17g}"
@@ -266,11 +266,11 @@ class Catalog(NamedTuple):
         return (dialect for dialect in dialects() if dialect.name in self.choices)
 
     def _main(self, dialect: Dialect) -> list[Metric]:
-        """Return what exists of every device: its utilization, else whatever there is."""
+        """Return what shows that each device exists: its utilization, else anything that it has."""
         return self._computing(dialect) or self._shown(dialect)
 
     def _computing(self, dialect: Dialect) -> list[Metric]:
-        """Return the utilization, bound where a device does not compute."""
+        """Return the utilization, with its bound for a device that does not compute."""
         used, engine = (
             [term._replace(bound=_idle_bound(term)) for term in self._terms(dialect, field)]
             for field in (UTILIZATION, ENGINE)
@@ -280,14 +280,14 @@ class Catalog(NamedTuple):
         return engine
 
     def _holding(self, dialect: Dialect) -> list[Metric]:
-        """Return the memory in use, bound where a device is held."""
+        """Return the memory in use, with its bound for a device that is held."""
         return [
             term._replace(bound=f">= {NOTABLE_BYTES / term.factor:g}")
             for term in self._terms(dialect, MEMORY)
         ]
 
     def _bare(self, dialect: Dialect) -> Iterator[Metric]:
-        """Yield what shows those devices that have nothing of what others are known by."""
+        """Yield terms for devices without the metrics that most devices have."""
         used, engine = self._terms(dialect, UTILIZATION), self._terms(dialect, ENGINE)
         for term in engine if used else ():
             yield _beside(term, used, on=f"on ({term.by}) ")._replace(bound=_idle_bound(term))
@@ -295,7 +295,7 @@ class Catalog(NamedTuple):
             yield _beside(term, [*used, *engine], on=f"on ({term.by}) ")
 
     def _shown(self, dialect: Dialect) -> list[Metric]:
-        """Return what exists of every device."""
+        """Return what shows that each device exists."""
         terms = (self._terms(dialect, field) for field in (MEMORY, TEMPERATURE, POWER))
         return next(filter(None, terms), [])
 
@@ -317,7 +317,7 @@ class Catalog(NamedTuple):
 
 
 def _beside(term: Metric, others: Sequence[Metric], on: str = "") -> Metric:
-    """Return a term for the devices that others do not show; `on` says by which labels."""
+    """Return a term for devices that the others do not show, matched by the labels `on`."""
     condition = "".join(f" unless {on}{each.selector}" for each in others)
     return term._replace(condition=condition, without=tuple(others))
 

@@ -1,4 +1,4 @@
-"""The past of metrics by range queries, asked for only while they are on the screen."""
+"""The past of metrics by range queries, made only while their charts are on the screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpudash.model.text import clean
 _MIN_STEP = 15.0
 _MIN_PERIOD, _MAX_PERIOD = 30.0, 600.0
 _WHOLE_PERIOD = 300.0
-"""Of a chart of all GPUs, which is dear for the server."""
+"""For a chart of all GPUs, which is expensive for the server."""
 _RETRY_SECONDS = 30.0
 _MAX_LINES = 1 << 10
 
@@ -29,7 +29,7 @@ class OpenChart:
 
     def __init__(self, request: ChartRequest) -> None:
         self.due_at = 0.0
-        """When to ask for it, by the monotonic clock, infinity for never."""
+        """When to query it, by the monotonic clock; infinity for never."""
         self.answer: FleetChart | None = None
         self._request = request
         self._at = None if request.end is None else request.end.timestamp()
@@ -37,7 +37,7 @@ class OpenChart:
         self._step = max(_MIN_STEP, request.span_seconds / (request.points - 1))
 
     def parameters(self, picture: Picture, now: float) -> list[tuple[str, str]] | None:
-        """Return those of its query, None if it cannot be asked for yet, or at all."""
+        """Return the parameters of its query, None if it cannot be made yet, or at all."""
         self.due_at = inf
         catalog = picture.inventory.catalog
         if not catalog.choices:
@@ -66,7 +66,7 @@ class OpenChart:
         return [("query", expression), *span, ("step", f"{self._step:.3f}")]
 
     def take(self, picture: Picture, result: Outcome | PrometheusError) -> None:
-        """Take the answer to its query."""
+        """Store the answer to its query."""
         if isinstance(result, PrometheusError):
             self._finish(self.answer.lines if self.answer else (), str(result))
             self.due_at = time.monotonic() + _RETRY_SECONDS
@@ -103,7 +103,7 @@ class OpenChart:
 
 
 def _joined(lines: Iterable[FleetLine]) -> list[FleetLine]:
-    """Return lines of which those of one host, or device, are one: it had another name before."""
+    """Return lines with those of one host or device joined: it may have been renamed."""
     found: dict[object, FleetLine] = {}
     for line in lines:
         key = line.host, line.index, line.uuid

@@ -1,4 +1,4 @@
-"""A request to Prometheus' HTTP API over a connection that is kept, within limits of time and size.
+"""Requests to Prometheus' HTTP API over a kept connection, with limits on time and size.
 
 urllib3 does: what is here is a deadline over all of an answer, a limit on what is unpacked,
 credentials, and one clear line for each way in which it fails. No redirect is followed, since the
@@ -32,7 +32,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
 
 MAX_BYTES = 64 << 20
-"""Of one answer, unpacked: 8,000 GPUs with all their labels take 3 MB."""
+"""Of one unpacked answer: 8,000 GPUs with all their labels take 3 MB."""
 
 _FORMS = frozenset({"/api/v1/query", "/api/v1/query_range"})
 """What is asked by POST, since a question may be longer than a URL; the rest knows GET alone."""
@@ -47,7 +47,7 @@ _GET: dict[str, Any] = {
 _POST = {**_GET, "method": "POST", "encode_multipart": False}
 _CHUNK = 1 << 16
 _TOKEN_SECONDS = 45 * 60
-"""How long what a command prints is used: tokens of clouds live for an hour."""
+"""How long a command's output is used: cloud tokens live for an hour."""
 _COMMAND_SECONDS = 30.0
 _IDLE_SECONDS = 90.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -56,7 +56,7 @@ _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 
 
 class Client:
-    """Makes one request at a time; for a second one at once there is a second client.
+    """Makes one request at a time; concurrent requests need a client each.
 
     Raises UsageError for a URL, a proxy, certificates or headers that cannot be used.
     """
@@ -75,7 +75,7 @@ class Client:
         self._is_kept = False
         """Whether the connection is open since an answer before."""
         self.can_lag = False
-        """Whether the server, a VictoriaMetrics, answers as of half a minute ago if it may."""
+        """Whether the server, a VictoriaMetrics, may answer with data half a minute old."""
         self._only_get = False
         self._token: str | None = None
         self._token_read_at = 0.0
@@ -114,7 +114,7 @@ class Client:
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
-        # Through a tunnel answers are the server's own.
+        # Through a tunnel, answers come from the server itself.
         proxy = None if self._address.is_tls else self._address.proxy
         has_login, withheld = authorization is not None, self._endpoint.withheld
         raise refusal(response, body, self._what, proxy, has_login=has_login, withheld=withheld)
@@ -124,7 +124,7 @@ class Client:
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         """Send a request and read all of the answer; once more if the connection was closed."""
         if time.time() - self._used_at > _IDLE_SECONDS:
-            # It may be gone without a word: the host was suspended, or a firewall forgot it.
+            # It may be dead without notice: the host was suspended, or a firewall dropped it.
             self.close()
         self._used_at = time.time()
         was_kept, self._is_kept = self._is_kept, False
@@ -171,7 +171,7 @@ class Client:
         return pools
 
     def _authorization(self, *, is_refused: bool) -> str | None:
-        """Return the header that logs in, None for none."""
+        """Return the authorization header, None for none."""
         endpoint = self._endpoint
         if endpoint.token_command:
             age = time.monotonic() - self._token_read_at
@@ -227,7 +227,7 @@ class _TlsPool(urllib3.HTTPSConnectionPool):
 
 
 def _left(deadline: float) -> float:
-    """Return the seconds up to a deadline; raises TimeoutError after it."""
+    """Return the seconds left until a deadline; raises TimeoutError after it."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
@@ -235,7 +235,7 @@ def _left(deadline: float) -> float:
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
-    """Raise UsageError for a header that cannot be sent, without its value: it may be a secret."""
+    """Raise UsageError for an invalid header, without showing its value: it may be a secret."""
     for name, value in headers.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             expected = "expected a name like X-Scope-OrgID, and a value of one line in Latin-1"
@@ -270,7 +270,7 @@ def _secret(path: str) -> str:
 
 
 def _printed(command: tuple[str, ...]) -> str:
-    """Return what a command prints; its stderr may hold a secret and is not shown."""
+    """Return the output of a command; its stderr may hold a secret and is not shown."""
     try:
         done = subprocess.run(
             command,

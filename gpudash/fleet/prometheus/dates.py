@@ -1,4 +1,4 @@
-"""Since when values of GPUs are within the bounds of what is found of them."""
+"""Since when the values of GPUs have been within the bounds of a finding."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from gpudash.fleet.prometheus.queries import FOUND_LABEL, Metric
 from gpudash.model.units import grouped
 
 _MAX_ASKED, _MAX_UNLIKE = 20, 8
-"""GPUs at once, of which all samples of a day are looked at, and different bounds of theirs.
+"""GPUs whose samples of a whole day are read in one query, and sets of bounds in it.
 
-Each makes the query longer, and some servers take 16 KiB.
+Each makes the query longer, and some servers accept 16 KiB.
 """
 
 
 RESTING = (Bound(UTILIZATION, below=IDLE_PERCENT), Bound(MEMORY, NOTABLE_BYTES))
-"""Within which values a GPU is held idle."""
+"""The values of a GPU that is held idle."""
 
 
 class Dates:
-    """Since when, of what is found now; it is asked for once."""
+    """Start times of current findings, each queried once."""
 
     def __init__(self, inventory: Inventory, longest_seconds: float) -> None:
-        """What has been so for longer than that has no date."""
+        """Anything that has lasted for longer than `longest_seconds` has no date."""
         self._inventory, self._longest = inventory, longest_seconds
         self._found: dict[Key, tuple[KnownDevice, tuple[Bound, ...]]] = {}
         self._known: dict[Key, float | None] = {}
-        """Unix time, None where it cannot be known."""
+        """Unix time, None if it cannot be known."""
         self._asked: list[dict[KnownDevice, Key]] = []
-        """What is asked for, apart where its rule or bounds differ."""
+        """The findings being queried, grouped by rule and bounds."""
 
     def want(self, lasting: Lasting) -> bool:
-        """Take what is found now; return whether some of it has still to be asked for."""
+        """Set the current findings; return whether some still have to be queried."""
         uuids = {uuid for _, uuid in lasting}
         devices = self._inventory.devices() if uuids else ()
         there = {each.uuid: each for each in devices if each.uuid in uuids and not each.instance}
@@ -55,7 +55,7 @@ class Dates:
         return len(self._known) < len(self._found)
 
     def terms(self) -> Iterator[Metric]:
-        """Yield what shows of some GPUs that a value is not within bounds."""
+        """Yield terms that show when values of some GPUs were outside their bounds."""
         left = [key for key in self._found if key not in self._known][:_MAX_ASKED]
         unlike = grouped(((key[0], self._found[key][1]), key) for key in left)
         alike = dict(islice(unlike.items(), _MAX_UNLIKE))
@@ -68,14 +68,14 @@ class Dates:
             yield from terms
 
     def take(self, rows: Iterable[Row], at: float) -> None:
-        """Take when a value was outside of its bounds last, or had its first sample."""
+        """Store when a value was last outside its bounds, or had its first sample."""
         for found in self._asked:
             self._known.update(dict.fromkeys(found.values()))
         times = last_times(self._asked_of(rows)).items()
         self._known.update((key, last) for key, last in times if last > at - self._longest)
 
     def _asked_of(self, rows: Iterable[Row]) -> Iterator[tuple[Key, Row]]:
-        """Yield what series are of that was asked for."""
+        """Yield the findings that series belong to."""
         for device, row in self._inventory.devices_of(rows):
             number = number_of(row.labels.get(FOUND_LABEL, ""))
             found = self._asked[number] if number is not None and number < len(self._asked) else {}
@@ -83,13 +83,13 @@ class Dates:
                 yield found[device], row
 
     def lasted(self, now: float) -> Lasted:
-        """Return how long at an instant, of what that is known of."""
+        """Return for how long findings have lasted at an instant, where known."""
         return {key: max(0.0, now - at) for key, at in self._known.items() if at is not None}
 
 
 def outside(
     catalog: Catalog, bounds: Iterable[Bound], devices: Iterable[KnownDevice], mark: str = ""
 ) -> Iterator[Metric]:
-    """Yield what shows of few devices that a value is or was not within bounds, marked."""
+    """Yield terms that show when a value of a few devices was outside its bounds, with a mark."""
     for is_percent, some in grouped((e.host.is_percent is True, e) for e in devices).items():
         yield from catalog.outside(bounds, *named(some), mark, is_percent=is_percent)

@@ -19,17 +19,17 @@ from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 UTILIZATION = "gpu_utilization_percent"
 ENGINE = "graphics_active_percent"
-"""Stands for the utilization where that is not measured, as of MIG instances."""
+"""Stands in where utilization is not measured, as on MIG instances."""
 MEMORY, MEMORY_TOTAL = "memory_used_bytes", "memory_total_bytes"
 MEMORY_REST = ("memory_free_bytes", "memory_reserved_bytes")
-"""What makes up the total together with the used memory; the reserved part may be unknown."""
+"""Added to the used memory, they give the total; the reserved part may be unknown."""
 POWER, POWER_LIMIT = "power_usage_mw", "enforced_power_limit_mw"
 TEMPERATURE, CLOCK = "temperature_celsius", "sm_clock_mhz"
 IDENTITY, USERS, XIDS, DATED_XIDS = "identity", "users", "xid", "dated xid"
-"""No fields: labels of a GPU, who is on it, its last XID error, the time of each of them."""
+"""Not fields: GPU labels, users, last XID error, times of XID errors."""
 XID_LABEL = "xid"
 WORN = "remapped_rows_failed"
-"""Of a GPU that has to be replaced: its memory has no spare rows left."""
+"""Set for a GPU that needs replacing: its memory has no spare rows left."""
 
 _TYPES = {name: get_args(kind) for name, kind in get_type_hints(AnyDevice).items()}
 FIELDS = tuple(
@@ -37,9 +37,9 @@ FIELDS = tuple(
     for name, types in _TYPES.items()
     if (int in types or float in types) and name != "idle_seconds"
 )
-"""What is read of a GPU: every number of a device among many but what is counted here."""
+"""The fields read of a GPU: every number of `FleetDevice` that is not counted here."""
 FRACTIONS = {ENGINE} | {name for name, types in _TYPES.items() if float in types}
-"""What need not be whole."""
+"""Fields that may have fractions."""
 _SERIES = tuple(dict.fromkeys((*FIELDS, ENGINE, *MEMORY_REST, WORN)))
 
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
@@ -51,14 +51,14 @@ HOST_LABELS = (
     *("hostname", "Hostname", "kubernetes_node", "node", "nodename", "node_name", "NodeName"),
     *("exported_instance", "instance"),
 )
-"""Which may name a host, in this order, addresses last; the exporter's own pod names none."""
+"""Labels that may name a host, by preference, addresses last; the exporter's own pod names none."""
 _SPELLINGS = {"hostname": ("hostname", "Hostname"), "Hostname": ("Hostname", "hostname")}
-"""One label of DCGM's exporter since 4.8.3 and before: hosts of one have a past with the other."""
+"""One label in DCGM's exporter since 4.8.3 and before: the past of a host may have the other."""
 CLUSTER_LABELS = ("cluster", "exported_cluster", "cluster_name", "k8s_cluster")
 GROUP_LABELS = ("rack", "partition", "nodepool", "datacenter", "zone", "region")
 INSTANCE_LABEL = "GPU_I_ID"
 _TARGET_POD_LABELS = ("pod", "namespace")
-"""Those of a GPU's pod where its exporter's labels are honoured, else of the exporter's."""
+"""Labels of a GPU's pod if the exporter's labels are honoured, else of the exporter's own pod."""
 _POD_LABELS = (
     ("exported_pod", "exported_namespace"),
     ("pod_name", "pod_namespace"),
@@ -70,7 +70,7 @@ PERSON_LABELS = (
     *dict.fromkeys(label for pair in _POD_LABELS for label in pair),
     *("job", "service"),
 )
-"""All labels by which it is found who has a GPU."""
+"""All labels that show who has a GPU."""
 
 Labels = Mapping[str, str]
 
@@ -80,15 +80,15 @@ class Series(NamedTuple):
 
     name: str
     field: str
-    """A field of `Device`, or what is read beside these."""
+    """A field of `Device`, or one of the extra values above."""
     factor: float
-    """From its value to the field's."""
+    """Multiplies its value to give the field's."""
     is_ratio: bool = False
-    """Whether some versions have a percentage under this name."""
+    """Whether some versions report a percentage under this name."""
 
 
 class Dialect(NamedTuple):
-    """What one exporter calls its labels and metrics."""
+    """The names of one exporter's labels and metrics."""
 
     name: str
     series: tuple[Series, ...]
@@ -97,21 +97,21 @@ class Dialect(NamedTuple):
     """Distinguishes the GPUs of a host: an index or a UUID."""
     uuid_label: str = "UUID"
     uuid_prefix: str = ""
-    """What its UUIDs are written without."""
+    """The prefix that its UUIDs lack."""
     model_label: str = "modelName"
     driver_labels: tuple[str, ...] = ()
     index_label: str | None = None
-    """Of the series of identity: NVML's index, where `device_label` is something else."""
+    """For the identity series: NVML's index, if `device_label` is something else."""
     user_label: str | None = None
-    """Of the series of users, which is one a process."""
+    """For the users series, which has one series per process."""
 
     def of(self, field: str) -> tuple[Series, ...]:
-        """Return the names of a field, the preferred first."""
+        """Return the metrics of a field, the preferred one first."""
         return tuple(each for each in self.series if each.field == field)
 
 
 def _dcgm_series() -> Iterable[Series]:
-    # Some names have stayed the same.
+    # Some names never changed.
     found: dict[str, Series] = {}
     for generation in _GENERATIONS:
         found[XID[generation]] = Series(XID[generation], XIDS, 1)
@@ -121,7 +121,7 @@ def _dcgm_series() -> Iterable[Series]:
                 is_ratio = metric.name.endswith("_RATIO") and metric.name.startswith("DCGM_FI_DEV")
                 series = Series(metric.name, field, 1 / metric.factor, is_ratio)
                 found.setdefault(metric.name, series)
-    # Not in its default list.
+    # Not exported by default.
     for name in ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_POWER_MGMT_LIMIT"):
         found[name] = Series(name, POWER_LIMIT, 1e3)
     return found.values()
@@ -153,7 +153,7 @@ _NVITOP = {
 
 @cache
 def dialects() -> tuple[Dialect, ...]:
-    """Return all; where a host has several exporters, the last of them counts."""
+    """Return all; for a host with several exporters, the last of them counts."""
     return (
         Dialect(
             "nvidia_gpu_exporter",
@@ -190,12 +190,12 @@ def dialects() -> tuple[Dialect, ...]:
 
 @cache
 def known_series() -> Mapping[str, tuple[Dialect, Series]]:
-    """Return every metric that is understood, by its name."""
+    """Return every known metric, by name."""
     return {each.name: (dialect, each) for dialect in dialects() for each in dialect.series}
 
 
 class Person(NamedTuple):
-    """Who a GPU is allocated to, as its labels have it."""
+    """Who a GPU is allocated to, by its labels."""
 
     user: str | None
     job: str
@@ -203,26 +203,26 @@ class Person(NamedTuple):
 
 
 def held_by(people: Iterable[Person]) -> tuple[SafeText | None, tuple[SafeText, ...]]:
-    """Return the job and the users of a GPU that these have."""
+    """Return the job and the users of a GPU from those who have it."""
     job = min((each.job for each in people), default=None)
     users = sorted({clean(each.user, NAME_BYTES) for each in people if each.user})
     return None if job is None else clean(job, NAME_BYTES), tuple(users)
 
 
 class LabelChoice(NamedTuple):
-    """Which labels of a dialect name hosts, clusters, groups and pods; found in its series."""
+    """Which labels of a dialect name hosts, clusters, groups and pods, as found in its series."""
 
     hosts: tuple[str, ...]
     cluster: str | None
     group: str | None
     exporters: frozenset[str] = frozenset()
-    """What the names of exporters' own pods begin with."""
+    """The prefixes of the names of the exporters' own pods."""
     has_instances: bool = False
     """Whether there are MIG instances."""
     has_ports: bool = False
-    """Whether one address has several hosts, such as tunnels to them, that ports tell apart."""
+    """Whether ports distinguish hosts at one address, such as tunnels."""
     has_bare: bool = False
-    """Whether there may be devices without what others are known by, such as the utilization."""
+    """Whether devices may lack the metrics that others are known by, such as the utilization."""
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
@@ -233,7 +233,7 @@ class LabelChoice(NamedTuple):
         return None
 
     def person(self, labels: Labels) -> Person | None:
-        """Return who has the GPU, None for no one or if the labels are those of the exporter."""
+        """Return who has the GPU; None if unallocated, or if the labels describe the exporter."""
         job = labels.get("hpc_job")
         if job:
             return Person(None, job, "slurm")
@@ -248,7 +248,7 @@ class LabelChoice(NamedTuple):
 
 
 def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> LabelChoice:
-    """Return which labels to use for series that have these; `host_label` overrules."""
+    """Return the labels to use for series with these labels; `host_label` overrides."""
     names = frozenset(chain.from_iterable(rows))
     if host_label is not None:
         ranked: tuple[str, ...] = (host_label,)
@@ -268,7 +268,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         hosts,
         next((label for label in CLUSTER_LABELS if label in names), None),
         next((label for label in GROUP_LABELS if label in names), None),
-        # Where a GPU's pod has a name of its own, the target's is the exporter's.
+        # If a GPU's pod has labels of its own, the target's pod is the exporter's.
         frozenset(
             _stem(row[own]) for row in rows if row.get(own) and (row.get(theirs) or row.get(older))
         ),
@@ -280,14 +280,14 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
 
 @lru_cache(maxsize=1 << 16)
 def host_name(instance: str) -> str:
-    """Return the host of `host:port`; called for each series that is new."""
+    """Return the host of `host:port`; called for each new series."""
     return _PORT.sub(r"\1", instance).removeprefix("[").removesuffix("]") or instance
 
 
 def named_by(label: str, labels: Labels, has_ports: bool = False) -> str | None:
     """Return the host that one label names, None for none or for an exporter's own pod.
 
-    With `has_ports` that of a target is all of its address.
+    With `has_ports`, a target's host is its whole address.
     """
     value = labels.get(label, "")
     if not value or _EXPORTER.match(value):
@@ -298,7 +298,7 @@ def named_by(label: str, labels: Labels, has_ports: bool = False) -> str | None:
 def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
     """Whether a label distinguishes hosts: one value for several targets does not.
 
-    Unless these have the same GPUs: then it is one host that several exporters show.
+    Unless these have the same GPUs: then they are several exporters of one host.
     """
     having = [row for row in rows if named_by(label, row)]
     values = {row[label] for row in having}
@@ -312,7 +312,7 @@ def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
 
 
 def _need_ports(rows: Iterable[Labels]) -> bool:
-    """Whether at one address there are several GPUs with the same index."""
+    """Whether one address has several GPUs with the same index."""
     gpus: dict[tuple[str | None, ...], str] = {}
     for row in rows:
         index, uuid = row.get("gpu") or row.get("index"), row.get("UUID") or row.get("uuid")
@@ -325,17 +325,17 @@ def _need_ports(rows: Iterable[Labels]) -> bool:
 
 
 def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:
-    """Whether a label has nothing but addresses, as nvitop-exporter's `hostname` by default."""
+    """Whether a label has only addresses, as nvitop-exporter's `hostname` by default."""
     return all(map(is_address, filter(None, (named_by(label, row) for row in rows))))
 
 
 def is_address(name: str) -> bool:
-    """Whether a host is named by nothing but its address."""
+    """Whether a host's name is only an address."""
     return _ADDRESS.fullmatch(name) is not None
 
 
 def _is_bare(metric: str, is_instance: bool) -> bool:
-    """Whether a series of a device, or of a MIG instance, is none of those that most have."""
+    """Whether a series of a device or MIG instance is not one of those that most have."""
     known = known_series().get(metric)
     if known is None:
         return False
@@ -343,7 +343,7 @@ def _is_bare(metric: str, is_instance: bool) -> bool:
 
 
 def _stem(pod: str) -> str:
-    """Return the name of a pod without what distinguishes it from others of its kind."""
+    """Return the name of a pod without the suffix that distinguishes it from its replicas."""
     return pod.rpartition("-")[0] or pod
 
 

@@ -1,7 +1,7 @@
-"""A server to ask: where its URL leads, and which credentials may go there.
+"""A server to ask: where its URL leads, and which credentials may be sent there.
 
-A credential belongs to an origin: scheme, host and port. It goes to the URLs that are configured
-beside it and to no other, and unencrypted to this machine alone unless the settings allow more.
+A credential belongs to an origin: scheme, host and port. It is sent only to the URLs configured
+beside it and, unless the settings allow more, unencrypted only to this machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
 
 TOKEN = "GPUDASH_PROM_TOKEN"
-"""The variable of a token for every Prometheus."""
+"""The environment variable with a token for every Prometheus."""
 
 _PORTS = {"http": 80, "https": 443}
 _PUBLIC = frozenset({"ca_file", "plain_http"})
@@ -36,24 +36,24 @@ _UNENCRYPTED = (
 
 
 class Endpoint(Credentials, frozen=True, kw_only=True):
-    """How to reach a Prometheus, and what its labels are called."""
+    """How to reach a Prometheus, and the names of its labels."""
 
     url: str
-    """With the prefix of its path, if it has one; a user and password in it are used."""
+    """Includes the path prefix, if any; a user and password in it are used."""
     token: str | None = None
-    """Used where neither a command nor a file has one."""
+    """Used if neither a command nor a file provides one."""
     withheld: str | None = None
-    """Why credentials that there are do not go there, for a server that refuses; None for none."""
+    """Why configured credentials are withheld, shown if the server refuses; None for none."""
     host_label: str | None = None
-    """The label that names a host, None to find it."""
+    """The label that names a host, None to detect it."""
     metrics: dict[str, str] = field(default_factory=dict)
-    """What metrics of exporters are called there, where recording rules have named them."""
+    """The server's names for exporters' metrics that recording rules have renamed."""
     look_back_days: float = 1.0
-    """How long what has vanished is missed."""
+    """How long something that has vanished is reported missing."""
 
 
 class ServerUrl(NamedTuple):
-    """Where to connect to, and what to ask for there."""
+    """Where to connect to, and the path to request there."""
 
     is_tls: bool
     host: str
@@ -78,9 +78,9 @@ class ServerUrl(NamedTuple):
 def endpoint(
     url: str, settings: Credentials, configured: Iterable[str], *, token: str | None = None
 ) -> Endpoint:
-    """Return how to reach a URL, with the credentials of settings if it is of their origin.
+    """Return how to reach a URL, with the credentials of the settings if they are of its origin.
 
-    `configured` are the URLs beside them; `token` is not theirs, and may go to any.
+    `configured` are the URLs beside these; `token` is independent of them and may go to any URL.
     """
     given = {name: getattr(settings, name) for name in Credentials.__struct_fields__}
     for name in _FILES:
@@ -101,9 +101,9 @@ def urls(
     *,
     separator: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the URLs that are given, else those of the environment, else of the settings.
+    """Return the given URLs, else those of the environment, else of the settings.
 
-    A `separator` may stand between them. Raises UsageError for others, and where there are none.
+    They may be divided by `separator`. Raises UsageError for invalid URLs and if there are none.
     """
     variable = SOURCES[option].variable or ""
     words = [*filter(None, given)] or os.environ.get(variable, "").split() or known
@@ -118,9 +118,9 @@ def urls(
 
 
 def permitted(endpoint: Endpoint, address: ServerUrl, *, has_login: bool) -> Endpoint:
-    """Return an endpoint without credentials, and with the reason, where all could read them.
+    """Return an endpoint without its credentials, and the reason, if they would be exposed.
 
-    `has_login` if its URL has a user and a password.
+    `has_login` says whether its URL has a user and a password.
     """
     has_any = has_login or endpoint.token is not None or has_credentials(endpoint)
     if endpoint.plain_http or not address.is_exposed or not has_any:
@@ -129,12 +129,12 @@ def permitted(endpoint: Endpoint, address: ServerUrl, *, has_login: bool) -> End
 
 
 def has_credentials(settings: Credentials) -> bool:
-    """Whether there is anything that only its own servers may see."""
+    """Whether there is a secret that only its own servers may see."""
     return any(getattr(settings, name) for name in _SECRET)
 
 
 def _bare(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint without credentials; the authorities that it trusts stay."""
+    """Return an endpoint without credentials, but with the authorities that it trusts."""
     none = Credentials()
     return replace(endpoint, token=None, **{name: getattr(none, name) for name in _SECRET})
 
@@ -177,7 +177,7 @@ def parse(url: str) -> tuple[ServerUrl, tuple[str, str] | None]:
 
 
 def _is_exempt(host: str, port: int) -> bool:
-    """Return whether no_proxy has a host: by its name, with a port, or by a network."""
+    """Return whether no_proxy has a host: by name, with a port, or by network."""
     from urllib.request import getproxies, proxy_bypass
 
     if proxy_bypass(f"{host}:{port}"):

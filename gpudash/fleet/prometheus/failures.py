@@ -1,4 +1,4 @@
-"""What it means that a request to an HTTP API brought no data: one clear line for each way."""
+"""Why a request to an HTTP API brought no data: one clear line for each case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpudash.model.errors import GpudashError
 from gpudash.model.text import SafeText, clean
 
 MESSAGE_LENGTH = 300
-"""Of what is wrong, in one line."""
+"""Of an error message, in one line."""
 _PLAIN_BYTES = 1 << 16
 _LONG_QUOTE = re.compile(r'"(?:[^"\\]|\\.){40,}"')
 
@@ -34,14 +34,14 @@ class PrometheusError(GpudashError):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server asks to be left alone for a while."""
+        """Whether the server asks for fewer requests."""
         return self.status in (422, 429, 502, 503, 504)
 
 
 def public_url(url: str) -> SafeText:
-    """Return a URL as it may be shown: without user, password, query and fragment.
+    """Return a URL fit to be shown: without user, password, query and fragment.
 
-    Of an invalid one nothing is shown, as nothing says where the password in it ends.
+    An invalid one is not shown at all, as it is unclear where a password in it ends.
     """
     try:
         parts = urlsplit(url)
@@ -66,9 +66,9 @@ def refusal(
     has_login: bool,
     withheld: str | None,
 ) -> PrometheusError:
-    """Return what an answer means that is not the data asked for; the proxy may have given it.
+    """Return the meaning of an answer without the requested data; it may come from the proxy.
 
-    `withheld` is why it was asked without credentials that there are.
+    `withheld` is why configured credentials were not sent.
     """
     status = response.status
     if status == 407 and proxy is not None:
@@ -98,7 +98,7 @@ def refusal(
 
 
 class _Fault(Struct, rename="camel"):
-    """Prometheus' own words for an error."""
+    """Prometheus' own error format."""
 
     error: str
     error_type: str = ""
@@ -109,7 +109,7 @@ def _reason(body: bytes) -> str | None:
         fault = json.decode(body, type=_Fault)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # VictoriaMetrics repeats the status there.
+    # VictoriaMetrics repeats the status in `errorType`.
     kind = "" if fault.error_type.isdecimal() else fault.error_type
     return f"{kind}: {fault.error}" if kind else fault.error
 
@@ -123,7 +123,7 @@ def _plain(response: BaseHTTPResponse, body: bytes) -> str:
 
 
 def shortened(text: str) -> SafeText:
-    """Return one line without long queries, which servers repeat before the reason."""
+    """Return one line without the long queries that servers repeat before the reason."""
     text = _LONG_QUOTE.sub('"…"', text)
     if len(text) > MESSAGE_LENGTH:
         half = (MESSAGE_LENGTH - 3) // 2
@@ -136,7 +136,7 @@ def _through(proxy: SplitResult, text: str) -> str:
 
 
 def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
-    """Return what a proxy's answer means that is not a connection."""
+    """Return the meaning of a proxy's answer to a failed connection."""
     name = public_url(proxy.geturl())
     if "407" not in reason:
         return f"the proxy {name} refuses the connection: {reason}"

@@ -1,4 +1,4 @@
-"""What happened in a span that a screen asks for, found by a thread that asks nothing else."""
+"""The events of a span that a screen shows, found by a separate thread."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpudash.fleet.prometheus.workers import Workers
 from gpudash.model.fleet import Event, FleetSnapshot
 
 _AGAIN_SECONDS = 300.0, 720.0
-"""After how long what had just happened is asked for again: at steps, and where exporters are
-scraped every minute or more rarely, it shows only then that something has gone.
+"""When the end of the span is read again: with coarse steps, and with exporters scraped every
+minute or more rarely, a loss shows only then.
 """
 _LAST_SECONDS, _LAST_SPANS = 600.0, 3
-"""Of how long that is, at least, and in spans within which an event of the first answer is known:
-two steps and what the last looks back are less.
+"""How long that end is at least, and in multiples of the first answer's `within_seconds`: two
+steps and the last look back are shorter.
 """
 
 _Found = tuple[Sequence[FleetSnapshot], Sequence[Event]]
 
 
 class Happened:
-    """The events of one span, of which the end is asked for again."""
+    """The events of one span, whose end is read again later."""
 
     def __init__(
         self,
@@ -36,24 +36,24 @@ class Happened:
         workers: Workers,
         pace: float,
     ) -> None:
-        """`past` is that of a source, `pace` a factor of all times."""
+        """`past` is a source's; `pace` scales all times."""
         self.events: tuple[Event, ...] | None = None
-        """None where none was asked for, or while it is being asked."""
+        """None if not asked for, or while the query runs."""
         self.data_since: datetime | None = None
-        """The first instant of the span that has data, None where that is not known."""
+        """The first instant of the span with data, None if unknown."""
         self.error: PrometheusError | None = None
         self._past, self._workers, self._pace = past, workers, pace
         self._span: tuple[datetime, datetime | None] | None = None
         self._again: list[tuple[float, Callable[[], None]]] = []
-        """When the end of the span is asked for again, and what does."""
+        """When to read the end of the span again, and the function that does."""
 
     @property
     def due_at(self) -> float:
-        """When the end of the span is asked for again, infinity for never."""
+        """When the end of the span is read again, infinity for never."""
         return self._again[0][0] if self._again else inf
 
     def ask(self, since: datetime, until: datetime | None) -> None:
-        """Have what happened in a span found, if that is new; None is the server's present."""
+        """Find the events of a span, if it is new; `until` None is the server's present."""
         span = since, until
         if span == self._span:
             return
@@ -66,7 +66,7 @@ class Happened:
             if isinstance(result, PrometheusError):
                 self.error = result
                 if self.events is None:
-                    # Asked for again with the next request that differs.
+                    # Repeated with the next request that differs.
                     self._span, self.events = None, ()
                 return
             first, happened = result
@@ -81,7 +81,7 @@ class Happened:
             self.events, self.error = with_later(self.events or (), happened), None
 
         def found(start: datetime) -> _Found:
-            # Its present is by the clock of the server, which may be ahead of ours.
+            # The server's clock sets its present, and may be ahead of ours.
             past = self._past(start, until or datetime.now(timezone.utc) + timedelta(days=1))
             first = [*islice(past, 1)]
             return first, [*events(chain(first, past))]
@@ -89,7 +89,7 @@ class Happened:
         self._workers.ask(partial(found, since), take)
 
     def ask_again(self, now: float) -> None:
-        """Ask for the end of the span again if that is due; `now` is monotonic."""
+        """Read the end of the span again if that is due; `now` is monotonic."""
         if self.due_at <= now:
             _, ask = self._again.pop(0)
             ask()

@@ -1,4 +1,4 @@
-"""GPUs and hosts at each instant of a past, by when their series came and went."""
+"""GPUs and hosts at each instant of a past, reconstructed from when their series came and went."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from gpudash.model.text import SafeText
 from gpudash.model.units import counted
 
 _CHUNK_POINTS = 250_000
-"""Devices times steps that the server looks at for one query."""
+"""Devices times steps that the server evaluates in one query."""
 _MAX_STEPS = 10_000
-"""Of one query: a Prometheus refuses more than 11,000."""
+"""Of one query: Prometheus refuses more than 11,000."""
 
 Span = tuple[float, float]
-"""From when to when, in seconds since 1970."""
+"""Start and end, in seconds since 1970."""
 
 
 class Spacing(NamedTuple):
-    """The steps at which a past is looked at."""
+    """The steps at which a past is sampled."""
 
     start: float
     end: float
     step: int
     window: int
-    """How far each step looks back: what is missing for less is not missed."""
+    """How far back each step looks: shorter absences do not show."""
     within: int
-    """How long before a step it may have happened: the step, and the time between two scrapes."""
+    """How long before a step an event may have happened: a step plus the time between scrapes."""
 
     def chunks(self, devices: int) -> Iterator[Span]:
         """Yield the first and the last step of each query."""
@@ -46,31 +46,31 @@ class Spacing(NamedTuple):
 
 
 class GpuPast:
-    """What is known of a GPU over time: its MIG instances come and go, and it stays."""
+    """What is known of a GPU over time; its MIG instances may come and go while it stays."""
 
     def __init__(self, device: KnownDevice) -> None:
         self.device = device
         self.open: dict[frozenset[tuple[str, str]], tuple[float, Person | None]] = {}
-        """Its series that are there: since when, and who has it by their labels."""
+        """Its present series: since when, and who has it by their labels."""
         self.indices: list[tuple[float, int]] = []
-        """From when on it had which index."""
+        """Its indices, each with the time from which it had it."""
         self.spans: list[tuple[float, float, Person | None]] = []
-        """From when to when it had others."""
+        """The spans in which others had them."""
         self.xids: list[tuple[float, int, str]] = []
-        """When it had which error, by which metric."""
+        """The times of its errors, by metric."""
         self.hot: list[float] = []
         """The steps at which it was throttled."""
 
 
 class History:
-    """What a GPU was at each instant."""
+    """The states of a GPU at each instant."""
 
     def __init__(self, gpu: GpuPast, spacing: Spacing, gaps: Sequence[Span]) -> None:
         self._device = gpu.device
         self._indices = sorted(gpu.indices)
         end, window, within = spacing.end + 1, spacing.window, spacing.within
         spans = [*gpu.spans, *((at, end, person) for at, person in gpu.open.values())]
-        # A series whose labels change ends, and its GPU and its job go on.
+        # A series whose labels change ends, but its GPU and its job go on.
         seen = joined([each[:2] for each in spans], window)
         self.there = _through(joined(seen, window, gaps), gaps, within)
         people: dict[Person, list[Span]] = {}
@@ -89,7 +89,7 @@ class History:
             if self._xids and self._xids[-1][1] == code:
                 since = max((start for start, _ in seen if start <= at), default=0.0)
                 if at - since <= window or metric != before:
-                    # It has come back with the error that it had, or another exporter has it too.
+                    # It came back with its earlier error, or another exporter reports the same.
                     continue
                 self._xids.append((at - 1, None))
             self._xids.append((at, code))
@@ -99,12 +99,12 @@ class History:
         self.instants = {at for at in instants if spacing.start <= at <= spacing.end}
 
     def seen(self, at: float) -> float:
-        """Return when it was there last, at an instant or before it; infinity if never."""
+        """Return when it was last seen at or before an instant; infinity if never."""
         return max((min(end, at) for start, end in self.there if start <= at), default=inf)
 
     def at(self, at: float) -> tuple[FleetDevice, ...]:
-        """Return what it was and a part for each further job, nothing before it was there."""
-        # Of one without a utilization or the like there is no other sign than its errors.
+        """Return its state at an instant and a part for each further job; empty before it began."""
+        # A GPU without a utilization or the like shows only by its errors.
         if self.there and at < self.there[0][0]:
             return ()
         device = self._device
@@ -134,9 +134,9 @@ class History:
 
 
 def joined(spans: Iterable[Span], distance: float, gaps: Sequence[Span] = ()) -> list[Span]:
-    """Return spans in order, as one those that are so close to each other, or to one of the gaps.
+    """Return spans in order, joining those that are close to each other or to one of the gaps.
 
-    In a gap nothing is known: what was there before and after it is taken to have stayed.
+    Nothing is known in a gap: what was there before and after it is assumed to have stayed.
     """
     found: list[Span] = []
     for start, end in sorted(spans):
@@ -151,7 +151,7 @@ def joined(spans: Iterable[Span], distance: float, gaps: Sequence[Span] = ()) ->
 
 
 def _through(spans: Iterable[Span], gaps: Sequence[Span], within: float) -> list[Span]:
-    """Return spans, those that end as a gap begins until its end, as nothing was seen before it."""
+    """Return spans, extending those that end where a gap begins to the end of the gap."""
     return [
         (start, next((last for first, last in gaps if first - within <= end < last), end))
         for start, end in spans
@@ -161,14 +161,14 @@ def _through(spans: Iterable[Span], gaps: Sequence[Span], within: float) -> list
 def host_at(
     host: KnownHost, gpus: Iterable[History], at: float, *, answers: bool
 ) -> FleetHost | None:
-    """Return a host as it was at an instant, None before it was there.
+    """Return a host as it was at an instant, None before it existed.
 
-    `answers` says whether its exporter does, with or without GPUs.
+    `answers` says whether its exporter responds, with or without GPUs.
     """
     known = [(each.seen(at), now) for each in gpus if (now := each.at(at))]
     if not known:
         return None
-    # No host has more GPUs than it had indices: those that are lost longest were exchanged.
+    # A host never has more GPUs than indices: those lost for longest were exchanged.
     gpus_then = [now for _, now in sorted(known, key=_lasting)[-len(host.indices) :]]
     gpus_then.sort(key=lambda each: (each[0].index, each[0].state != "ok"))
     found = [*chain.from_iterable(gpus_then)]
@@ -186,14 +186,14 @@ def host_at(
 
 
 def _lasting(known: tuple[float, Sequence[FleetDevice]]) -> tuple[bool, float, bool]:
-    """Sort what may have been exchanged before the rest, and what has no UUID before that."""
+    """Sort GPUs that may have been exchanged first, and among them those without a UUID."""
     seen, (device, *_) = known
     is_there = device.state == "ok"
     return device.uuid is not None or is_there, seen, is_there
 
 
 def was_silent(gpus: Sequence[History], end: float) -> bool:
-    """Whether a host was without any of its GPUs at a time until an end."""
+    """Whether a host was without any of its GPUs for a time before an end."""
     ends = (span[1] for each in gpus for span in each.there if span[1] <= end)
     return any(not any(_has(each.there, at) for each in gpus) for at in ends)
 

@@ -1,4 +1,4 @@
-"""What is asked of a server about one instant, the present or one in the past, and how it went."""
+"""The queries about one instant, the present or one in the past, and their progress."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ class Task:
         self.due_at = 0.0
         self.is_in_flight = self.is_done = self.had_series = False
         self.left: list[str] = []
-        """What is to be asked of it after what has been, in PromQL."""
+        """Its remaining parts, in PromQL."""
         self.parts: list[Outcome] = []
-        """What has been answered of it so far."""
+        """The answers so far."""
         self.took: deque[float] = deque(maxlen=_MEASURED)
-        """Seconds, the last times; the shortest is closest to what the server works for it."""
+        """Durations of the last runs in seconds; the shortest is closest to the server's work."""
         self.failures = 0
         self.error: PrometheusError | None = None
         self.warnings: tuple[str, ...] = ()
 
     @property
     def cost(self) -> float:
-        """Seconds that it takes, 0 where that is not known."""
+        """Seconds that it takes, 0 if unknown."""
         return min(self.took, default=0.0)
 
 
 class Instant:
-    """The present, or an instant in the past; `at` is that, None for the present."""
+    """The present, or an instant in the past; `at` is that instant, None for the present."""
 
     def __init__(self, at: float | None, endpoint: Endpoint) -> None:
         self.at = at
         look_back = endpoint.look_back_days * DAY_SECONDS
         self.picture = Picture(endpoint.host_label, look_back, endpoint.metrics)
         self.version = 0
-        """Counts what there is to see."""
+        """Counts visible changes."""
         self.answered_at = -inf
-        """When the main query was answered, by the wall clock: others stop in sleep."""
+        """When the main query was answered, by the wall clock: other clocks stop during suspend."""
         self.oldest: float | None = None
-        """From when on there are data, infinity for never, None while that is not known."""
+        """From when on there are data, infinity for never, None while unknown."""
         self.has_asked_oldest = False
         self.tasks = {query.name: Task(query) for query in questions(look_back)}
         self.is_brief = False
-        """Whether no more than a first picture is asked for."""
+        """Whether only the queries of a first picture are made."""
         self.is_doubted = False
-        """Whether what has vanished may have other names, which are asked for first."""
+        """Whether vanished devices may have new names, which are queried first."""
 
     @property
     def wanted(self) -> list[Task]:
-        """All that is asked for."""
+        """All queries to make."""
         return [
             task
             for task in self.tasks.values()
@@ -70,18 +70,18 @@ class Instant:
         ]
 
     def is_ready(self, task: Task) -> bool:
-        """Whether what a task builds on has been answered, or has failed where it may."""
+        """Whether the query that a task builds on was answered, or failed and is optional."""
         before = self.tasks.get(task.query.after)
         return before is None or before.is_done or (before.failures > 0 and not before.is_core)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all there is to know has been asked for, and answered or refused."""
+        """Whether all queries have been answered or refused."""
         return all(task.is_done or task.failures for task in self.wanted)
 
     @property
     def core_error(self) -> PrometheusError | None:
-        """Why nothing is known, or what is known is old."""
+        """Why nothing is known, or only old data."""
         return next(
             (task.error for task in self.tasks.values() if task.is_core and task.error), None
         )

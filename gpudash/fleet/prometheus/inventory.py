@@ -1,4 +1,4 @@
-"""Which hosts and devices there are, and which of them a series is of."""
+"""Which hosts and devices there are, and which of them a series belongs to."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _NAME = b'"__name__":"'
 _Labelled = tuple[Labels, float | None]
 """The labels of a series, and its value."""
 Found = tuple[KnownDevice, Series | None]
-"""The device of a series, and its metric; None for one that is computed from others."""
+"""The device of a series, and its metric; None for one computed from others."""
 
 
 class Inventory:
-    """All hosts that are known; series are found again by the bytes of their labels."""
+    """All known hosts; series are looked up by the bytes of their labels."""
 
     def __init__(
         self, host_label: str | None = None, recorded: Mapping[str, str] | None = None
@@ -52,29 +52,29 @@ class Inventory:
         self._metrics = {own: metric for metric, own in self.catalog.recorded.items()}
         self.hosts: dict[tuple[str | None, str], KnownHost] = {}
         self.renamed: dict[tuple[str | None, str], KnownHost] = {}
-        """Hosts by the names that they had before."""
+        """The current hosts, by their earlier names."""
         self.has_unknown = False
-        """Whether a series was of no known device, so that the labels must be read again."""
+        """Whether a series was of an unknown device, so that the labels must be read again."""
         self.has_ports = False
-        """Whether ports tell hosts apart, or did before."""
+        """Whether ports distinguish hosts, or did before."""
         self._names: dict[tuple[str | None, str], tuple[str | None, str]] = {}
-        """The keys of hosts by what other exporters of theirs call them."""
+        """The keys of hosts, by the names that their other exporters use."""
         self._host_label = host_label
         self._ranked: tuple[str, ...] = ()
         """Labels that name hosts, in any dialect."""
         self._targets: dict[tuple[str, str, str], KnownHost] = {}
         self._found: dict[bytes, Found] = {}
-        """By the labels of their series, without the name of the metric where that is found."""
+        """By the labels of their series, without the name of the metric if it is found there."""
         self._series = {
             self.catalog.name_of(metric).encode(): series
             for metric, (_, series) in known_series().items()
         }
         self._learned: frozenset[int] = frozenset()
-        """Hashes of the series that were learned: with all labels, they are long."""
+        """Hashes of the series learned: with all labels, they are long."""
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return sum(len(host.devices) for host in self.hosts.values())
 
     def devices(self) -> Iterator[KnownDevice]:
@@ -83,13 +83,13 @@ class Inventory:
             yield from host.devices.values()
 
     def set_names(self, names: Iterable[str]) -> None:
-        """Take the names of metrics that the server has; of none that is known it may have all."""
+        """Set the metric names of the server; if none is known, assume all known ones."""
         there, known = set(names), known_series()
         found = frozenset(each for each in known if self.catalog.name_of(each) in there)
         self.catalog = self.catalog._replace(names=found or frozenset(known))
 
     def learn(self, rows: list[Row]) -> None:
-        """Take one series a device with all of its labels, and who has the device."""
+        """Store the devices of these series, one series each with all labels, and who has them."""
         self.has_unknown = False
         learned = frozenset(hash(bytes(row.metric)) for row in rows)
         if learned == self._learned:
@@ -105,7 +105,7 @@ class Inventory:
                 device.job, device.users = held_by(persons)
 
     def learn_gone(self, rows: list[Row]) -> None:
-        """Take devices that there were, with about when, so that they are missed."""
+        """Add devices that are gone, with about when they left, to report them missing."""
         for device, dialect, (labels, at) in self._known(rows, is_past=True):
             if at is not None and at > device.seen_at:
                 device.seen_at, device.is_rough = at, True
@@ -114,7 +114,7 @@ class Inventory:
                 device.job, device.users = held_by(device.people)
 
     def find(self, row: Row) -> Found | None:
-        """Return the device and the metric of a series, None if it is of no known device."""
+        """Return the device and the metric of a series, None for an unknown device."""
         # All metrics of a device have the same labels but for their names.
         before, _, rest = bytes(row.metric).partition(_NAME)
         metric, _, after = rest.partition(b'"')
@@ -133,13 +133,13 @@ class Inventory:
         return (found[0], self._series.get(metric)) if metric else found
 
     def devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, Row]]:
-        """Yield the series that are of known devices, after these."""
+        """Yield the series of known devices, each with its device."""
         for row in rows:
             if (found := self.find(row)) is not None:
                 yield found[0], row
 
     def hosts_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownHost, float, Labels]]:
-        """Yield the known hosts of series, with the values and labels of those that have one."""
+        """Yield the known hosts of series with a value, with that value and the labels."""
         for row in rows:
             labels, value = row.labels, row.number
             host = None if value is None else self.host_of(labels)
@@ -147,13 +147,13 @@ class Inventory:
                 yield host, value, labels
 
     def _labels_of(self, row: Row) -> Labels:
-        """Return the labels of a series, under the name that its metric has at the exporter."""
+        """Return the labels of a series, with the metric's name at the exporter."""
         labels = row.labels
         metric = self._metrics.get(labels.get("__name__", ""))
         return labels if metric is None else {**labels, "__name__": metric}
 
     def host_of(self, labels: Labels) -> KnownHost | None:
-        """Return the host of a series, or of the target that it is of."""
+        """Return the host of a series, or of its scrape target."""
         for label in self._ranked:
             name = named_by(label, labels, self.has_ports)
             if name is not None:
@@ -177,12 +177,12 @@ class Inventory:
         return None
 
     def index_of(self, labels: Labels) -> int | None:
-        """Return the index that the labels of a series have, None for none."""
+        """Return the index in the labels of a series, None for none."""
         found = (index_of(labels, dialect) for dialect in dialects())
         return next((each for each in found if each is not None), None)
 
     def at_target(self, host: KnownHost) -> KnownHost | None:
-        """Return the host that the exporter of a host is of now, None where it has no address."""
+        """Return the host that now has this host's exporter, None if it has no address."""
         return self._targets.get(host.target) if host.target[2] else None
 
     def instances_of(self, hosts: Container[KnownHost]) -> list[str]:
@@ -191,7 +191,7 @@ class Inventory:
         return sorted(found - {""})
 
     def rename(self, old: KnownHost, new: KnownHost) -> None:
-        """Take two hosts for one: what is only known under the old name is the new one's."""
+        """Merge a host into its new name, with all that is known only under the old one."""
         old.ended_at = max(each.seen_at for each in old.devices.values())
         for device in old.devices.values():
             twin = new.device(device.uuid, device.index, device.instance)
@@ -208,7 +208,7 @@ class Inventory:
         self._forget_host(old)
 
     def forget_names(self, oldest: float) -> None:
-        """Forget what hosts were called before an instant."""
+        """Forget names that hosts last had before an instant."""
         for key, host in list(self.renamed.items()):
             host.before = tuple(each for each in host.before if each.ended_at >= oldest)
             if all(each.key != key for each in host.before):
@@ -234,7 +234,7 @@ class Inventory:
     def _known(
         self, rows: list[Row], *, is_past: bool
     ) -> Iterator[tuple[KnownDevice, Dialect, _Labelled]]:
-        """Yield the devices of series; choose among the labels first, if they are of now."""
+        """Yield the devices of series; for series of the present, choose the labels first."""
         by_dialect: dict[str, list[_Labelled]] = {}
         for row in rows:
             labels = self._labels_of(row)
@@ -266,9 +266,9 @@ class Inventory:
             self._found.clear()
 
     def _join(self, by_dialect: Mapping[str, Iterable[_Labelled]]) -> None:
-        """Find hosts whose GPUs several exporters show, each of which calls them by its own name.
+        """Find hosts shown by several exporters under different names.
 
-        The last exporter counts, and an address less than a name. Clones in other clusters do not.
+        The last exporter counts, and a name before an address. Clones in other clusters do not.
         """
         before, self._names = self._names, {}
         names: dict[tuple[str | None, str], dict[tuple[str | None, str], None]] = {}
@@ -302,7 +302,7 @@ class Inventory:
         return self._names.get(key, key)
 
     def _named(self, labels: Labels, choice: LabelChoice) -> KnownHost | None:
-        """Return the host that labels name, a new one that is not known yet, None for none."""
+        """Return the host that labels name, adding an unknown one; None for none."""
         named = choice.host(labels)
         if named is None:
             return None
@@ -321,9 +321,9 @@ class Inventory:
         return host
 
     def _device(self, labels: Labels, dialect: Dialect, *, is_past: bool) -> KnownDevice | None:
-        """Return the device of a series with all labels, made of them if it is new.
+        """Return the device of a series with all labels, adding it if it is new.
 
-        What was there overrules nothing that there is.
+        A device of the past never replaces a present one.
         """
         choice = self.catalog.choices.get(dialect.name)
         host = None if choice is None else self._named(labels, choice)
@@ -353,7 +353,7 @@ class Inventory:
         if is_past:
             host.miss(device)
         elif host.place(device, index, uuid):
-            # What labels without a UUID are of has changed.
+            # Labels without a UUID belong to another device than before.
             self._found.clear()
         _describe(device, labels, dialect)
         group = labels.get(choice.group) if choice.group else None
@@ -362,7 +362,7 @@ class Inventory:
 
 
 def _describe(device: KnownDevice, labels: Labels, dialect: Dialect) -> None:
-    """Take what the labels of a series say of its device, and of the driver of its host."""
+    """Store what the labels of a series say about its device, and the driver of its host."""
     host, model = device.host, labels.get(dialect.model_label)
     device.name = clean(model, NAME_BYTES) if model else device.name
     device.profile = labels.get("GPU_I_PROFILE", "")

@@ -1,4 +1,4 @@
-"""Series as they arrive, the hosts and devices that are known by them, and what labels say."""
+"""Series as they arrive, the hosts and devices known from them, and the meaning of labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Row(Struct, gc=False):
 
     @property
     def labels(self) -> Labels:
-        """The labels; none if they are no strings, or none of UTF-8."""
+        """The labels; empty if they are not strings in UTF-8."""
         try:
             return _LABELS.decode(self.metric)
         except (DecodeError, UnicodeDecodeError):
@@ -40,58 +40,58 @@ class Row(Struct, gc=False):
 
 
 class KnownDevice(Struct, eq=False):
-    """A GPU or MIG instance: its identity, its last values, and since when it does what it does."""
+    """A GPU or MIG instance: its identity, its last values, and since when it is idle or held."""
 
     host: KnownHost
     index: int
     instance: str
     uuid: SafeText | None = None
-    """Of an instance that of its GPU."""
+    """The GPU's UUID, also for a MIG instance."""
     name: SafeText | None = None
     profile: str = ""
     people: frozenset[Person] = frozenset()
     job: SafeText | None = None
     users: tuple[SafeText, ...] = ()
     seen_at: float = 0.0
-    """When it had its newest sample, 0 where none is known."""
+    """The time of its newest known sample, 0 if there is none."""
     is_rough: bool = False
-    """Whether it may have had newer ones: a look back at all devices is coarse."""
+    """Whether there may be newer samples: a look back at all devices is coarse."""
     idle: Rest = field(default_factory=Rest)
     has_long_rested: bool = False
-    """Whether it has been held idle for as long as was looked back for all, and maybe longer."""
+    """Whether it has been held idle for the whole look back, and maybe longer."""
     xid: int | None = None
     xid_at: float | None = None
-    """When that error came, None where it is not known yet, 0 before the look back.
+    """When that error came, None while unknown, 0 before the look back.
 
-    Negative for the first sample of all, where it came before that.
+    The negated time of the first sample if it came before that.
     """
     is_watched: bool = False
-    """Whether its errors were read before, so that another one has come since."""
+    """Whether its errors were read before, so that a different one is new."""
     past_xid: int | None = None
-    """An error that needs a person and that it had in the look back, None where not known."""
+    """An error in the look back that needs a person, None if unknown."""
     returns: int = 0
-    """How often it came back in a day to a host that was there, as far as is known."""
+    """How often it returned within a day to a host that stayed up, as far as is known."""
     is_worn: bool = False
-    """Whether it has to be replaced."""
+    """Whether it needs to be replaced."""
     values: dict[str, float | None] = {}
-    """Fields of a device of the document by name, None for what is not known any more."""
+    """Fields of a `FleetDevice` by name, None for values that have become unknown."""
 
     @property
     def gpu(self) -> str | int:
-        """Which GPU it is, or is of: its UUID, or its index where it has none.
+        """Its GPU's UUID, or its index if it has none.
 
-        The driver gives indices at each start: without a lost GPU, the others have other ones.
+        The driver assigns indices at each start: when a GPU is lost, those of the others change.
         """
         return self.uuid or self.index
 
     @property
     def identity(self) -> tuple[str | int, str]:
-        """What it has under any name of its host, at any index."""
+        """Its key within a host, independent of the host's name and, with a UUID, of the index."""
         return self.gpu, self.instance
 
     @property
     def full_uuid(self) -> SafeText | None:
-        """Its own UUID; of a MIG instance after that of its GPU, as CUDA can name it."""
+        """Its UUID; for a MIG instance, the GPU's UUID and the instance, in CUDA's syntax."""
         if not self.instance or self.uuid is None:
             return self.uuid
         return clean(f"MIG-{self.uuid}/{self.instance}", NAME_BYTES)
@@ -101,9 +101,9 @@ class KnownHost(Struct, eq=False):
     """A host: its identity, and what is known of its exporter."""
 
     key: tuple[str | None, str]
-    """Its cluster and name as labels have them."""
+    """Its cluster and name, as in the labels."""
     labels: dict[str, str]
-    """The labels that name it, and the values that its series have."""
+    """The labels that name it, and their values in its series."""
     name: SafeText
     cluster: SafeText | None
     group: SafeText | None = None
@@ -111,32 +111,32 @@ class KnownHost(Struct, eq=False):
     devices: dict[tuple[str | int, str], KnownDevice] = {}
     """By `identity`."""
     numbered: dict[tuple[int, str], KnownDevice] = {}
-    """Which has an index, or had it last, by index and GPU instance id of a MIG instance."""
+    """Which device has an index, or had it last, by index and GPU instance id."""
     indices: set[int] = field(default_factory=set)
-    """All that its GPUs have had: it had so many of them at once."""
+    """All indices that its GPUs have had: it had this many at once."""
     lag: float | None = None
-    """Age of its newest sample when that was last asked for, None before."""
+    """Age of its newest sample when last asked for, None before."""
     interval: float = 0.0
-    """Seconds between two scrapes of it, 0 where that is not known."""
+    """Seconds between two scrapes of it, 0 if unknown."""
     target: tuple[str, str, str] = "", "", ""
     """Cluster, job and instance of its exporter."""
     before: tuple[KnownHost, ...] = ()
-    """What it was called before, the newest name last."""
+    """Its earlier names, the newest last."""
     ended_at: float = 0.0
-    """When a name that it had before was seen last."""
+    """When an earlier name was last seen."""
     is_frozen: bool = False
     shown: tuple[tuple[float | None, float | None], ...] = ()
-    """Power and utilization of its devices, to see whether its exporter repeats itself."""
+    """Power and utilization of its devices, to detect an exporter that repeats itself."""
     shown_at: float = 0.0
-    """Since when they are these."""
+    """Since when they have had these values."""
     changed_at: float | None = None
-    """When its values last changed, None where that is not known."""
+    """When its values last changed, None if unknown."""
     is_away: bool = False
     """Whether it was found to be gone, and has not been seen since."""
     losses: int = 0
     """How often it went away in a day, as far as is known."""
     is_percent: bool | None = None
-    """Whether its ratios are percentages; None while that cannot be seen."""
+    """Whether its ratios are percentages; None while undecided."""
 
     @property
     def gpu_count(self) -> int:
@@ -144,9 +144,9 @@ class KnownHost(Struct, eq=False):
         return len({device.gpu for device in self.devices.values()})
 
     def device(self, uuid: str | None, index: int | None, instance: str) -> KnownDevice | None:
-        """Return its device of a UUID, or of an index where that, or the device, is without one.
+        """Return its device by UUID, or by index if the UUID of either is unknown.
 
-        An index that another GPU has, or had last, is none of a UUID that is not known.
+        An index that another GPU has, or had last, does not match an unknown UUID.
         """
         found = None if uuid is None else self.devices.get((uuid, instance))
         if found is None and index is not None:
@@ -156,9 +156,9 @@ class KnownHost(Struct, eq=False):
         return found
 
     def place(self, device: KnownDevice, index: int, uuid: SafeText | None) -> bool:
-        """Take that a device has this index now, and its UUID if that is known.
+        """Set the current index of a device, and its UUID if known.
 
-        Return whether another one, or none, had the index.
+        Return whether the index was free or had another device.
         """
         before = self.numbered.get((index, device.instance))
         self.forget(device)
@@ -168,13 +168,13 @@ class KnownHost(Struct, eq=False):
         return before is not device
 
     def miss(self, device: KnownDevice) -> None:
-        """Take that it had a device that is not there now."""
+        """Add a device that the host had but that is not there now."""
         device.host = self
         self.devices[device.identity] = device
         self.numbered.setdefault((device.index, device.instance), device)
 
     def without_uuid(self, index: int, instance: str) -> KnownDevice:
-        """Return the device of an index that is none of those with a UUID."""
+        """Return the device of an index that has no UUID, adding it if it is new."""
         found = self.devices.get((index, instance))
         if found is None:
             found = KnownDevice(self, index, instance)
@@ -182,16 +182,17 @@ class KnownHost(Struct, eq=False):
         return found
 
     def forget(self, device: KnownDevice) -> None:
-        """Take that a device is none of its own, if it was."""
+        """Remove a device if it is one of this host's."""
         self.devices.pop(device.identity, None)
         if self.numbered.get((device.index, device.instance)) is device:
             del self.numbered[device.index, device.instance]
 
 
 def last_times(rows: Iterable[tuple[_K, Row]]) -> dict[_K, float]:
-    """Return the last of the times that series of something have.
+    """Return the last time in the series of each key.
 
-    That of a first sample counts only without another: under another name there were earlier ones.
+    The time of a first sample counts only if there is no other: an earlier one may have had
+    another name.
     """
     found, first = dict[_K, float](), dict[_K, float]()
     for key, row in rows:
@@ -211,12 +212,12 @@ def uuid_of(labels: Labels, dialect: Dialect) -> SafeText | None:
 
 
 def index_of(labels: Labels, dialect: Dialect) -> int | None:
-    """Return NVML's index, None where the labels do not have it."""
+    """Return NVML's index, None if the labels lack it."""
     return number_of(labels.get(dialect.index_label or dialect.device_label, ""))
 
 
 def finite(text: str) -> float | None:
-    """Return a value as Prometheus writes it, None if it is not finite, negative or no number."""
+    """Return a value as Prometheus writes it, None if it is not a finite, nonnegative number."""
     try:
         value = float(text)
     except ValueError:
@@ -237,7 +238,7 @@ def xid_of(labels: Labels, value: float, *, is_dated: bool) -> int | None:
 
 
 def cluster_of(labels: Labels) -> str | None:
-    """Return the cluster that a series or a target is of, None where no label names it."""
+    """Return the cluster of a series or a target, None if no label names it."""
     for label in CLUSTER_LABELS:
         if name := labels.get(label):
             return name
@@ -245,7 +246,7 @@ def cluster_of(labels: Labels) -> str | None:
 
 
 def names_by_label(hosts: Iterable[KnownHost]) -> Names:
-    """Return hosts by the label that names them, or did before, to ask for them."""
+    """Return the names of hosts, earlier ones too, by the label that has them, to query them."""
     names: Names = {}
     for host in hosts:
         for each in (host, *host.before):
@@ -255,6 +256,6 @@ def names_by_label(hosts: Iterable[KnownHost]) -> Names:
 
 
 def named(devices: Iterable[KnownDevice]) -> tuple[Names, set[int]]:
-    """Return the hosts of devices by label, and the indices of those, to ask for them."""
+    """Return the hosts of devices by label, and the indices of these devices, to query them."""
     found = list(devices)
     return names_by_label({each.host for each in found}), {each.index for each in found}

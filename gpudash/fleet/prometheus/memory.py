@@ -1,7 +1,7 @@
-"""What was there: devices that are gone since then, and since when errors are what they are.
+"""What was there: devices that are gone, and since when errors have been as they are.
 
-Fed by the answers of now, as they arrive, and by those of the past: a look back at all devices,
-which is coarse, and one at the few hosts of which more must be known.
+Fed by the answers about the present, as they arrive, and about the past: a coarse look back at
+all devices, and a detailed one at the few hosts that need it.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from gpudash.fleet.prometheus.known import (
 from gpudash.fleet.prometheus.queries import FIRST_LABEL, HOST_MARK, glance_of, is_change_of_now
 
 _MAX_LOOKED_UP = 50
-"""Hosts, or GPUs with an error, at once, of which all samples of a day are read."""
+"""Hosts, or GPUs with an error, whose samples of a whole day are read at once."""
 _MAX_RESTED = 200
-"""The same of GPUs that are held idle, of which fewer instants are looked at."""
+"""GPUs held idle that are looked up at once: this reads fewer instants."""
 PARTIAL_SECONDS = 300.0
-"""How long a device stays that partial answers leave out."""
+"""How long a device that partial answers leave out is kept."""
 _MIN_SIBLINGS = 3
 _LONG = 0.95
-"""Of the look back: what had an error at all of its instants has had it for longer."""
+"""Of the look back: an error present at all of its instants has lasted for longer."""
 _NO_XID: tuple[int | None, float | None] = None, None
 
 
 class Memory:
-    """Remembers the devices of an inventory; what has been away for `look_back_seconds` is gone."""
+    """Remembers the devices of an inventory; those missing for `look_back_seconds` are dropped."""
 
     def __init__(self, inventory: Inventory, look_back_seconds: float) -> None:
         self.look_back_seconds = look_back_seconds
         self.complete_at = 0.0
         """The instant of the last answer that was not partial."""
         self.answered_at = 0.0
-        """That of the last answer."""
+        """The instant of the last answer."""
         self._known_seconds = _LONG * look_back_seconds
         self.dates = Dates(inventory, self._known_seconds)
         self._inventory = inventory
@@ -57,24 +57,24 @@ class Memory:
         self._lost: list[KnownHost] = []
         self._frozen: list[KnownHost] = []
         self._looked_up: set[KnownHost] = set()
-        """What has been asked for as much as it can be, unlike the two above, which are asked."""
+        """Hosts already looked up; those in the two lists above are being looked up."""
         self._unsteady: set[KnownHost] = set()
         """Hosts that lost GPUs since the start or often before, or have one that needs a person."""
         self._silent: set[KnownHost] = set()
-        """Those without any of their GPUs."""
+        """Hosts without any of their GPUs."""
         self._doubtful: list[KnownHost] = []
-        """Those that may have gone away, or lost GPUs, more than once: the likeliest first."""
+        """Hosts that may have gone away, or lost GPUs, more than once, the likeliest first."""
         self._undated: list[KnownDevice] = []
         self._rested: list[KnownDevice] = []
         self._long_rested: set[KnownDevice] = set()
-        """Those that rested at the beginning of the look back already, when that was looked at."""
+        """Devices that were already resting at the beginning of the look back."""
         self._given: list[KnownDevice] = []
 
     def is_doubtful(self, there: Set[KnownDevice]) -> bool:
-        """Whether an answer that has these devices may have them by wrong names.
+        """Whether an answer with these devices may have them under wrong names.
 
-        What has just vanished may have other names: its exporter was upgraded, it was divided.
-        What is back may be another: the driver has given the GPUs other indices.
+        A device that vanished may have another name: its exporter was upgraded, or it was divided.
+        One that is back may be a different one: the driver assigned new indices.
         """
         last = self.answered_at
         return bool(last) and any(
@@ -83,16 +83,16 @@ class Memory:
         )
 
     def take_answer(self, at: float, *, is_partial: bool) -> None:
-        """Take that an answer had what was seen at an instant."""
+        """Note an answer about an instant."""
         self.answered_at = at
         if not is_partial:
             self.complete_at = at
 
     def is_missing(self, device: KnownDevice) -> bool:
-        """Whether a whole answer left a device out.
+        """Whether a complete answer left a device out.
 
-        That a partial one does says nothing, unless those before it, as partial, had the device,
-        and this one has others of its host: what never answers would not come and go.
+        An omission in a partial answer means nothing, unless earlier partial ones had the device
+        and this one has others of its host: a server that never answers would not come and go.
         """
         if device.seen_at < self.complete_at:
             return True
@@ -102,18 +102,18 @@ class Memory:
         )
 
     def forget(self, now: float) -> None:
-        """Drop what has been missing for long."""
+        """Drop devices that have been missing for too long."""
         self._began_at = self._began_at or now
         oldest = now - self.look_back_seconds
         self._inventory.forget_names(oldest)
         for device in [each for devices in self._gone().values() for each in devices]:
-            # One that was never seen is known by its labels alone.
+            # A device never seen is known only by its labels.
             if (device.seen_at or self._began_at) < oldest:
                 self._inventory.drop(device)
         self._explain()
 
     def _explain(self) -> None:
-        """Forget what is gone and not to be missed."""
+        """Drop devices that are gone and need not be missed."""
         if gone := self._gone():
             self._follow(gone)
             self._forget_exchanged(self._gone())
@@ -125,7 +125,7 @@ class Memory:
         self._silent = silent
 
     def _gone(self) -> dict[KnownHost, list[KnownDevice]]:
-        """Return what is missing, by its host; called at each refresh."""
+        """Return the missing devices by host; called at each refresh."""
         gone, at, is_missing = {}, self.answered_at, self.is_missing
         for host in self._inventory.hosts.values():
             devices = [e for e in host.devices.values() if e.seen_at < at and is_missing(e)]
@@ -134,9 +134,9 @@ class Memory:
         return gone
 
     def _follow(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
-        """Forget what is gone here and lives on elsewhere; a host that does was renamed.
+        """Drop missing devices that live on elsewhere; a host whose GPUs all do was renamed.
 
-        Not one whose GPUs live on here and there.
+        Not if its GPUs live on both here and there.
         """
         uuids = {each.uuid for devices in gone.values() for each in devices if each.uuid}
         there: dict[Hashable, KnownHost] = {
@@ -157,10 +157,10 @@ class Memory:
                 self._inventory.drop(device)
 
     def _forget_exchanged(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
-        """Drop what others are there for: no host has more GPUs than it had indices."""
+        """Drop devices that others have replaced: a host never has more GPUs than indices."""
         for host, devices in gone.items():
             there = {each.gpu for each in host.devices.values() if not self.is_missing(each)}
-            # One without a UUID may be another, which has one and another index since.
+            # One without a UUID may have come back with a UUID and another index.
             first = sorted(devices, key=lambda each: (each.uuid is not None, each.seen_at))
             absent = [each for each in first if each.gpu not in there]
             gpus = list(dict.fromkeys(each.gpu for each in absent))
@@ -169,9 +169,9 @@ class Memory:
                 self._inventory.drop(device)
 
     def _forget_removed(self, gone: Mapping[KnownHost, Sequence[KnownDevice]]) -> None:
-        """Drop what a host has no more that has as many GPUs now as others of its model.
+        """Drop missing devices of a host with as many GPUs left as others of its model.
 
-        Those that miss some themselves do not count.
+        Hosts that miss some themselves are not compared with.
         """
         sizes: dict[object, Counter[int]] = {}
         for host in self._inventory.hosts.values():
@@ -189,15 +189,15 @@ class Memory:
                     self._inventory.drop(device)
 
     def take_gone(self, rows: list[Row], _at: float) -> None:
-        """Take devices that there were and are not now, with about when they were last."""
+        """Add devices that are gone, with about when they were last there."""
         self._inventory.learn_gone(rows)
         self._explain()
         self._looked_up.clear()
 
     def lost(self) -> dict[int, list[KnownDevice]]:
-        """Return some devices of which it is not known exactly when they were seen last.
+        """Return some devices whose last sample is not known exactly.
 
-        By the number of the glance that saw them, as `queries.last_seen` takes it.
+        Grouped by the number of the glance that saw them, as for `queries.last_seen`.
         """
         self._lost = self._sought(each.host for each in self._inventory.devices() if each.is_rough)
         found: dict[int, list[KnownDevice]] = {}
@@ -209,19 +209,19 @@ class Memory:
         return found
 
     def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
-        """Take the time of the newest sample of devices, which may have gone since then."""
+        """Store the time of the newest sample of devices, which may be gone since then."""
         self._looked_up.update(self._lost)
         for device, row in self._inventory.devices_of(rows):
             device.seen_at, device.is_rough = max(device.seen_at, row.number or 0.0), False
 
     def names_of_frozen(self) -> Names:
-        """Return some hosts that repeat values of which it is not known when they changed."""
+        """Return some hosts that repeat their values since an unknown time."""
         hosts = self._inventory.hosts.values()
         self._frozen = self._sought(h for h in hosts if h.is_frozen and h.changed_at is None)
         return names_by_label(self._frozen)
 
     def take_changes(self, rows: Iterable[Row], at: float) -> None:
-        """Take when the values of hosts changed last: of some the power alone did not."""
+        """Store when values of hosts last changed: for some, only the power had stayed the same."""
         self._looked_up.update(self._frozen)
         for host, value, _ in self._inventory.hosts_of(rows):
             host.changed_at = max(value, host.changed_at or 0.0)
@@ -237,7 +237,7 @@ class Memory:
         return self._rested
 
     def take_last_used(self, rows: Iterable[Row], at: float) -> None:
-        """Take when devices computed last, or were not held, or had their first sample."""
+        """Store when devices last computed, last were not held, or had their first sample."""
         times = last_times(self._inventory.devices_of(rows))
         for device in self._rested:
             device.has_long_rested = False
@@ -245,7 +245,7 @@ class Memory:
             self._take_rest(device, times.get(device, at), at)
 
     def given(self) -> list[KnownDevice]:
-        """Return some devices that rest and of which it is not known since when a job has them."""
+        """Return some devices that rest and whose job has had them since an unknown time."""
         found = [
             each
             for each in self._inventory.devices()
@@ -256,9 +256,9 @@ class Memory:
         return self._given
 
     def take_given(self, rows: Iterable[Row], at: float) -> None:
-        """Take when devices computed last, or were first allocated to those who have them now.
+        """Store when devices last computed, or were first allocated to their current holders.
 
-        Those that were not at any instant looked at have been so for less than a step.
+        Devices not found at any sampled instant were allocated less than a step ago.
         """
         choices = self._inventory.catalog.choices.values()
         used, began = dict[KnownDevice, float](), dict[KnownDevice, float]()
@@ -280,7 +280,7 @@ class Memory:
             self._long_rested.discard(device)
 
     def lasted(self, now: float) -> Lasted:
-        """Return for how long what is found has been so, of what that is known of."""
+        """Return for how long findings have lasted, where known."""
         found, hosts = dict(self.dates.lasted(now)), self._inventory.hosts
         for device in list(self._long_rested):
             host = device.host
@@ -291,7 +291,7 @@ class Memory:
         return found
 
     def take_xids(self, rows: Iterable[Row], at: float) -> None:
-        """Take last XID errors, and the times of errors where there are some."""
+        """Store last XID errors, and the times of errors where available."""
         codes: dict[KnownDevice, tuple[int | None, float | None]] = {}
         for device, last, moment in self._xids(rows):
             if device not in codes or (moment or 0.0) > (codes[device][1] or 0.0):
@@ -308,7 +308,7 @@ class Memory:
             device.xid, device.is_watched = code, True
 
     def unsteady(self) -> list[KnownHost]:
-        """Return some hosts whose GPUs may have been lost more than once."""
+        """Return some hosts that may have lost GPUs more than once."""
         there = {*self._inventory.hosts.values()}
         for device in self._inventory.devices():
             if device.xid is not None and needs_person(device.xid):
@@ -319,9 +319,9 @@ class Memory:
         return [*known, *others][:_MAX_LOOKED_UP]
 
     def take_shrinks(self, rows: Iterable[Row], _at: float) -> None:
-        """Take how often exporters had other numbers of series in a day.
+        """Store how often the number of an exporter's series changed in a day.
 
-        Some always have: they show processes too.
+        For some it always does: they show processes too.
         """
         found: dict[KnownHost, float] = {}
         for host, count, _ in self._inventory.hosts_of(rows):
@@ -329,9 +329,9 @@ class Memory:
         self._doubtful += sorted(found, key=lambda host: found[host])
 
     def take_losses(self, rows: Sequence[Row], _at: float) -> None:
-        """Take how often devices came back, and how often hosts went away.
+        """Store how often devices came back, and how often hosts went away.
 
-        Of a host with several exporters it is as often as the one that did least.
+        For a host with several exporters, the lowest number counts.
         """
         for device in self._inventory.devices():
             device.returns = device.host.losses = 0
@@ -346,11 +346,11 @@ class Memory:
         for device, row in self._inventory.devices_of(of_devices):
             device.returns = 0 if device.instance else int(row.number or 0)
             self._unsteady |= {device.host} if device.returns else set()
-        # The others are asked for once.
+        # The others need no further query.
         self._doubtful.clear()
 
     def take_past_xids(self, rows: Iterable[Row], _at: float) -> None:
-        """Take which errors devices had."""
+        """Store which errors devices had."""
         for device in self._inventory.devices():
             device.past_xid = None
         for device, row in self._inventory.devices_of(rows):
@@ -359,11 +359,11 @@ class Memory:
                 device.past_xid = code
 
     def losses(self, device: KnownDevice) -> int | None:
-        """Return how often a device was lost in a day, None for never, as far as is known."""
+        """Return how often a device was lost in a day, as far as is known; None for never."""
         return device.returns + self.is_missing(device) or None
 
     def undated(self) -> dict[int, list[KnownDevice]]:
-        """Return some devices with errors of an unknown time, by their code."""
+        """Return some devices with errors of unknown time, by error code."""
         found: dict[int, list[KnownDevice]] = {}
         for device in self._inventory.devices():
             if device.xid is not None and device.xid_at is None:
@@ -373,9 +373,9 @@ class Memory:
         return some
 
     def take_xid_times(self, rows: Iterable[Row], _at: float) -> None:
-        """Take when devices last had another error than they have, or none.
+        """Store when devices last had another error than now, or none.
 
-        Those that had it all the time may have had it for ever, since before their first sample.
+        An error in all samples of a device may be older than the first one.
         """
         times: dict[tuple[KnownDevice, int | None], float] = {}
         for device, row in self._inventory.devices_of(rows):
@@ -390,10 +390,10 @@ class Memory:
     def recent_xid(self, device: KnownDevice, now: float) -> tuple[int | None, float | None]:
         """Return the last error of a device and how long ago it was, if that is recent.
 
-        Of one without, an error that needs a person and went with the device for a while.
+        If it has none, return an error that needs a person and lasted for a while.
 
-        One that needs a person is so, too, where it may be older than all samples, and those do
-        not tell of it for long.
+        An error that needs a person counts as recent even if it may be older than all samples,
+        which do not go back far.
         """
         if device.xid is None:
             return device.past_xid, None
@@ -407,7 +407,7 @@ class Memory:
         return (device.xid, seconds) if is_of_now else _NO_XID
 
     def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, int, float | None]]:
-        """Yield devices with error codes and, from series that have them, their times."""
+        """Yield devices with error codes, and with their times from series that have them."""
         for row in rows:
             found, value = self._inventory.find(row), row.number
             if found is None or value is None:

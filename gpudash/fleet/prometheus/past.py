@@ -1,7 +1,7 @@
-"""The past of hosts as a Prometheus has it: snapshots at coarse steps, by range queries.
+"""The past of hosts in a Prometheus: snapshots at coarse steps, by range queries.
 
-Asked for is only what changes from one step to the next, so that the answers are small: the server
-compares each device with itself a step before. Its work is bounded by the length of the steps.
+Queries return only what changes from one step to the next, so that the answers are small: the
+server compares each device with itself a step before. Longer steps bound its work.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 NAMES_PATH = "/api/v1/label/__name__/values"
 
 Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
-"""Asks the server and waits; raises PrometheusError."""
+"""Queries the server and waits; raises PrometheusError."""
 
 _MIN_STEP = 60
 _MAX_POINTS = 2_000_000
-"""Devices times steps that the server looks at for one question about all of the span."""
+"""Devices times steps that the server evaluates for one query over the whole span."""
 _LONG_SECONDS = 8 * 86400.0
-"""Of a span that is longer than data are looked back at otherwise: it may begin before them."""
+"""Length of a span beyond the usual look back, which may begin before the data."""
 _LOOKS = 60
-"""How often a span is looked at for the first data in it."""
+"""Instants of a span to check for its first data."""
 _INSTANTS = 5
-"""After the first: those at which it is asked which devices there are."""
+"""Further instants at which the devices are listed."""
 _COUNTED_SECONDS, _MAX_COUNTS = 600, 1_000_000
-"""In which scrapes are counted at least, and for how many devices times such times in the span."""
+"""Seconds in which to count scrapes, and how many such counts of all devices to make."""
 _MAX_WINDOW = 600
 _MAX_SILENT = 200
-"""Hosts of which it is asked whether their exporters answered, when their GPUs were gone."""
+"""Hosts whose exporters are asked whether they answered while the GPUs were gone."""
 _THERMAL = 0x20 | 0x40
 """Bits of DCGM's reasons for lower clocks: thermal slowdown by software and by hardware."""
 _REASONS = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS|DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
@@ -70,29 +70,29 @@ _SMI_REASONS = "nvidia_smi_clocks_(event|throttle)_reasons_(hw|sw)_thermal_slowd
 
 
 class Past:
-    """Asks a Prometheus for a span of its past."""
+    """Queries a Prometheus for a span of its past."""
 
     def __init__(self, ask: Ask, inventory: Inventory, name: str) -> None:
         self._ask = ask
         self._inventory = inventory
         self._source = FleetSource(kind="prometheus", name=clean(name))
         self._last: dict[Hashable, KnownHost] = {}
-        """The hosts of all devices of the end of the span, by UUID."""
+        """The hosts of all devices at the end of the span, by UUID."""
         self._gpus: dict[tuple[KnownHost, str | int], GpuPast] = {}
         self._open: dict[frozenset[tuple[str, str]], KnownDevice] = {}
-        """The devices of series that are there."""
+        """The devices of present series."""
         self._holders: dict[tuple[KnownHost, int, str], list[tuple[float, KnownDevice]]] = {}
-        """Which devices had an index by series with their UUIDs, from when on."""
+        """Which devices had an index, by series with their UUIDs, and from when on."""
         self._answered: dict[KnownHost, set[float]] = {}
-        """The steps at which exporters answered of hosts that have lost all of their GPUs."""
+        """The steps at which the exporters of hosts without GPUs answered."""
 
     def snapshots(self, since: float, until: float) -> Iterator[FleetSnapshot]:
         """Yield a snapshot of the start, and one for each instant at which something changed."""
-        # Where the clocks differ, all would be gone after the server's present.
+        # If the clocks differ, everything would be gone after the server's present.
         for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
             until = min(until, row.number or until)
         if until - since > _LONG_SECONDS:
-            # For months without data its steps would be too coarse to see what there is.
+            # Months without data would make the steps too coarse.
             since = max(since, min(until, oldest(self._ask, since, until)))
         self._learn(since, until)
         count = sum(1 for _ in self._inventory.devices())
@@ -100,7 +100,7 @@ class Past:
             return
         spacing = self._spacing(since, until, count)
         catalog = self._inventory.catalog
-        # Those that have no MIG instances any more may have had some.
+        # Dialects without MIG instances at present may have had some.
         for term in catalog.main(of_past=True):
             self._ask_presence(term, spacing, count)
         for term in catalog.field(XIDS):
@@ -133,7 +133,7 @@ class Past:
                 self._last = {each.full_uuid: each.host for each in inventory.devices()}
 
     def _learn_gone(self, rows: list[Row]) -> None:
-        """Take devices that there were; a host whose GPUs have another's name now is that one."""
+        """Add devices that are gone; a host whose GPUs now have another's name was renamed."""
         inventory, last = self._inventory, self._last
         inventory.learn_gone(rows)
         for host in {*inventory.hosts.values()} - {*last.values()}:
@@ -142,7 +142,7 @@ class Past:
                 inventory.rename(host, new)
 
     def _spacing(self, since: float, until: float, devices: int) -> Spacing:
-        """Return steps as short as the bound on the server's work and its scrapes allow."""
+        """Return steps as short as the limit on the server's work and the scrape interval allow."""
         step = max(_MIN_STEP, (until - since) * devices / _MAX_POINTS)
         step = 15 * ceil(step / 15)
         slowest = min(self._slowest(since, until, devices), _MAX_WINDOW / 2.2)
@@ -151,10 +151,10 @@ class Past:
         return Spacing(since - since % step - window, end, step, window, step + ceil(slowest))
 
     def _slowest(self, since: float, until: float, devices: int) -> float:
-        """Return the seconds between two scrapes, of the host and the time with the fewest.
+        """Return the seconds between two scrapes, for the host and time with the fewest.
 
-        What is scraped more rarely than can be counted is left out, and so is what a host was for
-        less than a hundredth of its time.
+        Scrapes too rare to count are left out, and so is the hundredth of a host's time with the
+        fewest scrapes.
         """
         length = ceil((until - since) * devices / _MAX_COUNTS / _COUNTED_SECONDS)
         length = max(1, length) * _COUNTED_SECONDS
@@ -168,31 +168,31 @@ class Past:
             for row, at, count in self._range(counts, looks, devices):
                 hosts.setdefault(frozenset(row.metric.items()), {})[at] = count
             for each in hosts.values():
-                # Of two that follow each other one is of a host that came or went meanwhile.
+                # Of two counts in a row, one includes the time when a host came or went.
                 pairs = sorted(
                     max(each[at], each[at - length]) for at in each if at - length in each
                 )
                 fewest = pairs[len(pairs) // 100] if pairs else max(each.values())
                 if fewest > length / _COUNTED_SECONDS:
-                    # There may be a scrape more in the one than in the other.
+                    # Either count may have a scrape more.
                     slowest = max(slowest, length / (fewest - 0.5))
         return slowest
 
     def _ask_presence(self, term: Metric, spacing: Spacing, devices: int) -> None:
-        """Ask when each series came and went, and with it its device and its job."""
+        """Query when each series, and with it its device and job, came and went."""
         now, before = _windows(term.selector, spacing)
         rows = [(spacing.start, True, row.labels) for row in self._instant(now, spacing.start)]
         rows += [
             (at, True, row.metric)
             for row, at, _ in self._range(f"{now} unless {before}", spacing, devices)
         ]
-        # What has gone was last there a window ago, or before the first step.
+        # A series that is gone was last there a window ago, or before the first step.
         first = spacing.start + 1
         rows += [
             (max(at - spacing.window, first), False, row.metric)
             for row, at, _ in self._range(f"{before} unless {now}", spacing, devices)
         ]
-        # What was there only between the instants that were learned is known by its end.
+        # A device seen only between the listed instants is known by the end of its series.
         name, inventory = term.names[0], self._inventory
         self._learn_gone(
             [
@@ -212,7 +212,7 @@ class Past:
                 self._vanish(name, labels, at)
 
     def _ask_xids(self, term: Metric, spacing: Spacing, devices: int) -> None:
-        """Ask for last XID errors that are others than a step before."""
+        """Query last XID errors that differ from those a step before."""
         now, before = (
             max_by(term.past_by, f"{each} > 0") for each in _windows(term.selector, spacing)
         )
@@ -223,14 +223,14 @@ class Past:
             self._xid(term, each.metric, at, value)
 
     def _ask_dated_xids(self, term: Metric, spacing: Spacing, devices: int) -> None:
-        """Ask for the times of XID errors."""
+        """Query the times of XID errors."""
         now, _ = _windows(term.selector, spacing)
         for row, at, value in self._range(f"{now} > time() - {spacing.step}", spacing, devices):
             if spacing.start < value <= at:
                 self._xid(term, row.metric, value, value, is_dated=True)
 
     def _ask_heat(self, spacing: Spacing, devices: int) -> None:
-        """Ask at which steps devices were throttled for heat, where an exporter has that."""
+        """Query at which steps devices were throttled for heat, if an exporter reports that."""
         for name, metrics, form, is_mask in (
             ("dcgm-exporter", _HEAT_SECONDS, "increase({}[{}s]) > 0", False),
             ("dcgm-exporter", _REASONS, "last_over_time({}[{}s]) >= 32", True),
@@ -247,7 +247,7 @@ class Past:
                     self._of(device).hot.append(at)
 
     def _ask_answers(self, hosts: Iterable[KnownHost], spacing: Spacing) -> None:
-        """Ask when the exporters of some hosts answered."""
+        """Query when the exporters of some hosts answered."""
         instances = sorted({each.target[2] for each in hosts} - {""})[:_MAX_SILENT]
         for term in self._inventory.catalog.targets(instances) if instances else ():
             if term.condition == " == 1":
@@ -258,9 +258,9 @@ class Past:
                         self._answered.setdefault(host, set()).add(at)
 
     def _gaps(self, spacing: Spacing, devices: int) -> list[Span]:
-        """Ask when the server knew of no exporter at all, not even that it is down.
+        """Query when the server knew of no exporter at all, not even that it is down.
 
-        None where it never knows of them.
+        Return no gaps if it never knows of any.
         """
         found: list[Span] = []
         for term in self._inventory.catalog.exporters():
@@ -281,7 +281,7 @@ class Past:
     def _range(
         self, expression: str, spacing: Spacing, devices: int
     ) -> Iterator[tuple[RangeRow, float, float]]:
-        """Yield the series of a query with each of their instants and values."""
+        """Yield the series of a query with all of their instants and values."""
         for start, end in spacing.chunks(devices):
             span = [("start", f"{start:.0f}"), ("end", f"{end:.0f}"), ("step", str(spacing.step))]
             for row in self._ask(RANGE, [("query", expression), *span], MATRIX).result:
@@ -304,7 +304,7 @@ class Past:
     def _device_at(self, labels: Labels, at: float) -> KnownDevice | None:
         """Return the device of a series at an instant.
 
-        Without a UUID it is the one that had its index then, or the first of which that is known.
+        Without a UUID, it is the device that had its index then, or the first one known to have it.
         """
         device, index = self._inventory.device_of(labels), None
         if device is not None and not _has_uuid(labels):
@@ -316,7 +316,7 @@ class Past:
         for since, each in reversed(held):
             if since <= at:
                 return each
-        # What had another index before has come to this one later.
+        # A device that had another index before has moved to this one later.
         before = {
             each
             for (on, other, _), some in self._holders.items()
@@ -367,10 +367,10 @@ class Past:
         shown: dict[KnownHost, FleetHost] = {}
         there = [each.there[0][0] for some in hosts.values() for each in some if each.there]
         first = min(there, default=0)
-        # Where the data begin, not all hosts are there with the first: none of them is new.
+        # Where the data begin, not all hosts appear at once, but none of them is new.
         first += spacing.window
         changes.setdefault(first, set()).update(hosts)
-        # What has been missing since long is so at the end.
+        # Anything missing for long is still missing at the end.
         changes.setdefault(spacing.end, set())
         is_over = gaps and gaps[-1][1] > spacing.end
         is_over = is_over and not any(each.open for each in self._gpus.values())
@@ -390,13 +390,13 @@ class Past:
 
 
 def oldest(ask: Ask, since: float, until: float) -> float:
-    """Return from when on there are GPUs in a span, infinity for never; raises PrometheusError."""
+    """Return from when on a span has GPUs, infinity for never; raises PrometheusError."""
     fields = (UTILIZATION, ENGINE, MEMORY)
     names = (each.name for dialect in dialects() for field in fields for each in dialect.of(field))
     expression = f'count({{__name__=~"{"|".join(names)}"}})'
     while True:
         step, end = max(15, ceil((until - since) / _LOOKS)), ceil(until)
-        # The end is looked at, too: between two looks there may be all there is.
+        # Check the end too: all data may lie between two instants.
         span = [("start", str(end - _LOOKS * step)), ("end", str(end)), ("step", str(step))]
         rows = ask(RANGE, [("query", expression), *span], MATRIX).result
         found = (each.values[0][0] for each in rows if each.values)
@@ -416,11 +416,11 @@ def _has_uuid(labels: Labels) -> bool:
 
 
 def _identity(name: str, labels: Labels) -> frozenset[tuple[str, str]]:
-    # Some servers leave out the name, and with a rule it is another one.
+    # Some servers leave out the name, and recording rules change it.
     return frozenset({**labels, "__name__": name}.items())
 
 
 def _windows(selector: str, spacing: Spacing) -> tuple[str, str]:
-    """Return each series' last value within the window, now and a step before."""
+    """Return queries for each series' last value within the window, at a step and one before."""
     over = f"last_over_time({selector}[{spacing.window}s]"
     return f"{over})", f"{over} offset {spacing.step}s)"

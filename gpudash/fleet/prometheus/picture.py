@@ -1,7 +1,7 @@
-"""What is known of all hosts at one instant, put together from the answers as they arrive.
+"""What is known of all hosts at one instant, assembled from answers as they arrive.
 
-No series shows what is missing: a GPU that is lost and a host that is down have none. So each
-device is remembered, see `memory`, and since when it has not computed, and has held memory.
+A lost GPU or a host that is down has no series. So each device is remembered, see `memory`, and
+since when it has not computed, and since when it has held memory.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from gpudash.model.text import NAME_BYTES, SafeText, clean
 from gpudash.model.units import counted
 
 STALE_SECONDS = 120.0
-"""Age from which a host has sent nothing for some time, if it is scraped once a minute or so."""
+"""Age at which a host counts as stale, if it is scraped once a minute or so."""
 _PATIENCE, _RARELY = 2.5, 30.0
-"""Scrapes that may be late of a host that is scraped more rarely; how rarely if not known."""
+"""How many scrapes of a rarely scraped host may be late; its interval if unknown."""
 _MIN_SCRAPES = 2
 _SOME = 20
 LONG_SECONDS = 3600.0
-"""How far all devices are looked back at, to see which of them have been held idle."""
+"""How far to look back at all devices, to see which of them have been held idle."""
 _FIELD_SECONDS = 600.0
-"""Age at which a value is not shown any more: most are asked for more rarely than the main one."""
+"""Age at which a value is no longer shown: most are queried more rarely than the main one."""
 _FROZEN_SECONDS = 300.0
 
 _OF_BOARD = (TEMPERATURE, POWER, POWER_LIMIT)
-"""What is the GPU's, and repeated on each of its MIG instances."""
+"""Values of the GPU that each of its MIG instances repeats."""
 _STATIC = frozenset((MEMORY_TOTAL, POWER_LIMIT))
-"""What hardly ever changes is not dropped for its age."""
+"""Values that hardly ever change are not dropped for their age."""
 _USERS = frozenset(dialect.user_label for dialect in dialects())
 _STATUS = {True: UNUSABLE.id, False: UNKNOWN.id}
-"""That of a GPU by whether it has to be replaced; what else it does is found elsewhere."""
+"""Status of a GPU by whether it needs to be replaced; any other is decided elsewhere."""
 
 
 class Picture:
@@ -71,18 +71,18 @@ class Picture:
         self.memory = Memory(self.inventory, look_back_seconds)
         self.now = 0.0
         self.wrong_values = 0
-        """Numbers of the last main answer that are none, or impossible."""
+        """How many values of the last main answer were not numbers, or impossible."""
         self._down: dict[tuple[str | None, str], str] = {}
         self._without: set[KnownHost] = set()
-        """Hosts whose exporters answer, without a GPU."""
+        """Hosts whose exporters answer but show no GPU."""
         self._field_at: dict[str, float] = {}
 
     def take_main(
         self, rows: list[Row], at: float, *, is_partial: bool, may_doubt: bool = False
     ) -> bool:
-        """Take the utilization of all devices that there are; others are lost from now on.
+        """Store the utilization of all present devices; devices left out are lost.
 
-        Nothing of it where that is doubted, which it returns.
+        Return whether the answer is doubted, and thus not stored.
         """
         found = list(scaled(self.inventory, rows))
         if may_doubt and self.memory.is_doubtful({device for device, _, _ in found}):
@@ -103,7 +103,7 @@ class Picture:
         return False
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
-        """Take one field of all devices."""
+        """Store one field of all devices."""
         self._clear(field)
         for device, _, value in scaled(self.inventory, rows, Series("", field, 1)):
             device.values[field] = value
@@ -112,42 +112,42 @@ class Picture:
             self._take_power(at)
 
     def resume(self) -> None:
-        """Start counting again: nothing was seen for a while."""
+        """Restart counting after a time without answers."""
         for device in self.inventory.devices():
             device.idle, device.is_watched = Rest(), False
 
     def take_idle(self, rows: Iterable[Row], since: float) -> None:
-        """Take devices that have not computed since then."""
+        """Note devices that have not computed since an instant."""
         for device, _ in self._devices_of(rows):
             device.idle.extend(idle_at=since)
 
     def take_held(self, rows: Iterable[Row], since: float) -> None:
-        """Take devices whose memory has been held since then."""
+        """Note devices whose memory has been held since an instant."""
         for device, _ in self._devices_of(rows):
             device.idle.extend(held_at=since)
             rests = device.idle.seconds(self.now) is not None
             device.has_long_rested = rests and self.now - since > LONG_SECONDS / 2
 
     def take_worn(self, rows: Iterable[Row], _at: float) -> None:
-        """Take devices that have to be replaced."""
+        """Note devices that need to be replaced."""
         worn = {device for device, _ in self._devices_of(rows)}
         for device in self.inventory.devices():
             device.is_worn = device in worn
 
     def take_users(self, rows: Iterable[Row], _at: float) -> None:
-        """Take whose processes are on which device."""
+        """Store the users whose processes run on each device."""
         users: dict[KnownDevice, set[str]] = {}
         for device, row in self.inventory.devices_of(rows):
             names = (text for label, text in row.labels.items() if label in _USERS and text)
             users.setdefault(device, set()).update(names)
-        # What is gone keeps those that it had.
+        # A device that is gone keeps its users.
         for device in self._present(self.inventory.devices()):
             if not device.people:
                 names_of = sorted(users.get(device, ()))
                 device.users = tuple(clean(name, NAME_BYTES) for name in names_of)
 
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
-        """Take the time of each host's newest sample."""
+        """Store the time of each host's newest sample."""
         newest: dict[KnownHost, float] = {}
         for host, value, _ in self.inventory.hosts_of(rows):
             newest[host] = max(value, newest.get(host, 0.0))
@@ -158,14 +158,14 @@ class Picture:
     def is_late(self) -> bool:
         """Whether the newest samples of some hosts are old, as after a start of the server.
 
-        One in twenty may be so for ever, and is asked for no more often.
+        One host in twenty may stay late for ever, and causes no more frequent queries.
         """
         hosts = self.inventory.hosts.values()
         late = sum((host.lag or 0.0) > _PATIENCE * (host.interval or _RARELY) for host in hosts)
         return _SOME * late > len(hosts)
 
     def take_scrapes(self, rows: Iterable[Row], _at: float) -> None:
-        """Take how often the targets of each job were scraped in a span."""
+        """Store how often the targets of each job were scraped in a span."""
         counts = {}
         for row in rows:
             labels = row.labels
@@ -175,17 +175,17 @@ class Picture:
             host.interval = SCRAPED_SECONDS / count if count >= _MIN_SCRAPES else 0.0
 
     def take_frozen(self, rows: Iterable[Row], _at: float) -> None:
-        """Take hosts whose exporters repeat themselves."""
+        """Note hosts whose exporters repeat themselves."""
         for host, _, _ in self.inventory.hosts_of(rows):
             host.is_frozen = True
 
     def given(self) -> list[KnownDevice]:
-        """Return some devices that rest and of which it is not known since when a job has them."""
+        """Return some devices that rest and whose job has had them since an unknown time."""
         self._take_holds(self.now)
         return self.memory.given()
 
     def resting(self) -> list[KnownHost]:
-        """Return hosts with devices that do not compute."""
+        """Return hosts with devices that are not computing."""
         hosts = self.inventory.hosts.values()
         return [
             host
@@ -202,9 +202,9 @@ class Picture:
     def take_targets(
         self, failing: Iterable[tuple[Labels, str | None]], answering: Iterable[Labels] = ()
     ) -> None:
-        """Take the labels of targets that do not answer the scrapes, and why not if it is known.
+        """Store the labels of targets that do not answer, and why not if known.
 
-        `answering` are those that do, of which there may be no series.
+        `answering` are those that do, possibly without any series.
         """
         self._down = {}
         for labels, why in failing:
@@ -223,7 +223,7 @@ class Picture:
         return [host for host in hosts if is_percent[host.is_percent]]
 
     def hosts(self, now: float) -> tuple[FleetHost, ...]:
-        """Return all hosts by name as known at the server's time `now`, none without values yet."""
+        """Return all hosts that have values, by name, as known at the server's time `now`."""
         if not self.now:
             return ()
         self._take_holds(now)
@@ -241,7 +241,7 @@ class Picture:
         return tuple(sorted(known, key=lambda host: (host.name, host.cluster or "")))
 
     def jobs(self) -> tuple[FleetJob, ...]:
-        """Return the jobs and pods that devices are allocated to, or were, the largest first."""
+        """Return the jobs and pods that devices are or were allocated to, the largest first."""
         found: dict[tuple[SafeText | None, Person], list[KnownDevice]] = {}
         for device in self.inventory.devices():
             if device.people and device.seen_at < self.now and _is_replaced(device):
@@ -265,12 +265,12 @@ class Picture:
         return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id, job.cluster or "")))
 
     def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
-        """Return devices that the last answers had, but for partial ones."""
+        """Return the devices in the last complete answer, or in partial ones since."""
         oldest = max(self.memory.complete_at, self.now - PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
     def _there(self, host: KnownHost) -> list[KnownDevice]:
-        """Return the devices that a host has, or had all a moment ago: one scrape may fail."""
+        """Return a host's present devices, or its last ones for a moment: one scrape may fail."""
         devices = host.devices.values()
         there = self._present(devices)
         host.is_away = host.is_away and not there
@@ -286,7 +286,7 @@ class Picture:
         devices = host.devices.values()
         there = self._there(host)
         seen_at = max(each.seen_at for each in devices)
-        # What the server had for an answer is older than the answer.
+        # The server's data for an answer are older than the answer.
         age: float | None = max(0.0, now - seen_at + (host.lag or 0.0))
         state, message = self._state(host, age or 0.0, is_there=bool(there))
         is_old = seen_at < self.now
@@ -331,9 +331,9 @@ class Picture:
     def _groups(
         self, host: KnownHost, present: list[KnownDevice], now: float
     ) -> Iterator[FleetDevice]:
-        """Yield GPUs by index, those that are gone as lost, each followed by its MIG instances."""
+        """Yield GPUs by index, missing ones as lost, each followed by its MIG instances."""
         by_gpu: dict[str | int, list[KnownDevice]] = {}
-        # What another has the index of stands after that.
+        # At the same index, a GPU that is gone follows its successor.
         for device in sorted(host.devices.values(), key=lambda each: (each.index, -each.seen_at)):
             by_gpu.setdefault(device.gpu, []).append(device)
         for group in by_gpu.values():
@@ -394,10 +394,9 @@ class Picture:
         )
 
     def _take_holds(self, now: float) -> None:
-        """Take which devices are held, by all that has arrived.
+        """Decide which devices are held, from all answers so far.
 
-        A job that was there before may be as old as the rest of its device; notable memory needs
-        the proof of an answer.
+        A job may be as old as the device's idle time; notable memory needs an answer to prove it.
         """
         for device in self.inventory.devices():
             used = device.values.get(MEMORY)
@@ -411,7 +410,7 @@ class Picture:
             each_of = [each.values for each in host.devices.values()]
             shown = tuple([(each.get(POWER), each.get(UTILIZATION)) for each in each_of])
             if len(shown) == len(host.shown):
-                # What an answer leaves out, as a partial one does, has not changed.
+                # Values left out of a partial answer have not changed.
                 pairs = zip(shown, host.shown, strict=True)
                 shown = tuple([(_known(p, q), _known(u, v)) for (p, u), (q, v) in pairs])
             if shown != host.shown:
@@ -427,7 +426,7 @@ class Picture:
             device.values[field] = None
 
     def _forget(self) -> None:
-        """Drop values that are too old, and what has been missing for long or was repartitioned."""
+        """Drop values that are too old, and devices long missing or repartitioned."""
         for field, at in list(self._field_at.items()):
             if self.now - at > _FIELD_SECONDS and field not in _STATIC:
                 del self._field_at[field]
@@ -435,7 +434,7 @@ class Picture:
         self.memory.forget(self.now)
 
     def _devices_of(self, rows: Iterable[Row]) -> Iterator[tuple[KnownDevice, float | None]]:
-        """Yield devices with values, without those at an index that they do not have any more."""
+        """Yield devices with values, except for devices whose index has passed to another."""
         for row in rows:
             found = self.inventory.find(row)
             if found and self.inventory.index_of(row.labels) in (None, found[0].index):
@@ -443,18 +442,18 @@ class Picture:
 
 
 def _instance(device: KnownDevice) -> int:
-    """Return the GPU instance id of a MIG instance, 0 of a GPU."""
+    """Return the GPU instance id of a MIG instance, 0 for a GPU."""
     return number_of(device.instance) or 0
 
 
 def _is_replaced(device: KnownDevice) -> bool:
-    """Whether its GPU has been seen since without it: as a whole, or in other instances."""
+    """Whether its GPU has since been seen without it: as a whole, or in other instances."""
     others = device.host.devices.values()
     return any(each.gpu == device.gpu and each.seen_at > device.seen_at for each in others)
 
 
 def _gone(device: KnownDevice, state: DeviceState, age: float | None) -> FleetDevice:
-    """Return a MIG instance of a GPU that is gone, with who had it."""
+    """Return a MIG instance of a GPU that is gone, with its last job and users."""
     index = _instance(device)
     return FleetDevice(
         index=index,
@@ -474,7 +473,7 @@ def _instance_name(device: KnownDevice) -> SafeText | None:
 
 
 def _parent(instances: list[KnownDevice]) -> FleetDevice:
-    """Return the GPU that MIG instances belong to: it has no series of its own.
+    """Return the GPU of MIG instances that has no series of its own.
 
     Their memory adds up; the values of the board are repeated on each.
     """

@@ -1,4 +1,4 @@
-"""What is asked of a server: metrics as terms, and terms as PromQL."""
+"""The queries for a server: metrics as terms, and terms as PromQL."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from gpudash.fleet.prometheus.dialects import (
 SCRAPED_SECONDS, _LAST_PART, _FIRST_PART = 1200.0, 4, 20
 _STILL_SECONDS = 600
 _GLANCES, _STEPS = (1 / 96, 1 / 24, 1 / 8, 3 / 8, 0.98), 1440
-"""Instants of a look back at all devices, as parts of its span, and how many at few of them.
+"""Instants of a look back at all devices, as parts of its span, and their number at a few devices.
 
-Of a day a quarter of an hour, 1, 3, 9 and 23.5 hours ago, and minutes. The first is for hosts that
-are new, the last within a past of just that span.
+Of a day: a quarter of an hour, 1, 3, 9 and 23.5 hours ago, and every minute. The first is for new
+hosts, the last for a past of just that span.
 """
 FIRST_LABEL = "first"
 FOUND_LABEL = "found"
-"""The label of which of the things that are found a series is about."""
+"""The label that says which finding a series is about."""
 HOST_MARK = "host_went"
-"""The label of how often a host went away, and none of its devices."""
+"""The label of how often a host went away, rather than one of its devices."""
 _MAX_EXACT_SECONDS = 86400
-"""Of a span of which the time of a sample is asked for, not that of a step."""
+"""Longest span in which to query the exact time of a sample, rather than that of a step."""
 _PARTS = (*(f'=~".*{digit}"' for digit in range(8)), '!~".*[0-7]"')
-"""What distinguishes some devices from the others: how their index, or UUID, ends."""
+"""Splits devices into parts by the end of their index or UUID."""
 _SEEN_SECONDS = 300
-"""How long a series is seen after its last sample."""
+"""How long a series is visible after its last sample."""
 
 
 class Metric(NamedTuple):
-    """One metric of an exporter, of which each device has a value."""
+    """One metric of an exporter, with a value for each device."""
 
     names: tuple[str, ...]
-    """More than one stand for their sum."""
+    """The value is the sum of these metrics."""
     by: str = ""
     """Labels that distinguish devices."""
     past_by: str = ""
-    """Labels that distinguish them over time, in which an index may pass to another."""
+    """Labels that distinguish devices over time, as an index may pass to another device."""
     host_by: str = ""
     """Labels that distinguish their hosts."""
     matcher: str = ""
-    """Which of its series count: of an exporter itself, those of MIG instances."""
+    """Selects the series that count: those of MIG instances, for example."""
     identified_by: str = ""
-    """Labels that say what a device is, those that distinguish it among them."""
+    """Labels that identify a device, including those that distinguish it."""
     condition: str = ""
-    """Which of its values count."""
+    """Selects the values that count."""
     without: tuple[Metric, ...] = ()
-    """Terms whose devices do not count, as the condition says."""
+    """Terms whose devices are left out, as the condition says."""
     bound: str = ""
-    """What holds of a value while the device idles, or is held; empty where none says so."""
+    """What holds of a value while the device idles, or is held; empty if it does not show that."""
     factor: float = 1.0
-    """From its value to the field's."""
+    """Multiplies its value to give the field's."""
     is_ratio: bool = False
-    """Whether some hosts have a percentage under this name."""
+    """Whether some hosts report a percentage under this name."""
 
     @property
     def selector(self) -> str:
@@ -68,27 +68,27 @@ class Metric(NamedTuple):
         return max_by(self.past_by, self.selector)
 
     def series_of(self, name: str) -> str:
-        """Return the same series under one of its names."""
+        """Return the selector of these series under one of its names."""
         return name + (f"{{{self.matcher}}}" if self.matcher else "")
 
     def parts(self) -> list[Metric]:
-        """Return it in parts, each of which has other devices."""
+        """Return the term in parts, each with different devices."""
         device = self.by.split(", ")[-2]
         known = [self.matcher] if self.matcher else []
         return [self._replace(matcher=", ".join([*known, device + each])) for each in _PARTS]
 
 
 Form = Callable[[Metric], str]
-"""Returns a term in PromQL, empty for none."""
+"""Returns a term in PromQL, empty for nothing to query."""
 
 
 def series(term: Metric) -> str:
-    """Ask for series with all of their labels."""
+    """Query series with all of their labels."""
     return term.selector + term.condition
 
 
 def value(term: Metric) -> str:
-    """Ask for one value a device: time slicing and several jobs give it more than one series."""
+    """Query one value per device: time slicing and several jobs give it several series."""
     if len(term.names) == 1:
         return max_by(f"__name__, {term.by}", term.selector + term.condition)
     sums = (max_by(term.by, term.series_of(name)) for name in term.names)
@@ -96,14 +96,14 @@ def value(term: Metric) -> str:
 
 
 def lasting(span: str, step: str = "") -> Form:
-    """Ask for devices whose bound has held for a span such as `5m`, looked at in steps."""
+    """Query devices whose bound has held for a span such as `5m`, sampled at steps."""
 
     def form(term: Metric) -> str:
         if not term.bound:
             return ""
         function = "max" if term.bound.startswith("<") else "min"
         over = _over(function, term.past_by, term.selector, span, step)
-        # A span that is shorter proves nothing about all of it.
+        # A series younger than the span proves nothing about all of it.
         past = max_by(term.past_by, f"{term.selector} offset {span}")
         return f"({over} {term.bound}{term.condition} and {past} {term.bound})"
 
@@ -111,10 +111,10 @@ def lasting(span: str, step: str = "") -> Form:
 
 
 def gone(seconds: float) -> tuple[Form, ...]:
-    """Ask for devices that there were and are not now, with about when they were last.
+    """Query devices that are gone, with about when they were last there.
 
-    A few instants are looked at: a span would have the server read all of its samples. Each is
-    a query of its own, the newest first: together they take longer than servers allow.
+    A few instants are checked, as the server would read all samples of a span. Each is a separate
+    query, the newest first: together they would take longer than servers allow.
     """
 
     def glance(ago: float) -> Form:
@@ -131,9 +131,9 @@ def gone(seconds: float) -> tuple[Form, ...]:
 
 
 def last_seen(seconds: float) -> Form:
-    """Ask for the time of the newest sample of few devices, after the glance that saw them last.
+    """Query the time of the newest sample of a few devices, after the glance that last saw them.
 
-    Of a long span, for the last step at which there was one: for each step a `timestamp` has some
+    In a long span, query the last step with a sample: a `timestamp` at each step makes some
     servers read all samples up to it.
     """
     glances, (_, step) = (0.0, *_glances(seconds)), _span(seconds, _STEPS)
@@ -144,7 +144,7 @@ def last_seen(seconds: float) -> Form:
         window = older - end + _SEEN_SECONDS
         is_long = window > _MAX_EXACT_SECONDS
         moment = f"time() + 0 * {term.selector}" if is_long else f"timestamp({term.selector})"
-        # Not every server takes an offset of 0.
+        # Not every server accepts an offset of 0.
         offset = f" offset {end:.0f}s" if end else ""
         return f"max_over_time(({max_by(term.past_by, moment)})[{window:.0f}s:{step}]{offset})"
 
@@ -152,7 +152,7 @@ def last_seen(seconds: float) -> Form:
 
 
 def glance_of(age: float, seconds: float) -> int:
-    """Return the number of the glance that saw a device last, by its age; the newest is 0."""
+    """Return the number of the glance that last saw a device, by its age; the newest is 0."""
     return max(0, sum(ago <= age for ago in _glances(seconds)) - 1)
 
 
@@ -161,9 +161,9 @@ def _glances(seconds: float) -> tuple[float, ...]:
 
 
 def last_unlike(seconds: float) -> Form:
-    """Ask for the last time in a span at which each device had another value than it has now.
+    """Query the last time in a span at which each device had another value than now.
 
-    Of one without such a time, ask for that of its first sample, marked by `FIRST_LABEL`.
+    If there was none, query the time of its first sample, marked by `FIRST_LABEL`.
     """
     span, step = _span(seconds, _STEPS)
 
@@ -200,15 +200,15 @@ def last_outside(seconds: float, *, is_coarse: bool = False) -> Form:
 
 
 def ages(term: Metric) -> str:
-    """Ask for the time of the newest sample of each host."""
+    """Query the time of the newest sample of each host."""
     return max_by(term.host_by, f"timestamp({term.selector})")
 
 
 def scrapes(term: Metric) -> str:
-    """Ask how often the targets of each job were scraped in `SCRAPED_SECONDS`.
+    """Query how often the targets of each job were scraped in `SCRAPED_SECONDS`.
 
-    Or would have been, had they been as often as in the first part of it, of a server that has
-    just started, or as rarely as in the last.
+    If the server has just started, extrapolate from the first part of the span, or from the last
+    if scrapes were as rare as there.
     """
     by = ", ".join(("job", *CLUSTER_LABELS))
     whole, last, first = (
@@ -223,26 +223,26 @@ def scrapes(term: Metric) -> str:
 
 
 def frozen(term: Metric) -> str:
-    """Ask for hosts of which a value has not changed at all in ten minutes."""
+    """Query hosts with a value that has not changed at all in ten minutes."""
     past = max_by(term.host_by, f"{term.selector} offset {_STILL_SECONDS}s")
     return f"({_changes(term)} == 0 and {past} > 0)"
 
 
 def last_change(seconds: float) -> Form:
-    """Ask for the last time in a span at which a value of each host changed."""
+    """Query the last time in a span at which a value of each host changed."""
     span, step = _span(seconds, _STEPS)
 
     def form(term: Metric) -> str:
         moving = f"time() - {_STILL_SECONDS} + 0 * ({_changes(term)} > 0)"
         over = f"max_over_time(({moving})[{span}:{step}])"
-        # By `or` the power would hide the utilization of the same host.
+        # With `or` alone, the power would hide the utilization of the same host.
         return f'label_replace({over}, "metric", "{term.names[0]}", "", "")'
 
     return form
 
 
 def is_change_of_now(changed_at: float, now: float, seconds: float) -> bool:
-    """Whether the last change in a span is as new as `last_change` can have it."""
+    """Whether the last change in a span is as recent as `last_change` can return."""
     return now - changed_at <= _STILL_SECONDS + seconds / _STEPS
 
 
@@ -251,18 +251,18 @@ def _changes(term: Metric) -> str:
 
 
 def promql(terms: Iterable[Metric], form: Form) -> str | None:
-    """Return terms as one query, None if there is nothing to ask."""
+    """Return terms as one query, None if there is nothing to query."""
     return any_of(map(form, terms))
 
 
 def matcher(label: str, values: Iterable[str]) -> str:
-    """Return `label=~"a|b"` for exactly these values, whatever characters they have."""
+    """Return `label=~"a|b"` for exactly these values, whatever characters they contain."""
     texts = [_quoted(_literal(value)) for value in values]
     return f'{label}=~"{"|".join(texts)}"'
 
 
 def _literal(text: str) -> str:
-    """Return text as a regular expression of RE2 that matches nothing else."""
+    """Return an RE2 regular expression that matches exactly this text."""
     return "".join(f"\\{char}" if char in "\\.+*?()|[]{}^$" else char for char in text)
 
 
@@ -271,17 +271,17 @@ def _quoted(text: str) -> str:
 
 
 def max_by(by: str, selector: str) -> str:
-    """Return PromQL for one value of all series that have these labels in common."""
+    """Return PromQL for one value for all series that share these labels."""
     return f"max by ({by}) ({selector})"
 
 
 def _over(function: str, by: str, selector: str, span: str, step: str) -> str:
-    """Return a function over the time of a series; with a step by a cheaper subquery."""
+    """Return a function over the time of a series; with a step, by a cheaper subquery."""
     if step:
         return f"{function}_over_time(({max_by(by, selector)})[{span}:{step}])"
     return f"{function} by ({by}) ({function}_over_time({selector}[{span}]))"
 
 
 def any_of(texts: Iterable[str]) -> str | None:
-    """Return PromQL for all series of several expressions, None for none."""
+    """Return PromQL for the union of several expressions, None for none."""
     return " or ".join(filter(None, texts)) or None

@@ -1,6 +1,6 @@
-"""The table of what is asked for, when, and what becomes of the answer.
+"""The table of all queries: when each is made, and what becomes of the answer.
 
-A Prometheus is asked all of it; of what exporters themselves have, see `is_of_exporters`.
+A Prometheus is asked all of them; for those of exporters, see `is_of_exporters`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from gpudash.fleet.prometheus.queries import HOST_MARK, Form, Metric, promql
 INTERVAL_SECONDS = 10.0
 """Between two main queries: exporters are scraped every 15 seconds or more."""
 _MAIN_SHARE, _BRIEF_SHARE, _SHARE = 0.01, 0.002, 0.005
-"""How much of the time the server may work for main, another that is brief, all but main."""
+"""Share of the time that the server may work for main, another brief query, all but main."""
 _MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 
 DATES = "dates"
-"""The query that is due whenever there is something new to date."""
+"""The query that is due whenever a new finding needs a date."""
 MAX_AT_ONCE = 10_000
-"""Devices of which a look back asks at once: servers end queries that take long."""
+"""Devices per query of a look back: servers stop queries that take long."""
 _MAX_NAMED = 6000
-"""Characters of the names of hosts in a term: some servers take queries of 16 KiB."""
+"""Characters of host names in a term: some servers accept queries of 16 KiB."""
 _SEEN_FIRST = (MEMORY, TEMPERATURE, POWER)
 _PERIODS = {MEMORY: 60.0, TEMPERATURE: 60.0, POWER: 60.0, MEMORY_TOTAL: 600.0, POWER_LIMIT: 600.0}
 
@@ -49,39 +49,39 @@ _Take = Callable[[Picture, list[Row], float], None]
 
 
 class Query(NamedTuple):
-    """Something to ask for again and again, and what becomes of the answer."""
+    """A query to repeat, and what becomes of the answer."""
 
     name: str
     period: float
     """Seconds, infinity for once."""
     terms: Callable[[Picture], Iterable[Metric]] = lambda _: ()
-    """What is asked for; none where that is no series, as of the names of metrics."""
+    """What to query; empty if the answer has no series, as for names of metrics."""
     take: _Take = lambda *_: None
-    """Takes the series of an instant."""
+    """Stores the series of an instant."""
     form: Form = queries.value
     after: str = "main"
-    """What it builds on, which has to be answered before."""
+    """The query that must be answered first."""
     is_core: bool = False
     """Whether nothing is known of any host without it."""
     is_brief: bool = False
     """Whether a first picture waits for it."""
     is_brief_if_late: bool = False
-    """Whether it is asked as often as what is brief while hosts are late."""
+    """Whether it is repeated as often as a brief query while hosts are late."""
     is_long: bool = False
-    """Whether it takes long, and can be asked for some devices after the others."""
+    """Whether it takes long, and can be split by devices."""
 
     @property
     def is_of_exporters(self) -> bool:
-        """Whether exporters have it, who know of nothing but now."""
+        """Whether exporters can answer it, which know only the present."""
         return self.form in (queries.value, queries.series)
 
     def seconds(
         self, cost: float, load: float, *, has_hosts: bool = True, is_late: bool = False
     ) -> float:
-        """Return after how many seconds it is asked again, infinity for never.
+        """Return the seconds until it is repeated, infinity for never.
 
-        The server works `cost` seconds for it, and the share `load` of the time for all but main.
-        `is_late` says that some hosts are, whose ages may then change at any time.
+        It costs the server `cost` seconds; all queries but main take the share `load` of the time.
+        `is_late` says that some hosts are late, so that their ages may change at any time.
         """
         if self.name == "main":
             return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))
@@ -92,7 +92,7 @@ class Query(NamedTuple):
         return period * min(_MAX_STRETCH, max(1.0, load / _SHARE))
 
     def expressions(self, picture: Picture) -> list[str]:
-        """Return it in PromQL, in parts if it is long; empty if there is nothing to ask."""
+        """Return it in PromQL, in parts if it is long; empty if there is nothing to query."""
         terms = list(self.terms(picture))
         is_split = self.is_long and picture.inventory.size > MAX_AT_ONCE
         parts = zip(*(term.parts() for term in terms), strict=True) if is_split else [terms]
@@ -125,7 +125,7 @@ def _since(
     terms: Callable[[Picture], Iterable[Metric]] | None = None,
     after: str = "",
 ) -> Query:
-    """Return what asks for devices that have been idle, or held, for a span."""
+    """Return the query for devices that have been idle, or held, for a span."""
     is_idle = name == "idle"
     take = Picture.take_idle if is_idle else Picture.take_held
     span = f"{seconds / 60:.0f}m"
@@ -135,14 +135,14 @@ def _since(
         terms or _resting(Catalog.main if is_idle else Catalog.held),
         lambda picture, rows, at: take(picture, rows, at - seconds),
         queries.lasting(span, step),
-        # Hosts that were renamed meanwhile are known then.
+        # By then, renamed hosts are known.
         after or ("past" if step else "main"),
         is_long=True,
     )
 
 
 def _resting(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture], Iterable[Metric]]:
-    """Return terms about hosts with GPUs that do not compute now: others have not rested."""
+    """Return terms for hosts with GPUs that are idle: others have not rested."""
 
     def asked(picture: Picture) -> Iterable[Metric]:
         catalog, names = picture.inventory.catalog, names_by_label(picture.resting())
@@ -152,7 +152,7 @@ def _resting(terms: Callable[[Catalog], Iterable[Metric]]) -> Callable[[Picture]
                 return some
         else:
             some = catalog.of_hosts(some, names)
-        # What it asks of all devices is not asked again for each part of them.
+        # A condition about all devices is not repeated for each part of them.
         return (term._replace(condition="") for term in some)
 
     return asked
@@ -174,7 +174,7 @@ def _of_devices(
 
 
 def _gone(seconds: float) -> Iterator[Query]:
-    """Yield what asks for devices that are gone, one after the other; the last is "past"."""
+    """Yield the queries for devices that are gone, one after the other; the last is "past"."""
     forms, before = queries.gone(seconds), "main"
     for number, form in enumerate(forms, 1):
         name = "past" if number == len(forms) else f"past {number}"
@@ -184,7 +184,7 @@ def _gone(seconds: float) -> Iterator[Query]:
 
 
 def _lost(picture: Picture) -> Iterable[Metric]:
-    # The newest first: before, there were others too.
+    # The newest first: earlier glances saw others too.
     for glance, devices in sorted(picture.memory.lost().items()):
         for term in _of_devices(picture, lambda catalog: catalog.earlier().main(), devices):
             yield term._replace(bound=str(glance))
@@ -203,7 +203,7 @@ def _held_before(picture: Picture) -> Iterable[Metric]:
     inventory = picture.inventory
     old = (each for host in inventory.hosts.values() for each in host.before)
     for term in inventory.catalog.of_hosts(inventory.catalog.held(), names_by_label(old)):
-        # Under that name nothing idles now.
+        # Nothing has the old name at present, so the condition would never hold.
         yield term._replace(condition="")
 
 
@@ -214,18 +214,18 @@ def _frozen(picture: Picture) -> Iterable[Metric]:
 
 
 def _shrinks(term: Metric) -> str:
-    """Ask for exporters that had more and fewer series again and again in a day, and how often.
+    """Query exporters whose number of series keeps changing within a day, and how often.
 
-    Those without GPUs or hosts that were lost: that many changes are three losses.
+    Only those of hosts without GPUs or with lost ones: that many changes mean three losses.
     """
     return f"changes({term.selector}[1d]) >= {2 * FLAPPING - 1}"
 
 
 def _losses(term: Metric) -> str:
-    """Ask how often in a day each device came back to a host of which others were there.
+    """Query how often in a day each device came back to a host that still had others.
 
-    And of exporters, marked, how often each stopped answering for more than two minutes, as a
-    scrape or two may fail; 0 for never. A device that was away for less than a minute may be
+    Also query, with a mark, how often each exporter stopped answering for more than two minutes, as
+    a scrape or two may fail; 0 for never. An absence of a device for less than a minute may be
     missed.
     """
     if not term.by:
@@ -240,7 +240,7 @@ def _losses(term: Metric) -> str:
 
 
 def _codes(term: Metric) -> str:
-    """Ask which XID errors each device had in a day."""
+    """Query which XID errors each device had in a day."""
     had = f'count_values by ({term.past_by}) ("{XID_LABEL}", {term.selector} > 0)'
     return f"max_over_time(({had})[1d:1m])"
 
@@ -293,9 +293,9 @@ def _take_targets(picture: Picture, rows: list[Row], _at: float) -> None:
 
 
 def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
-    """Return all, in the order in which they are asked at the start: what is seen first is first.
+    """Return all queries in the order in which they are first made: what is seen first is first.
 
-    `look_back_seconds` is how long what has vanished is missed.
+    `look_back_seconds` is how long vanished devices are reported missing.
     """
     seen, unlike = queries.last_seen(look_back_seconds), queries.last_unlike(look_back_seconds)
     used = queries.last_outside(look_back_seconds, is_coarse=True)

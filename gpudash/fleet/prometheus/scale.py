@@ -1,4 +1,4 @@
-"""The values of series in the units of fields, whatever unit an exporter has."""
+"""Conversion of values of series to the units of fields, whatever unit an exporter uses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpudash.model.device import device_fields
 from gpudash.model.units import HIGHEST, Unit
 
 _RATIO_LIMIT = 1.001
-"""A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
+"""A ratio above this is a percentage: DCGM 4.6 reports one under the name of a ratio."""
 _MAX_PERCENT = 101.0
-"""Up to here a percentage that was measured over a short time is all of it."""
+"""Up to this, a percentage above 100 comes from a short measurement and is cut to 100."""
 
 
 def scaled(
     inventory: Inventory, rows: Iterable[Row], computed: Series | None = None
 ) -> Iterator[tuple[KnownDevice, Series, float | None]]:
-    """Yield devices with values in the unit of the field; `computed` is for rows by no name."""
+    """Yield devices with values in the unit of the field; `computed` is for unnamed rows."""
     ratios: list[tuple[KnownDevice, Series, float]] = []
     for row in rows:
         found = inventory.find(row)
@@ -40,7 +40,7 @@ def scaled(
 def _as_percent(
     ratios: list[tuple[KnownDevice, Series, float]],
 ) -> Iterator[tuple[KnownDevice, Series, float | None]]:
-    """Yield ratios as percentages, which some of them are already."""
+    """Yield ratios as percentages, which some of them already are."""
     for device, _, value in ratios:
         if value > _RATIO_LIMIT:
             device.host.is_percent = True
@@ -73,6 +73,6 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
 
 @cache
 def _highest(field: str) -> float:
-    """Return what no GPU exceeds of a field, infinity of what is no field."""
+    """Return what no GPU exceeds in a field, infinity if it is not a field."""
     known = device_fields().get(field)
     return inf if known is None else HIGHEST.get(known.unit, inf)

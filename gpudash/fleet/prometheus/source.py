@@ -1,8 +1,8 @@
-"""A Prometheus as a source of hosts: what is asked when, and what becomes of the answers.
+"""A Prometheus as a source of hosts: which queries are made when, and their answers.
 
-The utilization of all devices is asked for every ten seconds, the rest more rarely, so that the
-server works less than a second a minute for it. What needs a look back (idle for an hour, lost, a
-new XID error) is asked for once and remembered from then on.
+The utilization of all devices is queried every ten seconds, the rest more rarely, so that the
+server works less than a second a minute for it. Anything that needs a look back (idle for an
+hour, lost, a new XID error) is queried once and remembered from then on.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _NAMES_SPAN = 600.0
 _TIMEOUT_SECONDS = 30.0
 
 _BEFORE_MAIN = {"names": "identity", "identity": "main"}
-"""What is asked before main, each with what is asked after it."""
+"""Queries made before main, each with the next one."""
 _RETRY_SECONDS, _MAX_RETRY_SECONDS, _MAX_ABSENT_SECONDS = 5.0, 300.0, 30.0
-"""After the first failure, after many, and while nothing is known of a server that is not there.
+"""After the first failure, after many, and while a server is unreachable and nothing is known.
 
-One that starts says that it is busy, and is asked half as often.
+A server that is starting says that it is busy, and is asked half as often.
 """
 _LEAVES_ALONE = 401, 429
-"""What says that more requests are not wanted."""
+"""Statuses that ask for fewer requests."""
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
 _BRIEF = (
@@ -77,7 +77,7 @@ _BRIEF = (
 
 
 def opened(options: Namespace, settings: Settings) -> Iterator[PrometheusSource]:
-    """Yield a source a URL; raises UsageError."""
+    """Yield a source for each URL; raises UsageError."""
     known = settings.fleet
     for name in known.metrics:
         if name not in known_series():
@@ -107,14 +107,14 @@ class PrometheusSource(Source):
         self._hold_until = 0.0
         self._built: tuple[Instant, int, float, tuple[FleetHost, ...]] | None = None
         self.past_warnings: dict[SafeText, None] = {}
-        """What the server said against its last answers about the past, each text once."""
+        """Warnings of the server in its last answers about the past, each text once."""
 
     def descriptors(self) -> Iterable[int]:
-        """Return what can be read when there is something to do."""
+        """Return what becomes readable when there is something to do."""
         return (self._workers.descriptor,)
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
+        """Return the seconds until `advance` has something to do, infinity for never."""
         if not self._free:
             return inf
         due = [task.due_at for task in self._startable()]
@@ -134,7 +134,7 @@ class PrometheusSource(Source):
         self._charts = {chart: known.get(chart) or OpenChart(chart) for chart in request.charts}
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read the answers that have arrived, and start the queries that are due."""
         self._workers.finish()
         now = time.monotonic()
         if now < self._hold_until:
@@ -148,11 +148,11 @@ class PrometheusSource(Source):
                 self._start_chart(chart)
 
     def is_partial(self) -> bool:
-        """Whether `read` returns less than will soon be known; it costs nothing to ask."""
+        """Whether `read` returns less than will soon be known; cheap to ask."""
         return not self._view.is_whole and self._view.core_error is None
 
     def date(self, lasting: Lasting) -> bool:
-        """Have it found out since when something is so; return whether that is still to come."""
+        """Find out since when findings have lasted; return whether some times are still to come."""
         view = self._view
         task = view.tasks[DATES]
         is_open = view.picture.memory.dates.want(lasting) and not task.failures
@@ -187,7 +187,7 @@ class PrometheusSource(Source):
     def minutes(
         self, since: datetime, until: datetime, owners: Mapping[str, SafeText], *, by_host: bool
     ) -> Iterator[Minute]:
-        """Yield what its hosts were used for as `PastUse.minutes`; raises PrometheusError."""
+        """Yield the use of its hosts as `PastUse.minutes`; raises PrometheusError."""
         from gpudash.fleet.prometheus.use import PastUse
 
         with closing(Client(self._endpoint)) as client:
@@ -208,7 +208,7 @@ class PrometheusSource(Source):
         return ask, known, public_url(self._endpoint.url)
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End the threads; waits so long at most."""
+        """End the threads; wait at most this long."""
         self._workers.close(wait_seconds, self._clients)
 
     def _hosts(self, view: Instant) -> tuple[FleetHost, ...]:
@@ -249,7 +249,7 @@ class PrometheusSource(Source):
         )
 
     def _why_empty(self, view: Instant) -> str | None:
-        """Return from when on there are data, None while that is being asked."""
+        """Return from when on there are data, None while that is being queried."""
         if not view.has_asked_oldest:
             view.has_asked_oldest = True
 
@@ -273,7 +273,7 @@ class PrometheusSource(Source):
 
     def _warnings(self, view: Instant) -> tuple[SafeText, ...]:
         texts = [text for task in view.tasks.values() for text in task.warnings]
-        # Where nothing is answered, a part of it is none.
+        # Without any answer, none is partial.
         is_there = view.core_error is None
         for task in view.tasks.values():
             if task.error is not None and not task.is_core and is_there:
@@ -310,12 +310,12 @@ class PrometheusSource(Source):
             self._finish(view, task, 0.0)
 
     def _ask_part(self, view: Instant, task: Task) -> None:
-        """Ask for the next of the parts of a task."""
+        """Ask for the next part of a task."""
         at, query = view.at, task.left.pop(0)
         parameters = [("query", query)] + ([] if at is None else [("time", f"{at:.3f}")])
         is_sum = task.name == MEMORY_TOTAL
         if at is None and not is_sum and any(client.can_lag for client in self._clients):
-            # Of the newest scrape not all series may be there yet, which only a sum minds.
+            # Some series of the newest scrape may still be missing, which matters only for a sum.
             parameters.append(("nocache", "1"))
         self._ask(QUERY, parameters, VECTOR, partial(self._take, view, task))
         task.is_in_flight = True
@@ -333,7 +333,7 @@ class PrometheusSource(Source):
         decoder: Any,
         take: Callable[[Outcome | PrometheusError], None],
     ) -> None:
-        """Have a request made by a client that is free."""
+        """Make a request by a free client."""
         client = self._free.pop()
 
         def taken(result: Outcome | PrometheusError) -> None:
@@ -367,10 +367,10 @@ class PrometheusSource(Source):
         self._finish(view, task, result.seconds)
 
     def _finish(self, view: Instant, task: Task, seconds: float) -> None:
-        """Plan the next time of a task, so that the server works for all of them as agreed."""
+        """Set the next time of a task so that all of them stay within the server's share."""
         now, was_whole = time.monotonic(), view.is_whole
         if task.is_core and task.failures:
-            # The server is back: what else failed need not wait.
+            # The server is back, so that other failed tasks need not wait.
             for each in view.tasks.values():
                 each.due_at = min(each.due_at, now) if each.failures else each.due_at
         task.is_done, task.failures, task.error = True, 0, None
@@ -389,7 +389,7 @@ class PrometheusSource(Source):
         self._hold_until = 0.0
 
     def _fail(self, view: Instant, task: Task, error: PrometheusError) -> None:
-        """Keep what there was, and ask again later; an overloaded server is left alone longer."""
+        """Keep the last answer, and retry later; an overloaded server is left alone for longer."""
         if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
             # A server without this request may have the metrics all the same.
             view.picture.inventory.set_names(())
@@ -407,7 +407,7 @@ class PrometheusSource(Source):
     def _answer(self, view: Instant, task: Task, outcome: Outcome) -> None:
         picture = view.picture
         if task.name == "names":
-            # The clocks may differ by more than the span that was asked for.
+            # The clocks may differ by more than the requested span.
             picture.inventory.set_names(outcome.data)
             return
         rows: list[Row] = outcome.data.result
@@ -415,25 +415,25 @@ class PrometheusSource(Source):
         if task.name == "main":
             self._take_main(view, rows, at, is_partial=bool(outcome.warnings))
         else:
-            # What is older than a span must not look younger, by how long answers take and by
-            # servers that round their times.
+            # Data older than a span must not look younger because answers take time or because
+            # servers round their times.
             task.query.take(picture, rows, min(at, view.now()))
 
     def _doubt(self, view: Instant) -> None:
-        """Ask at once which names and labels there are, and then again what there is."""
+        """Query names and labels at once, and then the present data again."""
         view.is_doubted = True
         view.tasks["names"].due_at = 0.0
 
     def _take_main(self, view: Instant, rows: list[Row], at: float, *, is_partial: bool) -> None:
         now = time.time()
         if view.at is None and now - view.answered_at > STALE_SECONDS:
-            # Nothing was seen for a while: ask again for what is remembered.
+            # Nothing was seen for a while: query again what is remembered.
             view.picture.resume()
             for task in view.tasks.values():
                 if task.period == inf:
                     task.due_at = 0.0
         view.answered_at = now
-        # The answer to what was asked after a doubt is not doubted again.
+        # An answer that follows a doubt is not doubted again.
         may_doubt = view.at is None and not view.is_doubted
         view.is_doubted = False
         if view.picture.take_main(rows, at, is_partial=is_partial, may_doubt=may_doubt):
@@ -445,5 +445,5 @@ class PrometheusSource(Source):
 
 
 def _answer(client: Client, path: str, parameters: list[tuple[str, str]], decoder: Any) -> Any:
-    """Return the data of an answer that is waited for; raises PrometheusError."""
+    """Wait for an answer and return its data; raises PrometheusError."""
     return answer_of(client, path, parameters, decoder, _TIMEOUT_SECONDS).data

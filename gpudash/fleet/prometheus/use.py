@@ -1,8 +1,8 @@
-"""For how long GPUs were held, by the past of a Prometheus: the minutes of a report, and longer.
+"""How long GPUs were held in the past of a Prometheus: the minutes of a report, and longer.
 
-Asked for is at how many steps something held of each GPU, and of each who has it by its labels: a
-step without a sample is in no sum. A GPU that has a job by its labels is held, whatever it does;
-any other one is by its memory or utilization, where its exporter is not gpudash, which says so.
+Queries count the steps at which something held of each GPU, and of each holder by its labels; a
+step without a sample is in no sum. A GPU with a job in its labels is held, whatever it does; any
+other one by its memory or utilization, unless gpudash exports it and says so itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _PAUSE = f"{PAUSE_SECONDS:.0f}s"
 _MAX_POINTS, _CHUNK_POINTS = 1_000_000, 100_000
-"""Devices times steps that the server looks at for one question, and for one query of it."""
+"""Devices times steps that the server evaluates for one question, and for one query of it."""
 _DCGM = [dcgm_metric(device_fields()["total_energy_mj"], each) for each in ("legacy", "4.9")]
 _ENERGY: Mapping[str, Sequence[tuple[str, float]]] = {
     "gpudash": (("gpudash_total_energy_mj", 1.0),),
@@ -39,13 +39,13 @@ _ENERGY: Mapping[str, Sequence[tuple[str, float]]] = {
 """The counters of dialects, with the factor to mJ."""
 
 _OWN, _HELD = "gpudash", "gpudash_gpu_held"
-"""Our own exporter, and what it says of its GPUs."""
+"""Our own exporter, and its metric for held GPUs."""
 
 _Who = tuple[SafeText | None, SafeText | None]
-"""A user, and a job of theirs."""
+"""A user, and one of their jobs."""
 _NOBODY: _Who = None, None
 _Finding = tuple[SafeText, FindingLevel, int | None]
-"""Its rule, and the index of the GPU that it is about, None for the host."""
+"""Its rule, its level, and the index of its GPU, None for the host."""
 _LEVELS: Mapping[str, FindingLevel] = {each: each for each in get_args(FindingLevel)}
 
 
@@ -54,27 +54,27 @@ class _Key(NamedTuple):
 
     host: KnownHost
     number: int
-    """The index that it has now."""
+    """Its present index."""
     uuid: SafeText | None = None
-    """None where it is not known."""
+    """None if unknown."""
 
 
 class _Amounts:
-    """What is summed up of a GPU, or of who has it: steps, energy and the most memory."""
+    """The sums of a GPU or one of its holders: steps, energy and peak memory."""
 
     __slots__ = ("energy", "held", "idle", "peak", "share", "unknown")
 
     def __init__(self) -> None:
         self.held = self.idle = self.unknown = 0.0
         self.share: float | None = None
-        """The part of the steps held that is theirs; None where it is not known."""
+        """The holder's part of the steps held; None if unknown."""
         self.energy: float | None = None
         self.peak: float | None = None
 
     def values(
         self, step: int, part: float = 1.0
     ) -> tuple[float, float, float, float, int | None, int | None]:
-        """Return them in the order of `Use`; `part` is that of the time held that is theirs."""
+        """Return the values in the order of `Use`; `part` is the holder's part of the time held."""
         return (
             self.held * step,
             self.held * part * step,
@@ -96,17 +96,17 @@ class _Gpu:
         self.people: dict[_Who, _Amounts] = {}
 
     def of(self, who: _Who) -> _Amounts:
-        """Return the sums of who has it."""
+        """Return the sums of a holder."""
         return self.people.setdefault(who, _Amounts())
 
     def bounded(self, name: str, value: float, each: list[float]) -> float:
-        """Return what values add up to: no time is longer than it was seen, peaks are the most."""
+        """Return the sum of values, at most the time that it was seen; the highest for peaks."""
         if name == "peak":
             return max(each)
         return value if name == "energy" else min(value, self.seen)
 
     def total(self) -> _Amounts:
-        """Return the sums of the GPU: with several holders at one time it is held once."""
+        """Return the sums of the GPU: time with several holders counts once."""
         total = _Amounts()
         total.energy = self.energy
         for each in self.people.values():
@@ -119,30 +119,30 @@ class _Gpu:
 
 
 class _Terms(NamedTuple):
-    """What is asked of a GPU, in PromQL, empty for nothing: a value where it holds."""
+    """PromQL that returns a value for each GPU that meets a condition; empty for no query."""
 
     there: str
     held: str
     rests: str
-    """It has not computed for as long as a job pauses."""
+    """It has not computed for as long as a job may pause."""
     held_idle: str
-    """The same, and it was held meanwhile."""
+    """The same, and it was held all the while."""
     unknown: str
     energy: str
     memory: str
 
 
 class PastUse(Past):
-    """Asks a Prometheus what GPUs were used for in a span of its past."""
+    """Queries a Prometheus for the use of GPUs in a span of its past."""
 
     def minutes(
         self, since: float, until: float, owners: Mapping[str, SafeText], *, by_host: bool
     ) -> Iterator[Minute]:
-        """Yield what each host did in each part of the span; raises PrometheusError.
+        """Yield the use of each host in each part of the span; raises PrometheusError.
 
-        `owners` are those of jobs of which labels do not say whose they are, of one cluster: they
-        are not taken where there are several, as theirs may have the same numbers.
-        With `by_host` the most memory is that of all GPUs of a host at once, on one of them.
+        `owners` are those of jobs whose labels do not name one, in one cluster: with several
+        clusters they are ignored, as job numbers may repeat.
+        With `by_host`, one GPU of a host has the peak memory of all of them together.
         """
         self._by_host, self._owners = by_host, owners
         for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
@@ -154,7 +154,7 @@ class PastUse(Past):
         if len({host.cluster for host in self._inventory.hosts.values()}) > 1:
             self._owners = {}
         spacing = self._spacing(since, until, count)
-        # What has no sample for longer is gone, whether the server noticed that or not.
+        # A series without samples for longer is gone, whether the server noticed or not.
         self._fresh = ceil(1.1 * (spacing.within - spacing.step))
         step = max(spacing.step, 15 * ceil((until - since) * count / _MAX_POINTS / 15))
         identity = promql(self._inventory.catalog.identity(), series) or ""
@@ -163,7 +163,7 @@ class PastUse(Past):
             length = min(max(1, _CHUNK_POINTS // count) * step, int(last - at))
             at += length
             self._steps = length // step
-            # What was there only for some time is known by the part that it was there in.
+            # Devices present for only some of the time are known from the part that had them.
             self._learn_gone(self._instant(identity, at))
             # Its first instant is the last one of the part before.
             yield from self._part(at, f"[{length - 1}s:{step}s]", step)
@@ -171,7 +171,7 @@ class PastUse(Past):
     def _part(self, end: float, span: str, step: int) -> Iterator[Minute]:
         gpus: dict[_Key, _Gpu] = {}
         for dialect, compute, memory in self._inventory.catalog.uses():
-            # Of several exporters the one counts that saw most, else the last.
+            # Of several exporters, the one that saw most counts, else the last.
             for key, gpu in self._gpus_of(dialect, compute, memory, end, span, step).items():
                 if key not in gpus or gpu.seen >= gpus[key].seen:
                     gpus[key] = gpu
@@ -198,7 +198,7 @@ class PastUse(Past):
         span: str,
         step: int,
     ) -> dict[_Key, _Gpu]:
-        """Return the GPUs that one exporter shows."""
+        """Return the GPUs shown by one exporter."""
         own, by, named = self._labels(dialect, compute, memory)
 
         def terms(by: str) -> _Terms:
@@ -236,7 +236,7 @@ class PastUse(Past):
         return found
 
     def _by_key(self, rows: Iterable[Row], dialect: Dialect) -> dict[_Key, list[float]]:
-        """Return the values of each GPU: of one whose host had several names there are some."""
+        """Return the values of each GPU: several if its host had several names."""
         found: dict[_Key, list[float]] = {}
         for row in rows:
             key = self._key(row.labels, dialect)
@@ -245,18 +245,18 @@ class PastUse(Past):
         return found
 
     def _together(self, values: list[float], seen: list[float]) -> float:
-        """Return what values add up to that a GPU had under several names, seen for these steps.
+        """Return the sum of a GPU's values under several names, each seen for that many steps.
 
-        With two names at once it is seen for more steps than there are: each step counts once.
+        With two names at once, it is seen for more steps than there are: each step counts once.
         """
         return sum(values) * min(1.0, self._steps / (sum(seen) or 1.0))
 
     def _users(self, end: float, span: str) -> dict[KnownHost, dict[_Who, _Amounts]]:
-        """Return what users had of hosts that run gpudash, in the steps of GPUs."""
+        """Return the use by users of hosts that run gpudash, in steps of a GPU."""
         found: dict[KnownHost, dict[_Who, _Amounts]] = {}
         for metric, name, function in (
             ("gpudash_user_gpus", "held", "sum"),
-            # Instead, where it is known: the first, which older versions have, counts desktops.
+            # Replaces the first one, of older versions, which counts desktops too.
             ("gpudash_user_held_gpus", "held", "sum"),
             ("gpudash_user_gpu_shares", "share", "sum"),
             ("gpudash_user_idle_gpus", "idle", "sum"),
@@ -272,7 +272,7 @@ class PastUse(Past):
         return found
 
     def _findings(self, end: float, span: str) -> dict[KnownHost, dict[_Finding, float]]:
-        """Return for how many steps hosts that run gpudash have found something."""
+        """Return for how many steps hosts that run gpudash have reported each finding."""
         found: dict[KnownHost, dict[_Finding, float]] = {}
         if _OWN not in self._inventory.catalog.choices:
             return found
@@ -287,7 +287,7 @@ class PastUse(Past):
         return found
 
     def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
-        """Return the most memory that was in use on hosts at once."""
+        """Return the peak memory in use on hosts."""
         found: dict[KnownHost, int] = {}
         for dialect, compute, memory in self._inventory.catalog.uses():
             by_gpu, _, _ = self._labels(dialect, compute, memory)
@@ -303,14 +303,14 @@ class PastUse(Past):
         if host is None:
             return None
         uuid, index = uuid_of(labels, dialect), index_of(labels, dialect)
-        # Of a renumbered host another GPU may have the index since.
+        # After renumbering, another GPU may have the index.
         device = host.device(None if self._goes_by_index(dialect) else uuid, index, "")
         if device is not None:
             return _Key(host, device.index, device.uuid)
         return None if index is None else _Key(host, index)
 
     def _labels(self, dialect: Dialect, *terms: Sequence[Metric]) -> tuple[str, str, str]:
-        """Return the labels that distinguish GPUs, those by who has them, those by their names."""
+        """Return the labels that distinguish GPUs, their holders, and their names."""
         known = next((some[0].by for some in terms if some), "")
         labels = [each for each in known.split(", ") if each != INSTANCE_LABEL]
         if not self._goes_by_index(dialect):
@@ -319,13 +319,13 @@ class PastUse(Past):
         return ", ".join(labels), ", ".join((*labels, *PERSON_LABELS)), ", ".join(named)
 
     def _goes_by_index(self, dialect: Dialect) -> bool:
-        """Whether the index alone says of which GPU a MIG instance is: ours has other UUIDs."""
+        """Whether only the index shows the GPU of a MIG instance: our exporter has other UUIDs."""
         choices = self._inventory.catalog.choices
         return _OWN in choices and choices[dialect.name].has_instances
 
     def _name(self, gpus: Mapping[_Key, _Gpu], dialect: Dialect, rows: Iterable[Row]) -> None:
-        """Take UUIDs and names of GPUs from series with these labels."""
-        # An instance may have those of its own: they count where there are no others.
+        """Set UUIDs and names of GPUs from series with these labels."""
+        # A MIG instance may have its own: they count only if there are no others.
         for labels in sorted(
             (row.labels for row in rows), key=lambda each: each.get(INSTANCE_LABEL, "")
         ):
@@ -347,7 +347,7 @@ class PastUse(Past):
 
 
 def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:
-    """Return what is summed up, how, from what, and whether only of allocated GPUs or others."""
+    """Return what to sum up, how, the query, and True for allocated GPUs only, False for others."""
     energy_held = f"({terms.energy}) and ({terms.held})" if terms.energy and terms.held else ""
     return (
         ("held", "count", terms.there, True),
@@ -364,7 +364,7 @@ def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:
 def _terms(
     dialect: Dialect, compute: list[Metric], memory: list[Metric], by: str, fresh: int, step: int
 ) -> _Terms:
-    """Return what is asked of the GPUs of a dialect, each value by these labels."""
+    """Return the queries for the GPUs of a dialect, with one value for each set of labels `by`."""
 
     def last(selector: str, before: int = 0) -> str:
         offset = f" offset {before}s" if before else ""
@@ -374,16 +374,16 @@ def _terms(
         return f"max by ({by}) ({function}_over_time({selector}[{_PAUSE}])) {condition}"
 
     def alone(each: Metric, text: str) -> str:
-        # Where others show what a device does, it is not asked.
+        # If other metrics show what a device does, this one does not count.
         others = "".join(f" unless {last(other.selector)}" for other in each.without)
         return f"({text}{others})" if others else text
 
     def rest(each: Metric) -> str:
-        # A time that is shorter, or is over, proves nothing.
+        # An idle time that is too short, or over, proves nothing.
         then, now = last(each.selector, round(PAUSE_SECONDS)), last(each.selector)
         return f"({long(each.selector, 'max', each.bound)} and {then} and {now})"
 
-    # Without a bound they only show that it exists.
+    # Metrics without a bound only show that the device exists.
     used = [each for each in compute if each.bound]
     busy = (alone(each, f"{last(each.selector)} {_busy_bound(each)}") for each in used)
     held = [f"{last(each.selector)} {each.bound}" for each in memory]
@@ -407,19 +407,19 @@ def _terms(
 
 
 def _busy_bound(term: Metric) -> str:
-    """Return what a device that computes reaches, by the bound of one that does not."""
+    """Return the bound of a device that computes, from that of one that does not."""
     return f">= {float(term.bound[1:]) * BUSY_PERCENT / IDLE_PERCENT:g}"
 
 
 def _of_instances(terms: _Terms, fine: _Terms, by: str) -> _Terms:
-    """Return terms in which a computing instance does not hide another one of its GPU."""
+    """Return terms in which a computing instance does not count others of its GPU as held."""
     texts = (fine.rests, fine.held_idle, fine.unknown)
     rests, held_idle, unknown = (f"max by ({by}) ({text})" if text else "" for text in texts)
     return terms._replace(rests=rests, held_idle=held_idle, unknown=unknown)
 
 
 def _own_terms(terms: _Terms, by: str, fresh: int) -> _Terms:
-    """Return terms in which our own exporter says what is held and idle."""
+    """Return terms that use our own exporter's word on what is held and idle."""
 
     def held(does: str) -> str:
         return f"max by ({by}) (last_over_time({_HELD}{does}[{fresh}s])) > 0"
@@ -436,7 +436,7 @@ def _minute(
     end: float,
     step: int,
 ) -> Minute:
-    """Return what a host did in a part of the span."""
+    """Return the use of a host in a part of the span."""
     totals = [gpu.total() for gpu in gpus]
     positions: Mapping[int | None, int] = {gpu.index: each for each, gpu in enumerate(gpus)}
     devices = tuple(
@@ -473,9 +473,9 @@ def _minute(
 
 
 def _of_jobs(jobs: Iterable[MinuteUse]) -> Iterator[MinuteUse]:
-    """Yield what users had by their jobs, of which several may have had a GPU by turns.
+    """Yield the use by users from their jobs, several of which may have had a GPU in turn.
 
-    The most memory of these is not added up.
+    Their peak memory is not added up.
     """
     known: set[tuple[int, SafeText | None]] = set()
     for each in sorted(jobs, key=lambda each: -(each.peak_memory_bytes or 0)):
@@ -487,7 +487,7 @@ def _of_jobs(jobs: Iterable[MinuteUse]) -> Iterator[MinuteUse]:
 def _of_users(
     users: Mapping[_Who, _Amounts], totals: Sequence[_Amounts], step: int
 ) -> Iterator[MinuteUse]:
-    """Yield what users had of the GPUs of a host; shares that are not known are in proportion."""
+    """Yield the use by users of the GPUs of a host; unknown shares are in proportion."""
     held = sum(each.held for each in totals)
     claimed = sum(each.held for each in users.values())
     share = min(1.0, held / claimed) if claimed else 0.0

@@ -1,4 +1,4 @@
-"""Threads that ask servers and report by a pipe that one has answered; queries of a Prometheus."""
+"""Threads that query servers and announce answers by a pipe; queries of a Prometheus."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpudash.fleet.prometheus.failures import PrometheusError
 from gpudash.fleet.prometheus.known import Row
 
 IN_FLIGHT = 2
-"""Queries at once: a Prometheus runs twenty, and shares them with all dashboards."""
+"""Queries at once: Prometheus runs twenty, shared by all dashboards."""
 
 _SERVER_SHARE = 0.8
-"""Of our deadline that the server may take."""
+"""The server's part of our deadline."""
 
 _PARTIAL = "the answer is partial: some of the server's nodes did not answer"
 
@@ -44,14 +44,14 @@ class SeriesData(Struct, Generic[_Data]):
 
 
 class Response(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
-    """What Prometheus answers to anything."""
+    """The answer to any request."""
 
     status: str
     data: _Data | None = None
     error: str = ""
     warnings: list[str] | None = None
     is_partial: bool = False
-    """VictoriaMetrics' word for it, in place of a warning."""
+    """Set by VictoriaMetrics instead of a warning."""
 
 
 VECTOR = json.Decoder(Response[SeriesData[Row]])
@@ -60,7 +60,7 @@ NAMES = json.Decoder(Response[list[str]])
 
 
 class Outcome(NamedTuple):
-    """What a request brought."""
+    """The result of a request."""
 
     data: Any
     warnings: tuple[str, ...]
