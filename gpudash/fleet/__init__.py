@@ -1,1 +1,1 @@
-"""Many hosts: where they are known from, and what follows from that."""
+"""Many hosts: the sources that they are known from, and what follows from their data."""

@@ -1,4 +1,4 @@
-"""Several sources of hosts read side by side, and merged into one snapshot of them all."""
+"""Several sources of hosts, read in parallel and merged into one snapshot."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Collector:
         self._sources = tuple(sources)
 
     def descriptors(self) -> list[int]:
-        """Return what can be read when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         return [each for source in self._sources for each in source.descriptors()]
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
+        """Return the seconds until `advance` has something to do, infinity for never."""
         return min((source.due_in() for source in self._sources), default=inf)
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read what has arrived, and start what is due."""
         for source in self._sources:
             source.advance()
 
     def ask(self, request: FleetRequest) -> None:
-        """Pass on what a screen asks for, each host by the name that a source has for it."""
+        """Pass on a screen's request, with each host by the name that a source has for it."""
         is_one = len(self._sources) == 1
         shown = [dict[HostKey, HostKey]()] if is_one else _merged(self.read()).names
         for source, names in zip(self._sources, shown, strict=True):
@@ -67,17 +67,17 @@ class Collector:
     def pasts(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[SafeText, Iterable[FleetSnapshot]]]:
-        """Yield the name of each source, and its past as `Source.past` has it."""
+        """Yield the name of each source with its past, as of `Source.past`."""
         for source in self._sources:
             yield source.read().report.name, source.past(since, until)
 
     def is_partial(self) -> bool:
-        """Whether a source will soon know more; it costs nothing to ask."""
+        """Whether a source will soon know more; cheap to ask."""
         return any(source.is_partial() for source in self._sources)
 
     def date(self, lasting: Lasting) -> bool:
-        """Have it found out since when something is so; return whether that is still to come."""
-        # Each gets to know, also after one that still asks.
+        """Find out since when findings have lasted; return whether some times are still to come."""
+        # Every source must get the request, so `any` may not stop early.
         are_open = [source.date(lasting) for source in self._sources]
         return any(are_open)
 
@@ -93,7 +93,7 @@ class Collector:
 
 
 def has_answer(readings: Iterable[Reading]) -> bool:
-    """Whether there is anything to show: a host that is known, or a source that failed."""
+    """Whether there is anything to show: a known host, or a source that failed."""
     return any(
         reading.report.state == "failed"
         or any(host.state != "connecting" for host in reading.hosts)
@@ -103,7 +103,7 @@ def has_answer(readings: Iterable[Reading]) -> bool:
 
 
 def is_settled(readings: Iterable[Reading]) -> bool:
-    """Whether every source, and every host that is expected, has answered or failed."""
+    """Whether every source and every expected host has answered or failed."""
     return all(
         reading.report.state != "starting"
         and (reading.is_whole or reading.report.state == "failed")
@@ -113,7 +113,7 @@ def is_settled(readings: Iterable[Reading]) -> bool:
 
 
 def merge(readings: Sequence[Reading]) -> FleetSnapshot:
-    """Return what the sources know as one snapshot; status, users and findings are to be added."""
+    """Return one snapshot of all readings, still without status, users and findings."""
     readings = [_by_names(reading, readings) for reading in readings]
     merger = _merged(readings)
     readings = [*map(_renamed, readings, merger.names)]
@@ -142,9 +142,9 @@ def merge(readings: Sequence[Reading]) -> FleetSnapshot:
 
 
 def _by_names(reading: Reading, readings: Sequence[Reading]) -> Reading:
-    """Return that of a scheduler, with hosts by their own names only where these are shown.
+    """Return a scheduler's reading, with hosts under their own names only if these are shown.
 
-    Else, and of several nodes on one host, the names of its nodes are what people know.
+    Otherwise, and for several nodes on one host, users know the names of the nodes.
     """
     if reading.report.kind not in ANNOTATING or not any(each.node_name for each in reading.hosts):
         return reading
@@ -167,7 +167,7 @@ def _by_names(reading: Reading, readings: Sequence[Reading]) -> Reading:
 
 
 def _merged(readings: Sequence[Reading]) -> Merger:
-    """Return the hosts of all sources but those that annotate."""
+    """Return the hosts of all sources except those that only annotate."""
     merger = Merger([reading.report for reading in readings])
     for number, reading in enumerate(readings):
         if reading.report.kind not in ANNOTATING:
@@ -176,7 +176,7 @@ def _merged(readings: Sequence[Reading]) -> Merger:
 
 
 def _renamed(reading: Reading, names: Mapping[HostKey, HostKey]) -> Reading:
-    """Return a reading whose jobs, events and charts have the names that its hosts are shown by."""
+    """Return a reading whose jobs, events and charts use the names that its hosts are shown by."""
     if not names:
         return reading
     return replace(
@@ -200,7 +200,7 @@ def _shown(event: Event, names: Mapping[HostKey, HostKey]) -> Event:
 
 
 def _about(chart: _Chart, names: Mapping[HostKey, HostKey]) -> _Chart:
-    """Return a chart, or the request of one, whose hosts have these names."""
+    """Return a chart or chart request with these names for its hosts."""
     found = {name: names.get((chart.cluster, name)) for name in chart.hosts}
     known = {name: key for name, key in found.items() if key is not None}
     if not known:
@@ -228,9 +228,9 @@ def _are_all_known(readings: Iterable[Reading]) -> bool:
 def _together(
     found: Sequence[tuple[Event, ...] | None], shown: Mapping[JobKey, SafeText]
 ) -> tuple[Event, ...] | None:
-    """Return the events of all sources, each once, None while one is being asked.
+    """Return the events of all sources, each once; None while one is still being asked.
 
-    `shown` are jobs' ids.
+    `shown` maps ids of jobs to those that are shown.
     """
     known: list[Event] = []
     for some in found:
@@ -247,7 +247,7 @@ def _together(
 def narrowed(snapshot: FleetSnapshot, fits: Fits | None, price: Price) -> FleetSnapshot:
     """Return a snapshot of the GPUs that pass a filter, with their hosts, users and jobs.
 
-    The sources stay, so that it shows what failed; None passes all.
+    The sources stay, so that failures still show; None passes everything.
     """
     if fits is None:
         return snapshot

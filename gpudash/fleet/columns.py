@@ -33,7 +33,7 @@ KnownRow = TypeVar("KnownRow", HostRow, GpuRow)
 def words(
     key: str, header: str, values: Callable[[Row], tuple[str, ...]], **more: Any
 ) -> Column[Row]:
-    """Return a column of lists of names, of which the first are shown."""
+    """Return a column of name lists that shows the first few."""
     return Column(
         key=key,
         header=header,
@@ -53,7 +53,7 @@ def whole(value: float | None) -> str:
 def _known(
     level: Callable[[KnownRow], Level] = lambda _row: "ok",
 ) -> Callable[[KnownRow], Level]:
-    """Return a level that recedes on hosts of which only the past is known."""
+    """Return a level that is dimmed on hosts of which only the past is known."""
     return lambda row: level(row) if row.is_known else "unknown"
 
 
@@ -196,7 +196,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
 
 
 _UNKNOWN_RANK = -0.5 + RANKS[BUSY.id]
-"""Behind what is broken, before what works."""
+"""After anything broken, before anything that works."""
 
 
 def _power_text(row: GpuRow) -> str:
@@ -265,7 +265,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
 
 
 def _kept_text(user: FleetUser) -> str:
-    """Return how many GPUs look kept busy, and what they cost an hour: since when is not known."""
+    """Return how many GPUs look kept busy and their hourly cost; since when is unknown."""
     cost = user.kept_cost_per_hour
     return f"{user.kept_busy}" + ("" if cost is None else f" ({cost:,.2f}/h)")
 

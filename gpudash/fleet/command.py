@@ -1,4 +1,4 @@
-"""Hosts by a command: what it prints once in a while, or several that run one after the other."""
+"""Hosts from commands that are run at intervals, one after the other."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpudash.model.text import SafeText, clean
 
 _INTERVAL, _DEADLINE = 60.0, 20.0
 _KEPT_INTERVALS = 3
-"""How long an answer stands while there is no other: jobs end, and their GPUs go to others."""
+"""How long an answer is kept without a newer one: jobs end, and their GPUs go to others."""
 
 
 class CommandSource(Source):
     """A source whose commands print all that it knows.
 
-    While they fail, the last answer is given for three intervals, and then nothing.
+    While they fail, the last answer is kept for three intervals, and then dropped.
     """
 
     def __init__(
@@ -40,10 +40,9 @@ class CommandSource(Source):
         deadline: float = _DEADLINE,
         clock: Clock = boot_clock,
     ) -> None:
-        """Run the commands every `interval` seconds, each for `deadline` seconds at most.
+        """Run the commands every `interval` seconds, each for at most `deadline` seconds.
 
-        `parse` takes the lines that each of them printed, and raises WireError for what it does
-        not know.
+        `parse` takes the output lines of each command, and raises WireError for unknown output.
         """
         self._kind, self._commands, self._parse = kind, commands, parse
         self._interval, self._deadline, self._clock = interval, deadline, clock
@@ -57,20 +56,20 @@ class CommandSource(Source):
         self._is_past = False
 
     def descriptors(self) -> Iterable[int]:
-        """Return what can be read when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         descriptor = None if self._run is None else self._run.descriptor
         return () if descriptor is None else (descriptor,)
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do."""
+        """Return the seconds until `advance` has something to do."""
         return max(0.0, self._due - self._clock()) if self._run is None else self._run.due_in()
 
     def ask(self, request: FleetRequest) -> None:
-        """Note whether the present is shown: nothing is known of the past."""
+        """Note whether the present is shown: the past is unknown."""
         self._is_past = request.at is not None
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read what has arrived, and start what is due."""
         run = self._run
         if run is None:
             if self._clock() >= self._due:
@@ -105,7 +104,7 @@ class CommandSource(Source):
         )
         if self._is_past or age is None or is_over:
             return Reading(report=report)
-        # Whether they still run is unknown while the command fails.
+        # While the command fails, it is unknown whether they still run.
         since = 0.0 if is_failing else age
         jobs = [
             replace(job, elapsed_seconds=job.elapsed_seconds + since)
@@ -117,7 +116,7 @@ class CommandSource(Source):
         return Reading(report=report, hosts=tuple(hosts), jobs=tuple(jobs))
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End what runs; waits at most `wait_seconds` for its death."""
+        """Kill running commands; wait for at most `wait_seconds`."""
         run, self._run = self._run, None
         self._due = inf
         if run is not None:
@@ -132,7 +131,7 @@ class CommandSource(Source):
         self._run.start()
 
     def _take(self) -> None:
-        """Read all that the commands have printed."""
+        """Read the whole output of the commands."""
         try:
             hosts, jobs = self._parse(*self._printed)
         except WireError as error:

@@ -1,6 +1,6 @@
-"""A simulated fleet: racks, jobs and users, and one of each thing that goes wrong.
+"""A simulated fleet: racks, jobs and users, and one of each fault.
 
-All that it shows is a function of seed, host, GPU and time, so an earlier instant or a chart is
+Everything is a function of seed, host, GPU and time, so an earlier instant or a chart is
 computed like the present.
 """
 
@@ -45,13 +45,13 @@ from gpudash.model.units import grouped, mean_known
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
 _HOSTS, _GPUS = 1000, 8
 _SLOT = 24 * HOUR
-"""How long jobs of a block of hosts run."""
+"""How long the jobs of a block of hosts run."""
 _TICK = 5.0
 _GIB, _MIB = 1 << 30, 1 << 20
 _STEP = 60.0
-"""How far apart the instants of a past are."""
+"""Time between the instants of a past."""
 _MEAN_OF = 32
-"""Hosts that the mean of the whole fleet is computed from in a chart."""
+"""Hosts that a chart of the whole fleet averages."""
 
 
 class _Model(NamedTuple):
@@ -68,12 +68,12 @@ _MODELS = (
     _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
 )
 PRICES = {"H100": 2.5, "A100": 1.5, "L40S": 0.9}
-"""Of an hour of its GPUs, unless the settings have others."""
+"""Per GPU hour, unless the settings have others."""
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
 
 
 class _Task(NamedTuple):
-    """What a GPU does: `kind` is that of its load, of which `level` is the share."""
+    """What a GPU does: the `kind` of its load, and which share of it."""
 
     job: FleetJob | None
     kind: str
@@ -92,7 +92,7 @@ def opened(options: Namespace, _settings: object) -> Iterator[DemoSource]:
 
 
 class DemoSource(Source):
-    """A `Source` of simulated hosts; `faults` is what goes wrong in it, a calm one has none."""
+    """A `Source` of simulated hosts; `faults` are what goes wrong, none in a calm fleet."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class DemoSource(Source):
         self._happened: tuple[Event, ...] = ()
 
     def ask(self, request: FleetRequest) -> None:
-        """Show another instant, and the past of metrics; the answer is there at once."""
+        """Show another instant, and the past of metrics; the answer is available at once."""
         since, until = request.events_since, request.events_until
         known = self._request.events_since, self._request.events_until
         if since is not None and (since, until) != known:
@@ -130,15 +130,15 @@ class DemoSource(Source):
         self._request, self._has_news = request, True
 
     def due_in(self) -> float:
-        """Return 0 while an answer was not read, so that it does not wait for the next sample."""
+        """Return 0 while an answer is unread, so that it does not wait for the next sample."""
         return 0.0 if self._has_news else inf
 
     def advance(self) -> None:
-        """Do nothing but end the wait: all is computed when it is read."""
+        """Do nothing but end the wait: everything is computed when read."""
         self._has_news = False
 
     def read(self) -> Reading:
-        """Return all hosts as they are now, or were at the instant that was asked for."""
+        """Return all hosts at present, or at the instant that was asked for."""
         at = self._request.at
         now = self._clock() if at is None else at.timestamp()
         hosts = tuple([self._host(host, now) for host in range(self._count)])
@@ -163,7 +163,7 @@ class DemoSource(Source):
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
-        """Yield what there was at each minute in which something changed, and at the end."""
+        """Yield a snapshot of each minute in which something changed, and of the end."""
         start, end = since.timestamp(), until.timestamp()
         name, count = SafeText(f"simulated, {self._count} x {self._gpus}"), self._count
         source = FleetSource(kind="demo", name=name, answering_hosts=count, within_seconds=_STEP)
@@ -175,7 +175,7 @@ class DemoSource(Source):
             yield FleetSnapshot(taken_at=taken_at, sources=(source,), hosts=tuple(hosts))
 
     def minutes(self, since: datetime, until: datetime) -> Iterator[Minute]:
-        """Yield what each host did from one change on it to the next, in numbers."""
+        """Yield the use of each host from one of its changes to the next."""
         from gpudash.fleet.report import steady_minute
 
         times = [[since.timestamp()] for _ in range(self._count)]
@@ -212,7 +212,7 @@ class DemoSource(Source):
     # Who works on what
 
     def _jobs(self, now: float) -> tuple[FleetJob, ...]:
-        """Return the jobs with the GPUs and MIG instances that they have, counted as Slurm does."""
+        """Return the jobs with their GPUs and MIG instances, counted as Slurm does."""
         running: dict[str, tuple[_Task, list[SafeText]]] = {}
         for host, name in enumerate(self._names):
             tasks = self._tasks(host, now)
@@ -244,7 +244,7 @@ class DemoSource(Source):
         return self._planned(host, slot, slot * _SLOT - phase, live)
 
     def _plan(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Task]:
-        """Return what each GPU of a host does in a slot; `_live` changes when a fault begins."""
+        """Return the task of each GPU of a host in a slot; `_live` changes when a fault begins."""
         tasks = self._usual(host, slot, since)
         for fault in self._by_host.get(host, ())[:_live]:
             if fault.load:
@@ -255,7 +255,7 @@ class DemoSource(Source):
         return tasks
 
     def _task_of(self, key: str, kind: str, level: float, since: float, user: str = "") -> _Task:
-        """Return a task of the job that `key` identifies, or of none on a free GPU."""
+        """Return a task of the job with this key, or the idle task of a free GPU."""
         if kind == "free":
             return _Task(None, kind, level, since)
         dice = Random(f"{self._seed}/{key}")
@@ -294,7 +294,7 @@ class DemoSource(Source):
     # Numbers
 
     def _host(self, host: int, now: float, *, is_brief: bool = False) -> FleetHost:
-        """Return a host at an instant; a brief one has no ages, nor values that are no event."""
+        """Return a host at an instant; a brief one has only the values that events need."""
         present = self._faults_at(host, now)
         kinds = {fault.kind: fault for fault in present}
         silent = kinds.get("down") or kinds.get("frozen")
@@ -322,7 +322,7 @@ class DemoSource(Source):
         )
 
     def _foreign(self, host: int, fault: HostFault | None) -> tuple[FleetProcess, ...] | None:
-        """Return what runs beside the job of a GPU, None where no processes are known."""
+        """Return the processes beside the job of a GPU, None if processes are unknown."""
         if fault is None:
             return None
         uuids = tuple([self._uuids[host * self._gpus + gpu] for gpu in fault.gpus])
@@ -341,7 +341,7 @@ class DemoSource(Source):
         return devices
 
     def _divided(self, gpu: FleetDevice) -> list[FleetDevice]:
-        """Return a GPU in two MIG instances, for which the driver reports no utilization."""
+        """Return a GPU divided into two MIG instances, which report no utilization."""
         whole = replace(gpu, gpu_utilization_percent=None, idle_seconds=None)
         half = replace(
             whole,
@@ -363,7 +363,7 @@ class DemoSource(Source):
     def _brief_device(
         self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
     ) -> FleetDevice:
-        """Return a GPU with who has it and what is wrong with it, and no other value."""
+        """Return a GPU with its holder and its faults, but no other values."""
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
         job, uuid = task.job, self._uuids[host * self._gpus + gpu]
         since = {kind: now - self._start - at for kind, at in flags.items()}
@@ -441,7 +441,7 @@ class DemoSource(Source):
     def _lines(
         self, host: int, past: Sequence[Sequence[float | None]], *, by_device: bool
     ) -> list[FleetLine]:
-        """Return the line of a host, or those of its GPUs, whose values are known a moment each."""
+        """Return the line of a host or those of its GPUs, whose values are cached for a moment."""
         name, first = self._names[host], host * self._gpus
         if not by_device:
             return [FleetLine(host=name, values=tuple(map(mean_known, past)))]
@@ -460,12 +460,12 @@ class DemoSource(Source):
 
 
 def _phase(host: int) -> float:
-    """Return by how many seconds the jobs of a host begin earlier than those of the first."""
+    """Return by how many seconds the jobs of a host begin before those of the first."""
     return (host // BLOCK * 7919 % 97) / 97 * _SLOT
 
 
 def _utilization_percent(task: _Task, spread: float) -> float:
-    """Return how busy the task keeps its GPU; `spread` is how far from its mean."""
+    """Return the utilization that a task causes; `spread` is the deviation from its mean."""
     percent = _LOADS[task.kind][0]
     if not percent:
         return 0.0
@@ -474,7 +474,7 @@ def _utilization_percent(task: _Task, spread: float) -> float:
 
 
 def _is_divided(host: int, present: Sequence[HostFault]) -> bool:
-    """Whether the first GPU of a host is in two MIG instances."""
+    """Whether the first GPU of a host is divided into two MIG instances."""
     return host % 50 == 17 and not present
 
 
@@ -487,4 +487,4 @@ _LOADS = {
     "unused": (0.0, 0.0, 0.0, 0.0),
     "free": (0.0, 0.0, 0.0, 0.0),
 }
-"""Utilization in percent, and as shares memory, tensor and DRAM activity at full load."""
+"""At full load: utilization in percent; memory, tensor and DRAM activity as shares."""

@@ -1,4 +1,4 @@
-"""What goes wrong in the simulated fleet, and when."""
+"""The faults of the simulated fleet, and their times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from gpudash.model.text import SafeText
 
 BLOCK, RACK = 8, 16
-"""Hosts that share a job, and those of a rack."""
+"""Hosts that share a job, and hosts in a rack."""
 HOUR = 3600.0
 
 
 class HostFault(NamedTuple):
-    """Something that goes wrong on GPUs of hosts."""
+    """A fault of GPUs or hosts."""
 
     kind: str
     hosts: tuple[int, ...]
@@ -23,10 +23,10 @@ class HostFault(NamedTuple):
     """Seconds from the start of the fleet, negative for before."""
     gpus: tuple[int, ...] = ()
     load: str = ""
-    """What its GPUs do from then on, as one job; empty for what they would anyway."""
+    """The load of its GPUs from then on, as one job; empty for their usual load."""
     user: str = ""
     until: float = inf
-    """When that is over, in seconds from the start as well."""
+    """When it ends, in seconds from the start as well."""
 
 
 MESSAGES = {
@@ -39,7 +39,7 @@ MESSAGES = {
 def kept_busy(
     faults: Iterable[HostFault], seconds: float
 ) -> Iterator[tuple[tuple[int, int], float]]:
-    """Yield the host and GPU of what is kept busy at a time from the start, and for how long."""
+    """Yield the host and GPU of loads kept busy at a time from the start, and for how long."""
     for each in faults:
         if each.kind == "kept-alive" and each.at <= seconds < each.until:
             for place in product(each.hosts, each.gpus):
@@ -47,7 +47,7 @@ def kept_busy(
 
 
 def faults(hosts: int, gpus: int) -> tuple[HostFault, ...]:
-    """Return one of each, at other hosts each; a small fleet has those that fit."""
+    """Return one of each, on a host of its own; a small fleet has those that fit."""
     whole, last = tuple(range(gpus)), gpus - 1
     taken: set[int] = set()
 

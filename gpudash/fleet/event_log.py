@@ -1,4 +1,4 @@
-"""The events of what is watched beside those that sources know of before."""
+"""Events seen while watching, joined with those that sources know from before."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from gpudash.model.fleet import Event, FleetSnapshot
 from gpudash.model.process import Lease
 
 MAX_KEPT = 1 << 14
-"""Of more events those of jobs go first, the oldest first: a key that filters reads all of them."""
+"""Beyond this, the oldest events of jobs are dropped first: a filter reads all events per key."""
 _SAME_SECONDS = 600.0
-"""How far apart two sources, or one and what is watched, may see the same event."""
+"""How far apart two sources, or a source and the watch, may see the same event."""
 
 
 class Log:
-    """What happened while snapshots were watched, and before where a source knows that."""
+    """The events since the watch began, and earlier ones that a source knows."""
 
     def __init__(self) -> None:
         self.since: datetime | None = None
-        """From when on it is asked for, None for not at all."""
+        """From when on events are shown, None for not at all."""
         self.until: datetime | None = None
-        """To when, None for now."""
+        """Until when, None for now."""
         self._changes = Changes()
         self._at = datetime.min.replace(tzinfo=timezone.utc)
         self._watched: deque[Event] = deque(maxlen=MAX_KEPT)
 
     @property
     def watched(self) -> tuple[Event, ...]:
-        """What happened while it was watched."""
+        """The events seen while watching."""
         return tuple(self._watched)
 
     def watch(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> None:
-        """Take the next snapshot; after one of before, what comes is compared to that."""
+        """Add the next snapshot; an older one than the last restarts the comparison."""
         if snapshot.taken_at < self._at:
             self._changes = Changes()
             known = [event for event in self._watched if event.at <= snapshot.taken_at]
@@ -43,9 +43,9 @@ class Log:
         self._watched.extend(self._changes.add(snapshot, leases))
 
     def shown(self, known: Iterable[Event] | None) -> tuple[Event, ...] | None:
-        """Return what happened in that time, the oldest first; `known` is that of the sources.
+        """Return the events of the shown time, oldest first; `known` are those of the sources.
 
-        What both have seen is one event. None where it is not asked for, or nothing is there yet.
+        An event seen by both counts once. None if nothing is shown, or nothing has arrived yet.
         """
         since = self.since
         if since is None or (known is None and not self._watched):
@@ -58,9 +58,9 @@ class Log:
 
 
 def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
-    """Return events, and of others those that are not among them, seen a little apart."""
+    """Return the known events and those of `more` that are not among them, by and large."""
     moments: dict[object, list[datetime]] = {}
-    # Far more may be known: none of those before the first of the others is the same.
+    # There may be far more known events: those before the first other one cannot match.
     first = min((each.at for each in more), default=None)
     for each in known:
         if first is not None and (first - each.at).total_seconds() < _SAME_SECONDS:
@@ -79,9 +79,9 @@ def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
 
 
 def with_later(known: Sequence[Event], asked_again: Iterable[Event]) -> tuple[Event, ...]:
-    """Return what is known of a span, with what was found when its end was asked for again.
+    """Return the known events of a span, with those found when its end was read again.
 
-    What may have happened at the same instant is one event.
+    Equal events that may have happened at the same instant are one.
     """
     found = [*known]
     seen: dict[object, list[Event]] = {}
@@ -99,6 +99,6 @@ def _began(event: Event) -> datetime:
 
 
 def identity(event: Event) -> object:
-    """Return what is equal for one event that was seen twice, a little apart."""
+    """Return what two sightings of one event have in common."""
     job = event.job if event.is_of_job else None
     return event.kind, event.cluster, event.host, event.gpu_key, job, event.xid

@@ -1,6 +1,6 @@
-"""What happened: snapshots one after the other -> what changed between them.
+"""Events: what changed from one snapshot to the next.
 
-They may be recorded, of the past of a Prometheus or watched; the first is compared to none.
+Snapshots may be recorded, of a Prometheus' past or live; the first has no predecessor.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from gpudash.model.text import SafeText, clean
 from gpudash.model.units import counted
 
 _OVER_SECONDS = 3600.0
-"""How long a job is missed with its hosts or GPUs until it is taken to have ended."""
+"""How long a job may be missing with its hosts or GPUs until it counts as ended."""
 RETURNED = "answers again", "is back"
-"""What is said of hosts and GPUs that were lost, and not of new ones."""
+"""Messages for hosts and GPUs that were lost before, not for new ones."""
 EXCHANGED = "was exchanged for another GPU"
 _HOT = HOT.id
 _Held = Mapping[JobKey, tuple[int, SafeText | None]]
@@ -46,48 +46,47 @@ _Held = Mapping[JobKey, tuple[int, SafeText | None]]
 
 
 class Changes:
-    """Finds what happened from one snapshot to the next."""
+    """Finds the events between each snapshot and the next."""
 
     def __init__(self) -> None:
         self._hosts: dict[HostKey, LastHost] = {}
         self._shown: tuple[FleetHost, ...] = ()
         """The hosts of the newest snapshot."""
         self._held: dict[HostKey, _Held] = {}
-        """Jobs by host, with their GPUs there and their user."""
+        """The jobs on each host, with their GPU count there and their user."""
         self._by_job: dict[JobKey, dict[HostKey, tuple[int, SafeText | None]]] = {}
-        """The same by job."""
+        """The same, by job."""
         self._named: dict[JobKey, LastJob] = {}
-        """What follows for each job, but for those in `_touched`."""
+        """The last state of each job, except for those in `_touched`."""
         self._touched: set[JobKey] = set()
         self._jobs: dict[JobKey, LastJob] = {}
         self._leases: dict[tuple[str, int | None], Lease] = {}
         self._asked: set[HostKey] = set()
-        """Hosts that are there and have not answered yet."""
+        """Hosts that are there but have not answered yet."""
         self._fresh: set[str] = set()
-        """Those that the newest snapshot is the first of."""
+        """Hosts that appear first in the newest snapshot."""
         self._lost: list[tuple[SafeText | None, LastGpu]] = []
-        """Those whose job the newest snapshot is the first without, each with its cluster."""
+        """GPUs whose job first lacks in the newest snapshot, each with its cluster."""
         self._outliers: frozenset[str] = frozenset()
-        """GPUs that are hotter than others, and not slowed down."""
+        """GPUs that are hotter than others but not slowed down."""
         self._left: set[HostKey | str] = set()
-        """Hosts that it is the first without, also by their names alone."""
+        """Hosts first missing in the newest snapshot, also by name alone."""
         self._last: datetime | None = None
         """When the newest snapshot was taken; None before the first."""
         self._oldest_seconds = 0.0
-        """How old the values in it may be."""
+        """Age of its oldest values."""
         self._knows_drained = False
-        """Whether a scheduler says of the newest snapshot which hosts are drained."""
+        """Whether a scheduler shows in the newest snapshot which hosts are drained."""
         self._within = 0.0
-        """How long before it may have happened what is new in it, in seconds."""
+        """How long before the newest snapshot its changes may have happened, in seconds."""
 
     def add(self, snapshot: FleetSnapshot, leases: Sequence[Lease] = ()) -> list[Event]:
-        """Return what has happened since the snapshot before; `leases` are those of its one host.
+        """Return the events since the last snapshot; `leases` are those of its one host.
 
-        Nothing follows from a host that is still being asked or that is powered down, or whose
-        values are only old.
+        Hosts that are still being asked, are powered down or have only old values cause no events.
         """
         if not self._hosts and not snapshot.hosts:
-            # Of what comes next nothing is known from before.
+            # The next snapshot has no predecessor.
             return []
         self._fresh.clear()
         self._lost.clear()
@@ -99,7 +98,7 @@ class Changes:
         )
         hotter = (each.uuids for each in snapshot.findings if each.rule == "hot-outlier")
         self._outliers = frozenset(chain.from_iterable(hotter))
-        # Nearly all, of thousands, where the past is gone through.
+        # Nearly all of thousands of hosts, when the past is read.
         same = set(map(id, self._shown))
         changed = [host for host in snapshot.hosts if id(host) not in same]
         self._shown = snapshot.hosts
@@ -112,7 +111,7 @@ class Changes:
         return [] if is_first else [*map(self._dated, found)]
 
     def _dated(self, event: Event) -> Event:
-        """Return an event with how exactly its time is known; `_last` is that of its snapshot."""
+        """Return an event with the precision of its time; `_last` is the time of its snapshot."""
         return replace(event, within_seconds=self._within) if event.at == self._last else event
 
     def _within_seconds(self, snapshot: FleetSnapshot) -> float:
@@ -160,7 +159,7 @@ class Changes:
             yield from self._gpus(host, known, at)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:
-        """Keep what is known of hosts that have other names now, by their GPUs."""
+        """Carry over the state of renamed hosts, recognized by their GPUs."""
         known = self._hosts
         gone = known.keys() - {host.key for host in hosts}
         new = homes(
@@ -178,7 +177,7 @@ class Changes:
                 self._hold(key, None)
 
     def _gone(self, snapshot: FleetSnapshot) -> Iterator[Event]:
-        """Yield hosts that a snapshot does not have any more, where all sources have answered."""
+        """Yield hosts that have left the snapshot, if all sources have answered."""
         if any(each.state != "ok" or each.warnings for each in snapshot.sources):
             return
         there = {(host.cluster, host.name) for host in snapshot.hosts}
@@ -206,7 +205,7 @@ class Changes:
             count += 1
             gpu, is_hot, jobs = known.gpu(device), self._is_hot(device), on.get(_gpu(device), ())
             if gpu is not None and gpu.is_like(device, jobs, is_hot=is_hot):
-                # Nearly all, of thousands.
+                # Nearly all of thousands.
                 continue
             has_changed = True
             if gpu is None:
@@ -238,9 +237,9 @@ class Changes:
     def _gone_gpus(
         self, host: FleetHost, known: LastHost, at: datetime, added: list[LastGpu]
     ) -> Iterator[Event]:
-        """Yield what is not there any more; those in whose place others were added are exchanged.
+        """Yield GPUs that are gone; those replaced by new ones count as exchanged.
 
-        Such are those that were lost before, first of all.
+        GPUs lost before are matched with new ones first.
         """
         left = known.gpus.keys() - {each.key for each in host.devices}
         for key in sorted(left, key=lambda key: (known.gpus[key].problem is None, key)):
@@ -264,7 +263,7 @@ class Changes:
         jobs: tuple[SafeText, ...],
         at: datetime,
     ) -> Iterator[Event]:
-        """Yield what happened to a GPU since it was last seen."""
+        """Yield the events of a GPU since it was last seen."""
         job = _brief(jobs or gpu.jobs)
         state = _problem(device)
         if state is not None and gpu.problem is None:
@@ -287,7 +286,7 @@ class Changes:
         return device.status == _HOT and device.uuid not in self._outliers
 
     def _began(self, at: datetime, seconds: float | None) -> datetime:
-        """Return when what lasts for so long at an instant began, not before the last snapshot."""
+        """Return when a state that has lasted this long began, not before the last snapshot."""
         if not seconds or self._last is None:
             return at
         return max(self._last, at - timedelta(seconds=seconds))
@@ -295,16 +294,16 @@ class Changes:
     # Jobs and leases
 
     def _jobs_of(self, snapshot: FleetSnapshot) -> Iterator[Event]:
-        """Yield jobs that began, and that ended where all of their hosts can be seen.
+        """Yield jobs that began, and those that ended if all of their hosts can be seen.
 
-        Of one whose hosts or GPUs are all lost nothing is known until one of them is back, or
-        for so long that it is taken to have ended then.
+        If all hosts or GPUs of a job are lost, its state is unknown until one of them is back, or
+        until it has been missing for so long that it counts as ended at the loss.
         """
         running = self._running(snapshot)
         began = sorted(running.keys() - self._jobs.keys(), key=_by_id)
         ended = sorted(self._jobs.keys() - running.keys(), key=_by_id)
         for cluster, gpu in self._lost:
-            # Those that run go on without that GPU.
+            # Jobs that still run go on without that GPU.
             gpu.jobs = tuple(job for job in gpu.jobs if (cluster, job) not in running)
         lost, unseen = (self._lost_with(), self._unseen(snapshot)) if ended else ({}, set())
         for job in ended:
@@ -318,20 +317,20 @@ class Changes:
                 yield _of_job("job-ended", job, known, at, lost_with="host" if has_left else "")
         for job in began:
             names = {each if isinstance(each, str) else each[1] for each in running[job].hosts}
-            # What runs on hosts that were not seen before may have run for long.
+            # Jobs on hosts not seen before may have run for long.
             if names <= self._fresh:
                 continue
             yield _of_job("job-began", job, running[job], snapshot.taken_at)
         self._jobs = running
 
     def _jobs_on(self, key: HostKey) -> SafeText | None:
-        """Return which jobs were on a host in the snapshot before, None where none is known."""
+        """Return the jobs on a host in the last snapshot, None if none is known."""
         on = {key, key[1]}
         jobs = [job for (_, job), each in self._jobs.items() if not on.isdisjoint(each.hosts)]
         return clean(brief(tuple(sorted(jobs)))) if jobs else None
 
     def _missed(self, job: JobKey, known: LastJob, at: datetime, what: str) -> Iterator[Event]:
-        """Yield that a job is over which has been missed for long."""
+        """Yield the end of a job that has been missing for long."""
         if known.missed is None:
             gone = _of_job("job-ended", job, known, at, lost_with=what)
             known.missed = replace(gone, within_seconds=self._within)
@@ -340,7 +339,7 @@ class Changes:
             yield known.missed
 
     def _lost_with(self) -> Mapping[JobKey, int]:
-        """Return how many GPUs are lost that had a job, by the job."""
+        """Return how many lost GPUs each job had."""
         return Counter(
             (cluster, job)
             for (cluster, _), each in self._hosts.items()
@@ -351,13 +350,13 @@ class Changes:
         )
 
     def _unseen(self, snapshot: FleetSnapshot) -> set[HostKey | str]:
-        """Return the hosts, also by their names alone, of whose jobs nothing is known."""
+        """Return the hosts, also by name alone, whose jobs are unknown."""
         found = [key for key, each in self._hosts.items() if each.is_down]
         found += [host.key for host in snapshot.hosts if host.state != "ok"]
         return {name for key in found for name in (key, key[1])}
 
     def _hold(self, key: HostKey, held: _Held | None) -> None:
-        """Note which jobs have devices of a host, None where that is not known."""
+        """Store which jobs have devices of a host, None if unknown."""
         before = self._held.pop(key, {})
         if held is not None:
             self._held[key] = held
@@ -382,7 +381,7 @@ class Changes:
         for each in snapshot.jobs:
             if each.hosts and each.state in (None, "RUNNING"):
                 known, is_scheduled = running.get(each.key), each.state is not None
-                # What labels name is known by the GPUs that have them now, or is past.
+                # A job known only by labels has the GPUs that name it at present, or is over.
                 if not is_scheduled and (known or each.key in self._lost_with()):
                     continue
                 hosts = _places(each)
@@ -409,7 +408,7 @@ class Changes:
 
 
 def events(snapshots: Iterable[FleetSnapshot]) -> Iterator[Event]:
-    """Yield what happened from each snapshot to the next."""
+    """Yield the events between each snapshot and the next."""
     changes = Changes()
     for snapshot in snapshots:
         yield from changes.add(snapshot)
@@ -420,13 +419,13 @@ def _by_id(job: JobKey) -> tuple[str, str]:
 
 
 def _places(job: FleetJob) -> frozenset[HostKey | str]:
-    """Return the hosts of a job, by their names alone where its cluster is not known."""
+    """Return the hosts of a job, by name alone if its cluster is unknown."""
     cluster = job.cluster
     return frozenset(name if cluster is None else (cluster, name) for name in job.hosts)
 
 
 def _jobs_by_gpu(host: FleetHost) -> Mapping[str, tuple[SafeText, ...]]:
-    """Return the jobs of each GPU of a host, also those of its MIG instances."""
+    """Return the jobs of each GPU of a host, including those of its MIG instances."""
     found: dict[str, tuple[SafeText, ...]] = {}
     for each in host.devices:
         if each.job is not None:

@@ -1,4 +1,4 @@
-"""The snapshot of one host -> what is known of it among many hosts."""
+"""Conversion of the snapshot of one host to a host among many."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
 _MAX_USERS, _MAX_PROCESSES = 64, 256
 _SAME = tuple(name for name in AnyDevice.__struct_fields__ if name not in ("name", "label"))
-"""Fields that a device of many hosts has as they are."""
+"""Fields that `FleetDevice` has unchanged."""
 _Holders = defaultdict[str | None, set[SafeText]]
 
 
 class SnapshotReader:
-    """Reads the snapshots of one host, one after the other."""
+    """Converts the snapshots of one host, one after the other."""
 
     def __init__(self, name: SafeText, group: SafeText | None) -> None:
         self._name, self._group = name, group
         self._diagnosis = Diagnosis()
         self._seen_at: dict[int, float] = {}
-        """When it last had the GPU of an index, in the last day."""
+        """When the host last had the GPU of an index, within a day."""
         self._held: tuple[_Holders, _Holders] = defaultdict(set), defaultdict(set)
-        """Users and jobs by device, of one that is lost those that it had last."""
+        """Users and jobs by device; a lost device keeps its last ones."""
 
     def read_nothing(self) -> FleetHost:
-        """Return a host of which only the name is known."""
+        """Return a host with only its name known."""
         return FleetHost(name=self._name, group=self._group, state="connecting")
 
     def forget(self) -> None:
-        """Forget since when GPUs are idle: nothing is known of what they did meanwhile."""
+        """Forget since when GPUs have been idle: what they did meanwhile is unknown."""
         self._diagnosis = Diagnosis()
 
     def read(self, snapshot: Snapshot) -> FleetHost:
-        """Return what is known of the host.
+        """Return the host of a snapshot.
 
-        A name that it gives itself does not count: it is the one that it was asked by. What it has
-        not judged by itself is judged here. What it had is expected for a day.
+        It keeps the name that it was asked by, whatever it calls itself. Findings that it does not
+        report are computed here. GPUs that it had are expected for a day.
         """
         if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
             snapshot = self._diagnosis.examine(snapshot)
@@ -65,7 +65,7 @@ class SnapshotReader:
             devices.append(
                 FleetDevice(
                     **same,
-                    # Also of a host whose gpudash is older and sends none.
+                    # An older gpudash sends no labels.
                     label=labels[device.key],
                     name=device.name and bound(device.name, NAME_BYTES),
                     status=states[device.key].id,
@@ -91,7 +91,7 @@ class SnapshotReader:
         )
 
     def _holders(self, snapshot: Snapshot) -> tuple[_Holders, _Holders]:
-        """Return users and jobs by device; what is on one that is lost cannot be seen any more."""
+        """Return users and jobs by device; those of a lost device can no longer be seen."""
         held = _holders(snapshot)
         for each in snapshot.devices:
             if each.state != "ok" and not is_suspended_on_purpose(each):
@@ -100,17 +100,17 @@ class SnapshotReader:
         return held
 
     def alone(self, snapshot: Snapshot) -> FleetSnapshot:
-        """Return many hosts of which it is the only one."""
+        """Return a fleet of only this host."""
         return FleetSnapshot(taken_at=snapshot.taken_at, hosts=(self.read(snapshot),))
 
 
 def recorded(
     recording: Recording, start: datetime, end: datetime, step: int = 1
 ) -> Iterator[tuple[FleetSnapshot, Sequence[Lease]]]:
-    """Yield many hosts as they were before `start` and from there to `end`, and leases of one.
+    """Yield the fleet before `start` and from there to `end`, with the leases of one host.
 
-    Of each multiple of `step` seconds it is the first sample, whatever `start` is. What can be
-    read of a damaged recording still happened: lines of it that cannot be are left out.
+    The first sample of each multiple of `step` seconds counts, whatever `start` is. Unreadable
+    lines of a damaged recording are skipped.
     """
     before = recording.at(start).taken_at
     reader, last = None, None
@@ -133,7 +133,7 @@ def recorded(
 
 
 def _slow_seconds(snapshot: Snapshot) -> dict[str, float]:
-    """Return how long heat has slowed GPUs down, by UUID, where that is known."""
+    """Return how long heat has slowed down GPUs, by UUID, where known."""
     found: dict[str, float] = {}
     for finding in snapshot.findings or ():
         rule, seconds = RULES_BY_ID.get(finding.rule), finding.held_seconds
@@ -144,7 +144,7 @@ def _slow_seconds(snapshot: Snapshot) -> dict[str, float]:
 
 
 def _processes(snapshot: Snapshot) -> list[FleetProcess]:
-    """Return the processes that compute, first those that are of no job of Slurm."""
+    """Return the computing processes, those without a Slurm job first."""
     found = []
     for process in snapshot.processes:
         uuids = tuple([each.uuid for each in process.devices if each.uuid and each.type != "G"])
@@ -162,7 +162,7 @@ def _processes(snapshot: Snapshot) -> list[FleetProcess]:
 
 
 def _holders(snapshot: Snapshot) -> tuple[_Holders, _Holders]:
-    """Return users and Slurm jobs by device; a GPU has those of its instances, too."""
+    """Return users and Slurm jobs by device; a GPU has those of its instances too."""
     parents: dict[str | None, SafeText | None] = {
         device.uuid: device.parent_uuid for device in snapshot.devices
     }
@@ -185,7 +185,7 @@ def _holders(snapshot: Snapshot) -> tuple[_Holders, _Holders]:
 
 
 def _recent_xid(device: Device, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the last XID that is recent, and how long ago it was, by the clock of its host."""
+    """Return the last XID if it is recent, and its age by the clock of its host."""
     now = snapshot.taken_at.timestamp()
     recent = [
         {"xid": event.code, "xid_seconds": max(0.0, now - event.seen_at)}

@@ -1,4 +1,4 @@
-"""Hosts added up by what they stand in, or are: a rack or partition, a model of GPU, a cluster."""
+"""Hosts added up by what they have in common: a rack, partition, GPU model or cluster."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpudash.model.units import grouped
 
 
 class GroupRow(NamedTuple):
-    """Some hosts added up."""
+    """The sums of a group of hosts."""
 
     name: SafeText | None
-    """What they have in common, None for what is not known."""
+    """What they have in common, None if unknown."""
     sums: Totals
     worst: HostRow
-    """The host about which the worst is found."""
+    """The host with the worst finding."""
     bad: int
-    """Hosts about which something is found."""
+    """Hosts with findings."""
     whole: int
     """Hosts that a job may have as a whole."""
 
@@ -31,7 +31,7 @@ class GroupRow(NamedTuple):
 
 
 def model_of(host: FleetHost) -> SafeText | None:
-    """Return the product name of its first GPU, None where it is not known."""
+    """Return the product name of a host's first GPU, None if unknown."""
     return next((each.name for each in host.devices if each.parent_uuid is None), None)
 
 
@@ -40,11 +40,11 @@ GROUPINGS: Mapping[str, Callable[[FleetHost], SafeText | None]] = {
     "model": model_of,
     "cluster": lambda host: host.cluster,
 }
-"""What hosts are grouped by, each by its term of the filter."""
+"""How hosts can be grouped, by the term of the filter."""
 
 
 def group_rows(rows: Iterable[HostRow], by: str) -> list[GroupRow]:
-    """Return the groups of hosts that have the same in common."""
+    """Return the groups of hosts with a value in common."""
     found = grouped((GROUPINGS[by](row.host), row) for row in rows)
     return [
         GroupRow(

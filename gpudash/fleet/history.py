@@ -1,4 +1,4 @@
-"""The last samples of many hosts, each as the line that arrived; all but the newest compressed."""
+"""The last samples of many hosts, as received lines; all but the newest compressed."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ class _Kept(NamedTuple):
 
 
 class FleetHistory:
-    """An hour of samples, less of a cluster too large for that, timed by when they were taken."""
+    """An hour of samples, less for a very large cluster, by the time they were taken."""
 
     def __init__(self, on_push: Callable[[FleetSnapshot], object] = lambda _snapshot: None) -> None:
-        """`on_push` gets each that is pushed, also while another is shown."""
+        """`on_push` gets each pushed sample, also while another is shown."""
         self._on_push = on_push
         self.latest = EMPTY
-        """The one pushed last."""
+        """The sample pushed last."""
         self._line = b""
         self._kept: deque[_Kept] = deque()
-        """Those before it."""
+        """The earlier samples."""
         self._bytes = 0
 
     @property
     def now(self) -> float:
-        """The instant of the latest, in seconds since 1970."""
+        """The time of the latest sample, in seconds since 1970."""
         return self.latest.taken_at.timestamp()
 
     @property
     def moments(self) -> list[float]:
-        """The instants of all, oldest first."""
+        """The times of all samples, oldest first."""
         return [each.moment for each in self._kept] + [self.now] * bool(self._line)
 
     @property
     def reaches_back(self) -> bool:
-        """Whether a source can be asked for older ones."""
+        """Whether a source can be asked for older samples."""
         return any(source.kind in WITH_PAST for source in self.latest.sources)
 
     def push(self, snapshot: FleetSnapshot, line: bytes) -> None:
-        """Add the next sample; it replaces one of its instant, and all where time went back."""
+        """Add the next sample; it replaces one of the same time, and all if time went back."""
         moment = snapshot.taken_at.timestamp()
         if moment < self.now:
             self.clear()
@@ -61,9 +61,9 @@ class FleetHistory:
             self._bytes -= len(self._kept.popleft().packed)
 
     def is_partial(self, snapshot: FleetSnapshot) -> bool:
-        """Whether hosts are still being asked, so that what is missing proves nothing.
+        """Whether hosts are still being asked, so that absence proves nothing.
 
-        The next sample replaces such a one.
+        The next sample replaces a partial one.
         """
         return any(host.state == "connecting" for host in snapshot.hosts) or any(
             source.kind in WITH_PAST and source.state == "ok" and source.expected_hosts is None
@@ -71,14 +71,14 @@ class FleetHistory:
         )
 
     def at(self, moment: float) -> FleetSnapshot:
-        """Return the last sample not after an instant, the oldest for one before it."""
+        """Return the last sample at or before an instant, else the oldest."""
         index = max(0, bisect_right(self.moments, moment) - 1)
         if index >= len(self._kept):
             return self.latest
         return decode(unpack(self._kept[index].packed))
 
     def freeze_last_row(self) -> None:
-        """Do nothing: no numbers are kept beside the samples."""
+        """Do nothing: samples come without rows of numbers."""
 
     def visit(self, samples: Sequence[tuple[float, FleetSnapshot]]) -> None:
         """Do nothing for the same reason."""

@@ -1,4 +1,4 @@
-"""Which hosts are one by their GPUs: what two sources show at once, or has another name now."""
+"""Which hosts are the same by their GPUs: shown by two sources at once, or renamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _H = TypeVar("_H", bound=Hashable)
 
 
 def homes(gpus: Iterable[tuple[Hashable, _H]]) -> dict[Hashable, _H]:
-    """Return the host of each GPU, without those that several have: clones of one machine."""
+    """Return the host of each GPU, without GPUs on several hosts: clones of one machine."""
     found: dict[Hashable, _H] = {}
     several: set[Hashable] = set()
     for gpu, home in gpus:
@@ -20,7 +20,7 @@ def homes(gpus: Iterable[tuple[Hashable, _H]]) -> dict[Hashable, _H]:
 
 
 def are_of_one(first: Set[Hashable], second: Set[Hashable]) -> bool:
-    """Whether what two sources show at once are the GPUs of one host: most of either are both's.
+    """Whether two sources show the GPUs of one host: most of either are in both.
 
     Half of them may be those of a container.
     """
@@ -28,10 +28,10 @@ def are_of_one(first: Set[Hashable], second: Set[Hashable]) -> bool:
 
 
 def home_of(gpus: Collection[Hashable], known: Mapping[Hashable, _H]) -> _H | None:
-    """Return the host that the GPUs of another are on, by what identifies each of them.
+    """Return the known host that has another host's GPUs, by their identities.
 
-    None where less than half of them are on any that is known, or where they live on here and
-    there: some of its GPUs do not make a host.
+    None if less than half of them are known, or if they live on both here and there: some of its
+    GPUs do not make a host.
     """
     found = Counter(known[gpu] for gpu in gpus if gpu in known)
     for home, count in found.most_common(1):

@@ -1,4 +1,4 @@
-"""The columns of jobs and of the GPUs of one: those of GPUs, and what tells which lag and why."""
+"""The columns of jobs, and of a job's GPUs: those of GPUs, and which lag and why."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _OF_ROW = ("text", "sort_key", "level", "share", "short")
 
 
 def _of_gpu(key: str, **more: Any) -> Column[JobGpu]:
-    """Return a column of GPUs for those of a job."""
+    """Return the column of GPUs of this key for a job's GPUs."""
     column = next(each for each in GPU_COLUMNS if each.key == key)
     read = {name: function for name in _OF_ROW if (function := getattr(column, name)) is not None}
     lifted = {name: _lifted(function) for name, function in read.items()}
@@ -71,14 +71,14 @@ def _lifted(function: Any) -> Any:
 
 
 def _lags(is_bad: Callable[[JobGpu], bool]) -> Callable[[JobGpu], Level]:
-    """Return a level that recedes on hosts of which only the past is known."""
+    """Return a level that is dimmed on hosts of which only the past is known."""
     return lambda row: "unknown" if not row.gpu.is_known else "warn" if is_bad(row) else "ok"
 
 
 def _clock(row: JobGpu) -> float:
-    """Return what sorts GPUs: first those that are gone, and last those whose clock is not known.
+    """Sort GPUs that are gone first, and those of unknown clock last.
 
-    What is not known is not the slowest.
+    An unknown clock does not count as the slowest.
     """
     if not row.gpu.is_known or row.gpu.state.is_problem:
         return 0.0
@@ -102,4 +102,4 @@ JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
     words("others", "ALSO USED BY", lambda row: row.others, priority=1, level=lambda _row: "warn"),
     *map(_of_gpu, ("xid", "idle", "name")),
 )
-"""The GPUs of one job beside each other; those that lag have another colour."""
+"""The GPUs of one job in comparison; those that lag are colored."""

@@ -1,4 +1,4 @@
-"""The GPUs of one job beside each other: what is usual among them, and which are slow."""
+"""The GPUs of one job in comparison: what is usual among them, and which are slow."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from gpudash.model.units import grouped
 
 _MIN_JOB = 4
 COMPUTES = frozenset((BUSY.id, HOT.id, SLOW.id))
-"""What a GPU does that computes, also a slow one."""
+"""Statuses of a computing GPU, including a slow one."""
 _SLOW_CLOCK, _LOW_POWER = 0.85, 0.75
-"""Of what is usual in the job, below which a GPU that computes is slow. Utilization tells
-nothing: one that waits for the others spins."""
+"""Shares of the job's median below which a computing GPU is slow. Utilization does not
+tell: a GPU that waits for the others spins.
+"""
 
 
 class Pace(NamedTuple):
-    """The GPUs of a job that compute and may be compared, of one model, and which are slow."""
+    """The comparable computing GPUs of a job, of one model, and which are slow."""
 
     busy: list[GpuRow]
     clock_mhz: float
-    """Their median."""
+    """The median of their clocks."""
     slow: list[GpuRow]
-    """None where so many are that it is usual."""
+    """Empty if so many are slow that it is usual."""
     slow_within: tuple[Bound, ...]
-    """What holds of those while they are slow: they compute, at a low clock."""
+    """The bounds within which they are slow: they compute, at a low clock."""
 
 
 class Usual(NamedTuple):
-    """The medians of the GPUs of one model of a job that compute; None where none reports it."""
+    """Medians of a job's computing GPUs of one model; None if none reports the value."""
 
     utilization: float | None
     clock_mhz: float | None
@@ -51,31 +52,31 @@ class JobGpu(NamedTuple):
     usual: Usual
     is_slow: bool
     draws_little: bool
-    """Whether its power is much lower than that of the others of its model."""
+    """Whether its power is much lower than that of others of its model."""
     others: tuple[SafeText, ...]
-    """What is on it and not of the job: its processes by user and PID, else its users."""
+    """Other users of it: processes outside the job by user and PID, else users."""
 
 
 def job_key(host: FleetHost, device: FleetDevice) -> JobKey | None:
-    """Return what identifies the job of a device, that of its host's cluster; None for none."""
+    """Return the key of a device's job, in its host's cluster; None for none."""
     return None if device.job is None else (host.cluster, device.job)
 
 
 def known_key(host: FleetHost, job: str, known: Container[JobKey]) -> JobKey:
-    """Return what identifies a job of a host among those that are known.
+    """Return the key of a host's job among the known ones.
 
-    One whose cluster is not known, as in an older document, is that of any host.
+    A job of unknown cluster, as in an older document, may be on any host.
     """
     key = host.cluster, job
     if key in known:
-        # Nearly all, of each device at each refresh.
+        # Nearly all; called for each device at each refresh.
         return key
     anywhere = None, job
     return anywhere if anywhere in known else key
 
 
 def has_job(host: FleetHost, device: FleetDevice, job: JobKey) -> bool:
-    """Whether a device has a job; one whose cluster is not known is that of any host."""
+    """Whether a device has a job; one of unknown cluster may be on any host."""
     return device.job == job[1] and job[0] in (None, host.cluster)
 
 
@@ -96,7 +97,7 @@ def usual_of(rows: Iterable[GpuRow]) -> Usual:
 
 
 def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
-    """Return the GPUs of a job; whose they are beside it is not known without its user."""
+    """Return the GPUs of a job; without its user, other holders are unknown."""
     paces = paces_of(rows)
     slow = {_key(row) for pace in paces for row in pace.slow}
     by_model = grouped((row.device.name, row) for row in rows)
@@ -117,7 +118,7 @@ def job_gpus(rows: Sequence[GpuRow], job: FleetJob | None) -> list[JobGpu]:
 
 
 def owner_of(name: str, rows: Sequence[GpuRow]) -> SafeText | None:
-    """Return whose a job is by its processes, else by the users of its GPUs; None if unclear."""
+    """Return the owner of a job by its processes, else its GPUs' users; None if unclear."""
     hosts = {row.host.key: row.host for row in rows}
     running = (each for host in hosts.values() for each in host.processes or ())
     users = {each.username for each in running if each.job == name and each.username is not None}
@@ -126,9 +127,9 @@ def owner_of(name: str, rows: Sequence[GpuRow]) -> SafeText | None:
 
 
 def _others(row: GpuRow, job: FleetJob) -> Iterator[SafeText]:
-    """Yield processes that are of another job or user; then users of whom none is known.
+    """Yield processes of another job or user; then users without known processes.
 
-    What a job's owner runs in no job may be of it: Slurm need not track processes by cgroups.
+    The owner's processes outside any job may be part of it: Slurm need not track by cgroup.
     """
     seen = {job.user}
     for each in row.host.processes or ():
@@ -146,13 +147,13 @@ def _key(row: GpuRow) -> object:
 
 
 def paces_of(rows: Sequence[GpuRow]) -> list[Pace]:
-    """Return which GPUs of a job are slow by their clock, each model apart.
+    """Return which GPUs of a job are slow by their clock, for each model.
 
-    Those of which too few compute are left out.
+    Models with too few computing GPUs are left out.
     """
     if len(rows) < _MIN_JOB:
         return []
-    # A MIG instance has the clock of its GPU, and the name of a slice of it.
+    # A MIG instance has the clock of its GPU, but the name of a slice.
     gpus = [row for row in rows if row.device.parent_uuid is None]
     busy = [row for row in gpus if row.device.sm_clock_mhz and row.device.status in COMPUTES]
     by_model = grouped((row.device.name, row) for row in busy)

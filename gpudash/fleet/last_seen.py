@@ -1,4 +1,4 @@
-"""Hosts, GPUs and jobs as they were seen last: what comes next is compared with that."""
+"""Hosts, GPUs and jobs as last seen, for comparison with the next snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpudash.model.text import SafeText
 
 
 class LastGpu(Struct):
-    """A GPU as it was seen last."""
+    """The last known state of a GPU."""
 
     index: int
     uuid: SafeText | None = None
@@ -17,10 +17,10 @@ class LastGpu(Struct):
     xid: int | None = None
     is_hot: bool = False
     jobs: tuple[SafeText, ...] = ()
-    """Those that it had, or its MIG instances."""
+    """The jobs of the GPU or its MIG instances."""
 
     def is_like(self, device: FleetDevice, jobs: tuple[SafeText, ...], *, is_hot: bool) -> bool:
-        """Whether a device that is well is as it was."""
+        """Whether a healthy device is unchanged."""
         return (
             self.problem is None
             and device.index == self.index
@@ -32,19 +32,19 @@ class LastGpu(Struct):
 
 
 class LastHost(Struct):
-    """A host as it was seen last."""
+    """The last known state of a host."""
 
     host: FleetHost
     is_down: bool
     gpus: dict[str, LastGpu] = {}
-    """By their UUIDs; those that were lost, too."""
+    """By UUID, including lost GPUs."""
     has_lost: bool = False
-    """Whether one of them is lost."""
+    """Whether one of its GPUs is lost."""
     is_drained: bool | None = None
-    """None while that is not known."""
+    """None if unknown."""
 
     def gpu(self, device: FleetDevice) -> LastGpu | None:
-        """Return which of its GPUs a device is, also one that had no UUID before."""
+        """Return which of its GPUs a device is, even if that had no UUID before."""
         found = self.gpus.get(device.key)
         if found is None and device.uuid is not None:
             found = self.gpus.pop(f"#{device.index}", None)
@@ -55,18 +55,18 @@ class LastHost(Struct):
 
 
 class LastJob(Struct):
-    """A job that runs: on how many devices of which hosts, as far as that is known."""
+    """A running job: on how many devices of which hosts, as far as known."""
 
     hosts: frozenset[HostKey | str]
     devices: int
     user: SafeText | None = None
     is_scheduled: bool = False
-    """Whether a scheduler says that it runs, and not only the labels of its devices."""
+    """Whether a scheduler reports it, rather than only its devices' labels."""
     missed: Event | None = None
-    """That it has gone with all that it ran on; None while it runs."""
+    """The event of its loss with all that it ran on; None while it runs."""
     is_over: bool = False
-    """Whether that was reported, since nothing of it came back."""
+    """Whether its end was reported, since nothing of it came back."""
 
     def is_lost(self, devices: int) -> bool:
-        """Whether it has gone with its devices, of which so many are lost."""
+        """Whether it is gone with its devices, this many of which are lost."""
         return not self.is_scheduled and 0 < self.devices <= devices

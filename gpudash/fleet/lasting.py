@@ -1,6 +1,6 @@
-"""What a rule finds of a GPU for as long as its values are within bounds.
+"""Findings about a GPU that last for as long as its values are within bounds.
 
-A source with a past tells for how long they have been.
+A source with a past knows for how long they have been.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gpudash.model.text import SafeText
 
 
 class Bound(NamedTuple):
-    """Of a field of a device: at least a value, and below another."""
+    """The bounds of a device's field: at least one value, and below another."""
 
     field: str
     least: float = -inf
     below: float = inf
 
     def holds(self, device: FleetDevice) -> bool:
-        """Whether it holds of a device; not of a value that is not known."""
+        """Whether the value of a device is known and within the bounds."""
         value = getattr(device, self.field)
         return value is not None and self.least <= value < self.below
 
@@ -30,17 +30,17 @@ Key = tuple[str, SafeText]
 """The id of a rule, and the UUID of a GPU."""
 
 Lasting = Mapping[Key, tuple[Bound, ...]]
-"""What is found now, and while all of which bounds hold."""
+"""Current findings, each with the bounds that must all hold."""
 
 Lasted = Mapping[Key, float]
-"""For how many seconds, of what that is known of; infinity for longer than is known."""
+"""For how many seconds findings have lasted, where known; infinity for longer than the past."""
 
 RESTS = "held-idle"
-"""The rule of a GPU that rests, of which the time is known without a question: at least that."""
+"""The rule of a resting GPU, whose minimum time is known without a query."""
 
 
 def longest(known: Iterable[Lasted]) -> Lasted:
-    """Return what several sources know: one with a shorter past has seen no more than that."""
+    """Return the longest known times: a source with a shorter past has seen no more than that."""
     found: dict[Key, float] = {}
     for key, seconds in (pair for each in known for pair in each.items()):
         found[key] = max(seconds, found.get(key, seconds))

@@ -1,4 +1,4 @@
-"""What was lost in a span of events, and what is broken or has begun there that is no event."""
+"""What was lost in a span of events, and lasting faults that are not events."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from gpudash.model.units import counted
 _LOST, _BACK = ("host-down", "gpu-lost"), ("host-up", "gpu-returned")
 _STALE: HostState = "stale"
 _NO_EVENT: tuple[HostState, ...] = ("ok", "connecting", "powered-down", _STALE)
-"""States of a host that are no event."""
+"""States of a host that are not events."""
 _BEGINS = (HOT, SLOW, HELD)
 _BEGIN = frozenset(state.id for state in _BEGINS)
 _BROKEN = frozenset(state.id for state in STATES if state.is_broken)
 _LATE_SECONDS = 600.0
-"""By how much the first instant of a past may be later than was asked for."""
+"""By how much the first instant of a past may be later than requested."""
 _Span = tuple[datetime, datetime]
 _Place = tuple[HostKey, str | None]
 """A host and the key of a GPU there, None for the host itself."""
 
 
 class Losses(NamedTuple):
-    """Hosts and GPUs that were lost in a span, for as long as that is known, and XID errors."""
+    """Hosts and GPUs lost in a span, with the hours as far as known, and XID errors."""
 
     hosts: int
     host_gpu_hours: float
-    """The hours that hosts were down, times their GPUs."""
+    """The hours that hosts were down, multiplied by their GPUs."""
     gpus: int
     gpu_hours: float
-    """The hours that GPUs were lost while their host was there."""
+    """The hours that GPUs were lost while their host was up."""
     xids: int
     is_whole: bool
-    """Whether of all it is known since when, and how many GPUs these hosts have."""
+    """Whether all start times and all GPU counts of hosts are known."""
 
     @property
     def texts(self) -> Sequence[str]:
-        """What was lost, and the errors, in a few words each."""
+        """The losses and the errors, in a few words each."""
         parts = (
             (counted(self.hosts, "host"), self.hosts, self.host_gpu_hours),
             (counted(self.gpus, "GPU"), self.gpus, self.gpu_hours),
@@ -54,7 +54,7 @@ class Losses(NamedTuple):
             sums = named[0][0]
         total = self.host_gpu_hours + self.gpu_hours
         least = "" if self.is_whole else "at least "
-        # The hours of stale and drained hosts, and after an XID, are in no sum.
+        # No sum includes the hours of stale and drained hosts, or those after an XID.
         hours = f"{least}{_hours(total)} GPU-h down or lost: "
         lost = f"{hours}{sums}" if total else f"{sums} down or lost"
         return [
@@ -68,9 +68,9 @@ def _hours(value: float) -> str:
 
 
 def no_data_before(since: datetime, first: datetime | None) -> str | None:
-    """Return from when on there are data of a span, None where they reach back to its beginning.
+    """Return from when on a span has data, None if from its beginning.
 
-    `first` is the first instant of a past, None where that is not known.
+    `first` is the first instant of a past, None if unknown.
     """
     if first is None or (first - since).total_seconds() <= _LATE_SECONDS:
         return None
@@ -84,11 +84,11 @@ def losses(
     until: datetime,
     passing: Iterable[Event] | None = None,
 ) -> Losses:
-    """Return what was lost from one instant to another; with None the beginning is not known.
+    """Return the losses from one instant to another; `since` is None if the beginning is unknown.
 
-    What was lost before it and came back counts from there, and so does what `hosts`, as they were
-    in it or later, have lost before. Where a filter has left events, only these are counted. XID
-    errors that leave a GPU unusable lose no hours: nothing shows when it can be used again.
+    Losses from before count from the beginning, if they ended in the span or if `hosts`, as they
+    were in it or later, still have them. If a filter selects events, only these are counted. XID
+    errors that make a GPU unusable lose no hours: nothing shows when it can be used again.
     """
     known = {host.key: host for host in hosts}
     spans, xids = _spans(events, since, until, None if passing is None else {*passing})
@@ -112,7 +112,7 @@ def losses(
 def _spans(
     events: Iterable[Event], since: datetime | None, until: datetime, passing: Set[Event] | None
 ) -> tuple[dict[_Place, list[_Span]], int]:
-    """Return when hosts and GPUs were lost, and how many XID errors there were, of what passes."""
+    """Return when matching hosts and GPUs were lost, and the number of XID errors."""
     found: dict[_Place, list[_Span]] = {}
     began: dict[_Place, tuple[datetime | None, bool]] = {}
     known = [each for each in events if each.kind in (*_LOST, *_BACK, "xid")]
@@ -139,7 +139,7 @@ def _add_lasting(
     since: datetime | None,
     until: datetime,
 ) -> bool:
-    """Add what has been lost for so long that there is no event; return whether all is known."""
+    """Add losses that began too long ago for an event; return whether all are known."""
     is_whole = True
     for host in hosts:
         lost: list[tuple[str | None, float | None]] = []
@@ -164,7 +164,7 @@ def _is_gone(state: State | None) -> bool:
 
 
 def _gpu_count(host: FleetHost | None) -> int | None:
-    """Return how many GPUs a host has, None where that is not known."""
+    """Return how many GPUs a host has, None if unknown."""
     if host is None:
         return None
     return host.expected_devices or sum(each.parent_uuid is None for each in host.devices) or None
@@ -175,7 +175,7 @@ def _total(spans: Iterable[_Span]) -> float:
 
 
 def _both(first: Iterable[_Span], second: Sequence[_Span]) -> float:
-    """Return for how many hours two places were lost at once."""
+    """Return for how many hours two places were lost at the same time."""
     shared = ((max(a[0], b[0]), min(a[1], b[1])) for a in first for b in second)
     return _total(each for each in shared if each[0] < each[1])
 
@@ -184,9 +184,9 @@ def _both(first: Iterable[_Span], second: Sequence[_Span]) -> float:
 
 
 def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
-    """Return hosts that are silent and then GPUs that are lost or unusable, as they are counted.
+    """Return silent hosts and then lost or unusable GPUs, as they are counted.
 
-    What is acknowledged is left out.
+    Acknowledged ones are left out.
     """
     hosts: list[str] = []
     gpus: list[str] = []
@@ -207,9 +207,9 @@ def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
 def begun(
     rows: Iterable[HostRow], events: Iterable[Event], since: datetime, at: datetime
 ) -> Mapping[str, int]:
-    """Return by its word what has begun since an instant and is so at another, without an event.
+    """Return by word the lasting states that began after an instant, without an event.
 
-    Hosts that send nothing new, GPUs that are hot, slow or held idle: those of which it is known
+    These are hosts that send nothing new, and GPUs that are hot, slow or held idle, if it is known
     since when.
     """
     heated = {

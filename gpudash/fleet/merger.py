@@ -1,8 +1,8 @@
-"""The hosts of several sources put together: which of them are one, and what is known of each.
+"""Merging of the hosts of several sources: which of them are the same, and their data.
 
-A host that two sources know is one host: what the fresher one does not know of it is filled in
-from the other; of one that has lost it, only what does not age. Two hosts of one name that share
-no GPU are two, and two of other names that have the same GPUs are one, by its first name.
+A host known to two sources is one host: fields unknown to the fresher source are filled in from
+the other; if that has lost the host, only those that do not age. Two hosts of one name without a
+common GPU are two, and two of different names with the same GPUs are one, by its first name.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from gpudash.model.units import counted
 
 _S = TypeVar("_S", bound=Struct)
 _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
-"""What stays that of the fresher source."""
+"""Fields that always come from the fresher source."""
 _POWERED_DOWN: HostState = "powered-down"
 _OFF: tuple[HostState, ...] = ("down", "lost-contact", "stale")
-"""What a host is that has been powered down."""
+"""The states that a host may have after being powered down."""
 _LASTING = frozenset(
     {"cluster", "group", "expected_devices", "driver_version", "memory_total_bytes"}
     | {"uuid", "parent_uuid", "name"}
 )
-"""What is true of a host or a device also when nothing has been heard of it for days."""
+"""Fields of a host or device that hold even if it has been silent for days."""
 
 
 class Merger:
-    """The hosts of all sources that were added."""
+    """The merged hosts of all sources added."""
 
     def __init__(self, reports: Sequence[FleetSource]) -> None:
         self.hosts: list[FleetHost] = []
         self._reports = reports
         self._by_name: dict[str, list[int]] = {}
         self._places: list[dict[HostKey, int]] = [{} for _ in reports]
-        """Where the hosts of each source are, by what that calls them."""
+        """The positions of each source's hosts, by its names for them."""
 
     @property
     def names(self) -> list[dict[HostKey, HostKey]]:
-        """What hosts are called here that a source calls otherwise, by its name, of each source."""
+        """For each source, the shown names of hosts that it calls otherwise, by its names."""
         hosts = self.hosts
         return [
             {key: hosts[index].key for key, index in places.items() if hosts[index].key != key}
@@ -62,9 +62,9 @@ class Merger:
         ]
 
     def add(self, number: int, hosts: Iterable[FleetHost]) -> None:
-        """Add the hosts of a source by its position."""
+        """Add the hosts of a source, by the source's position."""
         ours = [replace(host, source=number) if number else host for host in hosts]
-        # Before any is added: the hosts of one source are never one another.
+        # Before any is added: the hosts of one source are never the same.
         same = [self._same(host) for host in ours]
         if self.hosts and None in same:
             unknown = {index: host for index, host in enumerate(ours) if same[index] is None}
@@ -86,13 +86,13 @@ class Merger:
     def _by_gpus(
         self, unknown: Mapping[int, FleetHost], taken: Container[int | None]
     ) -> dict[int, int]:
-        """Return which of the hosts that are here others are, whatever they are called."""
+        """Return which known hosts these are by their GPUs, whatever their names."""
         known = {index: host for index, host in enumerate(self.hosts) if index not in taken}
         here, found = _homes(known), {}
         near = {
             index: host
             for index, host in unknown.items()
-            # Hardly any, of thousands.
+            # Hardly any of thousands.
             if not here.keys().isdisjoint([device.uuid for device in host.devices])
         }
         there = _homes(near)
@@ -108,9 +108,9 @@ class Merger:
     def annotate(
         self, hosts: Sequence[FleetHost], jobs: Sequence[FleetJob]
     ) -> tuple[FleetJob, ...]:
-        """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are.
+        """Add what a scheduler knows of the known hosts, and who has their GPUs.
 
-        Return its jobs with the cluster that it is the scheduler of, where that is known.
+        Return its jobs with the scheduler's cluster, if known.
         """
         found: dict[str, FleetJob]
         found = {name: job for job in jobs for name in (job.id, job.number) if name}
@@ -122,11 +122,11 @@ class Merger:
                 known = self.hosts[index]
                 if known.cluster not in (None, own):
                     continue
-                # What is lost has no index that another has.
+                # A lost GPU has no index that another one has.
                 left = {each: given[each] for each in given.keys() - reused_indices(known)}
                 pairs = ((each, left if each.state == "lost" else given) for each in known.devices)
                 devices = tuple([_given(each, host, some, found) for each, some in pairs])
-                # All of its hosts are of one cluster.
+                # All of its hosts are in one cluster.
                 cluster = own if len(places) == 1 else known.cluster
                 whole = replace(filled(known, host), devices=devices, cluster=cluster)
                 if host.state == _POWERED_DOWN and known.state in _OFF:
@@ -137,9 +137,9 @@ class Merger:
     def _cluster_of(
         self, hosts: Iterable[FleetHost], jobs: Mapping[str, FleetJob]
     ) -> SafeText | None:
-        """Return which cluster the hosts of a scheduler are, None where none or two may be it.
+        """Return the cluster that a scheduler's hosts belong to, None if none or several match.
 
-        That which has most of them by their names, and by the jobs that they have.
+        It is the cluster that has most of them by their names and their jobs.
         """
         found: Counter[SafeText] = Counter()
         for host in hosts:
@@ -152,7 +152,7 @@ class Merger:
         return first[0] if not others or first[1] > others[0][1] else None
 
     def add_unseen(self, number: int, hosts: Iterable[FleetHost]) -> None:
-        """Add the hosts with GPUs that a scheduler has and nothing else shows, drained or not."""
+        """Add hosts with GPUs that only a scheduler knows, drained or not."""
         for host in hosts:
             if short(host.name) not in self._by_name:
                 count = host.expected_devices
@@ -161,18 +161,18 @@ class Merger:
                 unseen = replace(host, source=number)
                 if host.state != _POWERED_DOWN:
                     unseen = replace(unseen, state="no-metrics", message=why)
-                # How old Slurm's answer is does not say for how long.
+                # The age of Slurm's answer does not show for how long.
                 self._append(replace(unseen, age_seconds=None, devices=()))
 
     def _append(self, host: FleetHost, *, is_apart: bool = False) -> None:
         if is_apart and host.cluster is None:
-            # Two servers without a label for their cluster, which have hosts of one name.
+            # Two servers without cluster labels have hosts of the same name.
             host = replace(host, cluster=clean(self._reports[host.source].name.rpartition("//")[2]))
         self._by_name.setdefault(short(host.name), []).append(len(self.hosts))
         self.hosts.append(host)
 
     def _same(self, host: FleetHost) -> int | None:
-        """Return which host that is, None for another one or where two may be it."""
+        """Return the known host that this is, None for a new one or if two match."""
         near = [
             index
             for index in self._by_name.get(short(host.name), ())
@@ -183,13 +183,13 @@ class Merger:
         return found[0] if len(found) == 1 else None
 
     def _combined(self, first: FleetHost, second: FleetHost) -> FleetHost:
-        """Return a host by what two sources know of it."""
+        """Return a host merged from two sources."""
         fresh, other = sorted((first, second), key=_staleness)
-        # Beside what is live, what was seen last would be taken for live as well.
+        # Next to live values, old ones would be taken for live too.
         lasting = fresh.state == "ok" and other.state != "ok"
         by_uuid = {device.uuid: device for device in other.devices if device.uuid}
         gpus = (device for device in reversed(other.devices) if not device.parent_uuid)
-        # The one that is there stands before a lost one that had its index.
+        # A present GPU takes precedence over a lost one that had its index.
         by_index = {device.index: device for device in gpus}
         devices = []
         for device in fresh.devices:
@@ -212,7 +212,7 @@ class Merger:
 
 
 def _resized(host: FleetHost, expected: int | None) -> FleetHost:
-    """Return a host that misses what its scheduler counts: as many GPUs as it has are all."""
+    """Return a host with the scheduler's count of GPUs; if it has as many, none is lost."""
     if expected is None:
         return host
     there = tuple(device for device in host.devices if device.state != "lost")
@@ -228,9 +228,9 @@ def _given(
     given: Mapping[int, FleetDevice],
     jobs: Mapping[str, FleetJob],
 ) -> FleetDevice:
-    """Return a device with what the scheduler of its host knows of it.
+    """Return a device with the data of its host's scheduler.
 
-    Who names its job knows which it is: a scheduler may number GPUs in another order.
+    If it names its own job, that identifies it: a scheduler may number GPUs differently.
     """
     if device.job is None:
         other = None if device.parent_uuid is not None else given.get(device.index)
@@ -243,16 +243,16 @@ def _given(
 
 
 def _device(fresh: FleetDevice, other: FleetDevice, *, lasting: bool = False) -> FleetDevice:
-    """Return a device by what two sources know of it."""
+    """Return a device merged from two sources."""
     device = filled(fresh, other, lasting=lasting)
     is_known = lasting or device.users or not other.users
     return device if is_known else replace(device, users=other.users)
 
 
 def filled(first: _S, second: _S, *, lasting: bool = False) -> _S:
-    """Return a value whose fields that are not known are those of the second.
+    """Return a struct with its unknown fields taken from the second.
 
-    With `lasting` only those that do not age are filled in.
+    With `lasting`, only fields that do not age are filled in.
     """
     missing = {
         name: value
@@ -265,7 +265,7 @@ def filled(first: _S, second: _S, *, lasting: bool = False) -> _S:
 
 
 def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
-    """Whether names, clusters and GPUs allow that two hosts of two sources are one."""
+    """Whether two hosts of two sources may be the same by names, clusters and GPUs."""
     names = {first.name.rpartition("@")[2], second.name.rpartition("@")[2]}
     if len(names) > 1 and names != {short(first.name), max(names, key=len)}:
         return False
@@ -276,7 +276,7 @@ def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
 
 
 def _are_apart(first: FleetHost, second: FleetHost) -> bool:
-    """Whether two hosts are known to stand in two clusters."""
+    """Whether two hosts are known to be in different clusters."""
     return bool(first.cluster and second.cluster and first.cluster != second.cluster)
 
 
@@ -285,11 +285,11 @@ def _homes(hosts: Mapping[int, FleetHost]) -> dict[Hashable, int]:
 
 
 def _boards(host: FleetHost) -> set[str]:
-    """Return the UUIDs of the GPUs of a host, without those of MIG instances."""
+    """Return the UUIDs of a host's GPUs, without those of MIG instances."""
     return {each.uuid for each in host.devices if each.uuid and each.parent_uuid is None}
 
 
 def _staleness(host: FleetHost) -> tuple[bool, float]:
-    """Return an order in which the host that is known best is the first."""
+    """Return a sort key that puts the best known host first."""
     age = host.age_seconds
     return host.state != "ok", inf if age is None else age

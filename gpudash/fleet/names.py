@@ -1,4 +1,4 @@
-"""Which hosts are meant: `gpu[01-16],lab7,!gpu07`, files of hosts, `@group`, `slurm:PARTITION`.
+"""Lists of hosts: `gpu[01-16],lab7,!gpu07`, files of hosts, `@group`, `slurm:PARTITION`.
 
 The grammar is that of pdsh, ClusterShell and Slurm. Every name is checked before it can become an
 argument of ssh.
@@ -19,7 +19,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.text import clean, did_you_mean
 
 MAX_HOSTS = 4096
-"""More than ssh from one machine is good for."""
+"""More than one machine can reach by ssh."""
 
 SLURM = "slurm:"
 
@@ -33,14 +33,14 @@ _NUMBERED = re.compile(r"([^.]*?)([0-9]{1,9})([^0-9.]*(?:\..*)?)")
 """The last number of a name before its domain."""
 _SLOTS = re.compile(r"([^:]+):[0-9]+")
 _SEPARATOR = re.compile(r",(?![^\[]*\])")
-"""A comma, but not one between brackets."""
+"""A comma outside brackets."""
 _MAX_FILE_BYTES = 1 << 20
 _MAX_DEPTH = 8
 _COMMAND_SECONDS = 20.0
 _SHOWN = 60
 
 Groups = Mapping[str, str]
-"""Hosts of each group by its name, in the grammar of `expand`."""
+"""The hosts of each group, in the grammar of `expand`."""
 
 
 def expand(
@@ -50,11 +50,11 @@ def expand(
     groups: Groups | None = None,
     command_seconds: float = _COMMAND_SECONDS,
 ) -> dict[str, str | None]:
-    """Return each host once, in the order in which it is named, with the group it is named by.
+    """Return each host once, in the order of the list, with the group that names it.
 
-    That is the @group or the partition, None for neither; a job's hosts have none. `!` before a
-    term takes its hosts away again, wherever it stands. Slurm and ClusterShell have
-    `command_seconds` for each answer. Raises UsageError.
+    This is the @group or the partition, None for neither; a job's hosts have none. `!` before a
+    term removes its hosts, wherever it stands. Slurm and ClusterShell have `command_seconds` for
+    each answer. Raises UsageError.
     """
     terms = [term for spec in specs for term in _split(spec)]
     terms += [term for path in files for term in _read_terms(path)]
@@ -77,7 +77,7 @@ def expand(
 
 
 def folded(names: Iterable[str]) -> str:
-    """Return names as `expand` takes them, `gpu[01-03,07],lab7`, each group in its order."""
+    """Return names in the syntax of `expand`, `gpu[01-03,07],lab7`, each group in its order."""
     groups: dict[tuple[str, str], list[list[str]]] = {}
     for name in names:
         match = _NUMBERED.fullmatch(name)
@@ -112,7 +112,7 @@ def check_host(name: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def short(name: str) -> str:
-    """Return a host's name without user and domain; an address stays."""
+    """Return a host's name without user and domain; addresses are unchanged."""
     head = name.partition(".")[0]
     return name if head.isdecimal() or ":" in name else head.rpartition("@")[2]
 
@@ -124,7 +124,7 @@ def _split(spec: str) -> list[str]:
 def _expand_term(
     term: str, groups: Groups, seconds: float, depth: int = 0
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield the hosts of one term with their group; those of a nested group have the outer one."""
+    """Yield the hosts of a term with their group; hosts of a nested group have the outer one."""
     if term.startswith("@"):
         name = term[1:]
         for spec in _group_terms(name, groups, seconds, depth):
@@ -138,7 +138,7 @@ def _expand_term(
 
 
 def _expand_brackets(term: str) -> Iterator[str]:
-    """Yield the names of `a[01-03,07]b[1-2]`, the last brackets first."""
+    """Yield the names in `a[01-03,07]b[1-2]`, expanding the last brackets first."""
     parts = _BRACKET.split(term)
     choices = [
         list(_numbers(part, term)) if index % 2 else [part] for index, part in enumerate(parts)
@@ -150,7 +150,7 @@ def _expand_brackets(term: str) -> Iterator[str]:
 
 
 def _numbers(text: str, term: str) -> Iterator[str]:
-    """Yield the numbers of a list of ranges as they are written, with leading zeros."""
+    """Yield the numbers of a list of ranges as written, with leading zeros."""
     total = 0
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -190,7 +190,7 @@ def _group_terms(name: str, groups: Groups, seconds: float, depth: int) -> list[
 
 
 def _slurm_hosts(what: str, seconds: float) -> Iterator[tuple[str, str | None]]:
-    """Yield the nodes of our own job, of a job by its number, or of a partition."""
+    """Yield the nodes of our own job, of a job by number, or of a partition."""
     group: str | None = None
     if not what:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")
@@ -209,7 +209,7 @@ def _slurm_hosts(what: str, seconds: float) -> Iterator[tuple[str, str | None]]:
     else:
         raise UsageError(f"invalid {_shown(SLURM + what)}: expected slurm:PARTITION or slurm:JOBID")
     for line in nodes.splitlines():
-        # A list of nodes is one word; the words of a greeting would be taken for hosts.
+        # A list of nodes is one word; the words of a greeting would look like hosts.
         if len(line.split(maxsplit=1)) > 1:
             raise UsageError(f"Slurm names no nodes for {what}: it printed {_shown(line)}")
     terms = _split(",".join(nodes.split()))
@@ -221,7 +221,7 @@ def _slurm_hosts(what: str, seconds: float) -> Iterator[tuple[str, str | None]]:
 
 
 def _output(argv: Sequence[str], about: str, seconds: float) -> str:
-    """Return what a command prints; raises UsageError with its own message where it fails."""
+    """Return a command's output; raises UsageError with its error message."""
     from gpudash.feed.supervisor import Output
 
     run = Output(argv, seconds)
@@ -252,7 +252,7 @@ def _read_terms(path: str) -> Iterator[str]:
             slots = None if word.startswith(SLURM) else _SLOTS.fullmatch(word)
             term = slots[1] if slots else word
             try:
-                # Only checked here, where the line is known.
+                # Only checked here, where the line number is known.
                 if not term.lstrip("!").startswith(("@", SLURM)):
                     for name in _expand_brackets(term.lstrip("!")):
                         check_host(name)

@@ -1,8 +1,8 @@
-"""What merged readings mean: status and idle time of each GPU, users, jobs, findings.
+"""The meaning of merged readings: status and idle time of each GPU, users, jobs, findings.
 
-What a GPU does is judged by `analysis.activity`, from memory, users, job and utilization. What is
-not reported is never guessed: such a GPU is unknown, and so are all devices in the counts of a host
-that does not answer. A status that the host itself has found stays.
+The status of a GPU is decided by `analysis.activity`, from memory, users, job and utilization.
+Missing values are never guessed: such a GPU is unknown, and so are all devices of a silent host
+in counts. A status that the host itself reports stays.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _AVAILABLE = frozenset(state.id for state in AVAILABLE)
 _BROKEN = frozenset(state.id for state in STATES if state.is_broken)
 _HEARD_OF = frozenset(("ok", "connecting"))
 _MAX_AGE_SECONDS = 300.0
-"""Age from which values do not show what a GPU does."""
+"""Age beyond which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
-"""Between two snapshots; after a longer one, nothing is known of the time between them."""
+"""Between two snapshots: after a longer gap, the time between them is unknown."""
 
 
 class Reducer:
-    """Adds to snapshots, one after the other, what follows from them and from those before."""
+    """Adds to each snapshot what follows from it and from earlier ones."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class Reducer:
         self._taken_at = 0.0
         self._rests = RestClock()
         self.lasting: Lasting = {}
-        """What was found last of GPUs whose hosts do not say since when."""
+        """The last findings about GPUs whose hosts do not report since when."""
         self._answering: frozenset[str] = frozenset()
-        """Hosts of which all was known before, so that what is found there now is new."""
+        """Hosts that were fully known before, so that findings there are new."""
 
     def reduce(
         self, snapshot: FleetSnapshot, lasted: Lasted | None = None, *, is_settled: bool = True
     ) -> FleetSnapshot:
         """Return a snapshot with status, users, jobs and findings.
 
-        Before it is settled it shows what has arrived, and nothing new. `lasted` is what sources
-        know of what was `lasting` in the last one.
+        Until it is settled, it shows what has arrived, and no finding as new. `lasted` is what
+        sources know of the last `lasting`.
         """
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
@@ -112,9 +112,9 @@ class Reducer:
     def _symptoms(
         self, survey: Survey, snapshot: FleetSnapshot, known: InForce, lasted: Lasted | None
     ) -> Iterator[Symptom]:
-        """Yield what is wrong, and apart from it what is wrong and acknowledged.
+        """Yield findings, and separately those that are acknowledged.
 
-        The snapshot is that of the survey, its hosts with names that no other has.
+        The snapshot is that of the survey; its hosts have unique names.
         """
         places = _places(snapshot, known)
 
@@ -151,7 +151,7 @@ class Reducer:
         devices: list[FleetDevice] = []
         for device in _with_users(host):
             status, seconds = self._status(host, device, now)
-            # What its instances do is not what it does.
+            # Activity of its instances is not its own.
             is_divided = device.uuid is not None and device.uuid in divided
             if is_divided and host.state == "ok" and status in _ACTIVITIES:
                 status = DIVIDED.id
@@ -164,10 +164,10 @@ class Reducer:
         return replace(host, devices=tuple(devices))
 
     def _status(self, host: FleetHost, device: FleetDevice, now: float) -> tuple[str, float | None]:
-        """Return the status of a device, and how long it has not computed.
+        """Return the status of a device, and for how long it has not computed.
 
-        A host that runs gpudash knows both by itself. An instant without a sample proves nothing,
-        nor does what was known of a host that does not answer.
+        A host that runs gpudash reports both itself. A missing sample proves nothing, nor do
+        the last values of a host that does not answer.
         """
         if host.state != "ok":
             return UNKNOWN.id, None
@@ -190,7 +190,7 @@ class Reducer:
 
 
 def _with_users(host: FleetHost) -> Sequence[FleetDevice]:
-    """Return the devices of a host; who has a process there is a user of it by any source."""
+    """Return a host's devices; owners of processes there, by any source, are users."""
     users = grouped(
         (uuid, process.username)
         for process in host.processes or ()
@@ -208,7 +208,7 @@ def _with_users(host: FleetHost) -> Sequence[FleetDevice]:
 
 
 def _dated(hosts: tuple[FleetHost, ...], lasted: Lasted) -> tuple[FleetHost, ...]:
-    """Return hosts with how long GPUs have been slow or hot, also where they do not say it."""
+    """Return hosts with how long GPUs have been slow or hot, even if they do not report it."""
     known: dict[str, float] = {}
     for (rule, uuid), seconds in lasted.items():
         if FLEET.rules[rule].status in (SLOW, HOT):
@@ -229,13 +229,13 @@ def _dated(hosts: tuple[FleetHost, ...], lasted: Lasted) -> tuple[FleetHost, ...
 def _judged(
     hosts: Iterable[FleetHost], names: Iterable[str], findings: Sequence[Finding]
 ) -> tuple[FleetHost, ...]:
-    """Return hosts with what is worst about them, and GPUs that a finding gives a status with that.
+    """Return hosts with their worst finding, and with the status that findings give to GPUs.
 
-    `names` are what findings call the hosts.
+    `names` are the hosts' names in findings.
     """
     worst = worst_by_host([each for each in findings if each.acknowledged is None])
     states: dict[str, dict[str, str]] = {}
-    # The worst last: its status is that of the host.
+    # The worst comes last, so that its status is the host's.
     for each in reversed(findings):
         if (state := FLEET.rules[each.rule].status) is not None:
             for name in each.hosts:
@@ -252,7 +252,7 @@ def _judged(
 
 
 def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
-    """Return a snapshot in which no two hosts have the same name: findings go by their names."""
+    """Return a snapshot with unique host names: findings refer to them."""
     names = titles(snapshot.hosts)
     if names == [host.name for host in snapshot.hosts]:
         return snapshot
@@ -263,9 +263,9 @@ def _uniquely_named(snapshot: FleetSnapshot) -> FleetSnapshot:
 def _places(
     snapshot: FleetSnapshot, known: InForce
 ) -> dict[str, dict[int | str | None, Acknowledgement]]:
-    """Return by its name what is acknowledged of each host, without hosts of which nothing is.
+    """Return the acknowledgements of each host that has any, by its name.
 
-    Of its GPUs by UUID or index, with None of the host.
+    Those of GPUs are by UUID or index, that of the host by None.
     """
     if not known.found:
         return {}
@@ -285,8 +285,8 @@ def _about(
 ) -> Iterator[tuple[int | str | None, Acknowledgement]]:
     """Yield the acknowledgements of a host, each with the UUID or index of its GPU.
 
-    Of one that is not listed by its UUID, it is a GPU without one or one of the missing, whichever
-    number these have; else there is another in its place.
+    A UUID that is not listed is matched with a GPU without one, or with any missing GPU; otherwise
+    another GPU has taken its place.
     """
     gpus = [each for each in host.devices if each.parent_uuid is None]
     listed = {each.uuid for each in gpus}
@@ -303,7 +303,7 @@ def _about(
 
 
 def _lost_seconds(host: FleetHost, index: int | None, uuid: str | None) -> float | None:
-    """Return for how long a host, or a GPU of one that answers, is lost; None where unknown."""
+    """Return for how long a host, or a GPU of an answering one, is lost; None if unknown."""
     if host.state != "ok":
         return host.age_seconds
     gpus = (each for each in host.devices if each.parent_uuid is None)
@@ -313,7 +313,7 @@ def _lost_seconds(host: FleetHost, index: int | None, uuid: str | None) -> float
 
 
 def _jobs(known: Mapping[JobKey, FleetJob], hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
-    """Return the jobs of these hosts with what their GPUs do, also those that only devices name."""
+    """Return the jobs of these hosts with their GPUs' activity, including unscheduled ones."""
     names: set[str] = set()
     by_job: dict[JobKey, list[GpuRow]] = {}
     for host in hosts:
@@ -342,7 +342,7 @@ def _jobs(known: Mapping[JobKey, FleetJob], hosts: Iterable[FleetHost]) -> tuple
 
 
 def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
-    """Return a job with the mean and the least busy of its GPUs on hosts that answer.
+    """Return a job with the mean and the lowest utilization of its GPUs on answering hosts.
 
     Schedulers count the MIG instances that they give; those of one GPU become one here.
     """
@@ -379,10 +379,10 @@ def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
 
 
 def _is_broken(host: FleetHost, device: FleetDevice) -> bool:
-    """Whether a GPU is of no use to its job, or nothing is heard of its host."""
+    """Whether a GPU is unusable for its job, or its host is silent."""
     return device.status in _BROKEN or host.state not in _HEARD_OF
 
 
 def _units(rows: Sequence[GpuRow]) -> int:
-    """Return how many GPUs and MIG instances there are, without those that have instances."""
+    """Return the number of GPUs and MIG instances, without divided GPUs."""
     return sum([device.status != DIVIDED.id for _, device in rows])

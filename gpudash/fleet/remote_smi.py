@@ -1,4 +1,4 @@
-"""A host without gpudash: what nvidia-smi and ps print there, in one line, as a Snapshot.
+"""A host without gpudash: the output of nvidia-smi and ps there, in one line, as a Snapshot.
 
 A value that is not printed, or printed as `[N/A]`, is None.
 """
@@ -27,7 +27,7 @@ from gpudash.model.text import NAME_BYTES, SafeText, bound, bound_all, clean
 from gpudash.model.units import Unit
 
 START = b"gpudash-smi\x1d"
-"""How a line begins."""
+"""The beginning of each line."""
 
 _SECTION, _LINE = "\x1d", "\x1e"
 _SECTIONS = 6
@@ -35,7 +35,7 @@ _MAX_DEVICES, _MAX_PROCESSES = 256, 4096
 _COMMAND_BYTES = 200
 _MAX_NUMBER = 1 << 53
 
-# In every driver since 450; an older one refuses a query for the modes of MIG.
+# Supported by every driver since 450; older ones reject a query for MIG modes.
 _OLD_FIELDS = (
     "index,uuid,name,pci.bus_id,driver_version,vbios_version,serial,pstate,utilization.gpu,"
     "utilization.memory,memory.total,memory.used,memory.free,temperature.gpu,power.draw,"
@@ -57,7 +57,7 @@ _SAMPLE = (
     r'printf "%s\035" gpudash-smi "$h" "$q" "$m" "$a" "$s" | tr "\n" "\036"; echo || exit'
 )
 SCRIPT = f"command -v nvidia-smi >/dev/null 2>&1 || exit 127; while :; do {_SAMPLE}; sleep 2; done"
-"""Commands of a shell, without a single quote, that print a line every few seconds."""
+"""Shell commands, without single quotes, that print a line every few seconds."""
 
 _SCALES = {Unit.BYTE: 1 << 20, Unit.MILLIWATT: 1000}
 """From the units of nvidia-smi, MiB and watts."""
@@ -73,7 +73,7 @@ _MEMINFO = re.compile(r"(\w+):\s+(\d+) kB")
 
 
 def decode(line: bytes) -> Snapshot:
-    """Return the snapshot of a line of `SCRIPT`; raises WireError for anything else."""
+    """Return the snapshot in a line of `SCRIPT`; raises WireError for anything else."""
     text = line.decode("utf-8", "surrogateescape")
     sections = text.split(_SECTION, _SECTIONS - 1)
     if len(sections) != _SECTIONS:
@@ -111,7 +111,7 @@ def _rows(lines: Sequence[str]) -> Iterator[dict[str, str]]:
     heading: list[str] | None = None
     for cells in csv.reader(lines, skipinitialspace=True):
         if heading is None:
-            # What a library or a wrapper prints before the table is no heading.
+            # Output of a library or a wrapper before the table is not the heading.
             if cells and cells[0] == "index":
                 heading = [cell.partition(" [")[0].strip() for cell in cells]
         elif len(cells) == len(heading):
@@ -134,7 +134,7 @@ def _device(row: Mapping[str, str]) -> Device | None:
         if field is not None and value is not None:
             values[field.name] = value
     if values.get("gpu_utilization_percent") is not None or "memory_used_bytes" in values:
-        # One value that fails is no reason to give the GPU up.
+        # One failed value is no reason to give up the GPU.
         state = "ok"
     fault = None
     if state != "ok":
@@ -163,7 +163,7 @@ def _value(field: Field, text: str) -> object:
 
 
 def _with_instances(devices: Sequence[Device], listed: Iterable[str]) -> Iterator[Device]:
-    """Yield GPUs, each with its MIG instances, of which nvidia-smi lists only the names."""
+    """Yield GPUs, each with its MIG instances; nvidia-smi lists only their names."""
     instances: dict[str, list[Device]] = defaultdict(list)
     parent: str | None = None
     for line in list(listed)[: 16 * _MAX_DEVICES]:
@@ -186,7 +186,7 @@ def _with_instances(devices: Sequence[Device], listed: Iterable[str]) -> Iterato
 def _processes(
     apps: Sequence[str], running: Sequence[str], devices: Sequence[Device]
 ) -> Iterator[Process]:
-    """Yield the processes on the GPUs, with what ps knows of them, the largest holder first."""
+    """Yield the processes on the GPUs with their data from ps, the largest holder first."""
     index_of: dict[str | None, int] = {}
     for device in devices:
         # A GPU precedes its instances.
@@ -212,7 +212,7 @@ def _processes(
 
 
 def _facts(line: str) -> tuple[int, dict[str, Any]] | None:
-    """Return what ps prints of a process: PID, user, resident memory, arguments."""
+    """Return the data of a process from ps: PID, user, resident memory, arguments."""
     words = line.split(None, 3)
     if len(words) < 4 or not words[0].isdecimal():
         return None
@@ -228,7 +228,7 @@ def _facts(line: str) -> tuple[int, dict[str, Any]] | None:
 
 
 def _host(lines: Sequence[str], driver: str | None) -> Host:
-    """Return the host of its name and what /proc and getconf print."""
+    """Return the host from its name and the output of /proc and getconf."""
     sizes = {match[1]: int(match[2][:15]) << 10 for match in map(_MEMINFO.match, lines) if match}
     values: dict[str, Any] = {}
     for words in map(str.split, lines[1:]):

@@ -1,4 +1,4 @@
-"""What GPUs of one or many hosts were used for, from what is kept of them."""
+"""The use of GPUs of one or many hosts, from their kept data."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _TOLERANCE = 1.0
 """Seconds by which two clocks may differ over a minute."""
 _START = b'{"report"'
 _ANSWER_SECONDS, _WAIT_SECONDS = 120.0, 1.0
-"""For all of an answer: a month of a large host takes a minute to be added up."""
+"""For a whole answer: adding up a month of a large host takes a minute."""
 
 
 def asked_reports(
     hosts: Iterable[str], words: Sequence[str], *, config: str | None, gpudash: str | None
 ) -> Iterator[tuple[str, Report | str]]:
-    """Run gpudash with these words on hosts, some at once; yield its reports, or why there is none.
+    """Run gpudash with these arguments on hosts, several at once; yield reports or errors.
 
-    `config` is ssh's -F, `gpudash` its path there. Raises UsageError where ssh cannot be asked.
+    `config` is ssh's -F, `gpudash` its path there. Raises UsageError if ssh cannot be used.
     """
     waiting = deque(
         (host, ssh.gpudash_command(host, *words, config=config, gpudash=gpudash, terminal=False))
@@ -69,7 +69,7 @@ def asked_reports(
 
 
 def _answered(lines: Iterable[bytes]) -> Report | str:
-    """Return the report among lines, of which others may be a banner; else what there is."""
+    """Return the report among lines that may include a banner; else the error."""
     found = [line for line in lines if line.startswith(_START)]
     try:
         return decode(found[-1]) if found else "answers without a report"
@@ -78,9 +78,9 @@ def _answered(lines: Iterable[bytes]) -> Report | str:
 
 
 def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute:
-    """Return what a host did for so long before an instant, if that was the same all the time.
+    """Return the use of a host in the seconds before an instant, if that was constant.
 
-    What MIG instances do is in the rows of their GPUs.
+    The use of MIG instances is in the rows of their GPUs.
     """
     from gpudash.fleet.reduce import Reducer
 
@@ -114,7 +114,7 @@ def steady_minute(host: FleetHost, seconds: float, taken_at: datetime) -> Minute
 
 
 def _holders(host: FleetHost, gpu: FleetDevice) -> dict[SafeText | None, SafeText | None]:
-    """Return who holds a GPU, by its job or by a process, with the job in which they do."""
+    """Return the holders of a GPU, by its job or a process, each with their job."""
     found: dict[SafeText | None, SafeText | None] = dict.fromkeys(gpu.users, gpu.job)
     for each in host.processes or ():
         if each.username is not None and gpu.uuid in each.uuids:
@@ -123,9 +123,9 @@ def _holders(host: FleetHost, gpu: FleetDevice) -> dict[SafeText | None, SafeTex
 
 
 def of_servers(known: Iterable[Iterable[Minute]]) -> Iterator[Minute]:
-    """Yield the minutes that several servers know, of each host those of the one that saw most.
+    """Yield minutes known to several servers: for each host, those of the one that saw most.
 
-    Hosts of one name that share no GPU are two.
+    Hosts of one name without a common GPU are different.
     """
     hosts: dict[tuple[SafeText | None, SafeText], list[list[Minute]]] = {}
     for found in known:
@@ -152,7 +152,7 @@ def _seen(minutes: Iterable[Minute]) -> float:
 
 
 def recorded_span(recording: Recording) -> Span:
-    """Return from when to when minutes are known: numbers may reach further back than samples."""
+    """Return the span with known minutes: numbers may go back further than samples."""
     found = [recording.first, recording.last]
     if recording.numbers is not None:
         found += [recording.numbers.first, recording.numbers.last]
@@ -162,8 +162,8 @@ def recorded_span(recording: Recording) -> Span:
 def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> Iterator[Minute]:
     """Yield the minutes of a recording of one host; raises UsageError for one of many.
 
-    What its numbers do not reach to, or is lost of them, is added up from its samples. A minute
-    that begins before is left out.
+    Minutes without numbers, or with lost ones, are computed from samples. A minute that
+    begins before `since` is left out.
     """
     if recording.first.is_fleet:
         raise UsageError(f"{recording.path} is a recording of many hosts: a report is of one")
@@ -172,7 +172,7 @@ def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> 
         try:
             minute = decode_minute(sample.line)
         except WireError:
-            # What can be read of a damaged recording still counts.
+            # The readable part of a damaged recording still counts.
             continue
         begins = minute.taken_at - _MINUTE
         if begins - behind > _MINUTE:
@@ -184,7 +184,7 @@ def recorded_minutes(recording: Recording, since: datetime, until: datetime) -> 
 
 
 def _added_up(samples: Iterable[Sample]) -> Iterator[Minute]:
-    """Yield the minutes that samples add up to, as far apart as most of a chunk are."""
+    """Yield the minutes that samples add up to, as far apart as most samples of a chunk are."""
     sums = Minutes(0.0)
     for _, group in groupby(samples, key=lambda each: each.position[:2]):
         chunk = list(group)
@@ -192,7 +192,7 @@ def _added_up(samples: Iterable[Sample]) -> Iterator[Minute]:
         if steps:
             sums.interval_seconds = median(steps)
         for sample in chunk:
-            # What can be read of a damaged recording still counts.
+            # The readable part of a damaged recording still counts.
             with suppress(WireError):
                 if (minute := sums.add(sample.snapshot())) is not None:
                     yield minute

@@ -1,6 +1,6 @@
-"""Exporters read by ourselves, where there is no Prometheus: a connection each, every ten seconds.
+"""Exporters read directly, without a Prometheus: one connection each, every ten seconds.
 
-Exporters have no past: GPUs that were lost before the start are not known to be missing.
+Exporters have no past: GPUs lost before the start are not known to be missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_EXPORTERS = 64
 _SECONDS = 10.0
 _DEADLINE = 5.0
 _PATIENCE = 1.0
-"""How long a page is waited for by those that have arrived."""
+"""How long to wait for a late page once others have arrived."""
 _DEFAULT_PATH = "/metrics"
 _JOB = "scrape"
 _WITHHELD = (
@@ -66,7 +66,7 @@ def _exporter(url: str, known: Settings) -> Endpoint:
 
 
 class _Page:
-    """An exporter, and what it answered last."""
+    """An exporter and its last answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.client = Client(endpoint, "exporter")
@@ -79,7 +79,7 @@ class _Page:
         self.error: PrometheusError | None = None
 
     def fetch(self) -> _Samples:
-        """Return what it has of GPUs, by the name of the metric; raises PrometheusError."""
+        """Return its samples of GPUs, by metric; raises PrometheusError."""
         from prometheus_client.parser import text_string_to_metric_families
 
         samples: _Samples = {}
@@ -91,7 +91,7 @@ class _Page:
                         labels = {**sample.labels, **self.target, "__name__": sample.name}
                         samples.setdefault(sample.name, []).append((labels, sample.value))
         except (ValueError, KeyError, IndexError) as error:
-            # What the parser raises for text of another format.
+            # Raised by the parser for text in another format.
             problem = f"does not answer in Prometheus' text format: {error}"
             raise PrometheusError(problem) from None
         return samples
@@ -118,11 +118,11 @@ class ScrapeSource(Source):
         self._workers = Workers(len(self._pages))
 
     def descriptors(self) -> Iterable[int]:
-        """Return what can be read when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         return (self._workers.descriptor,)
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
+        """Return the seconds until `advance` has something to do, infinity for never."""
         now = time.monotonic()
         due = self._began_at + _SECONDS
         if self._has_new:
@@ -130,7 +130,7 @@ class ScrapeSource(Source):
         return max(0.0, due - now)
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read what has arrived, and start what is due."""
         now = time.monotonic()
         self._workers.finish()
         are_all_there = not self._workers.pending
@@ -173,7 +173,7 @@ class ScrapeSource(Source):
                 message=None if message is None else clean(message),
                 age_seconds=None if age is None else max(0.0, age),
                 answering_hosts=sum(host.state == "ok" for host in hosts),
-                # Two exporters that show the same GPUs are one host.
+                # Two exporters with the same GPUs are one host.
                 expected_hosts=len(self._pages) - len(shown) + len({*shown}),
             ),
             hosts=hosts,
@@ -186,7 +186,7 @@ class ScrapeSource(Source):
         self._workers.close(wait_seconds, [page.client for page in self._pages])
 
     def _apply(self) -> None:
-        """Make a picture of all pages; one that is late is there with what it had before."""
+        """Build a picture from all pages; a late page counts with its last content."""
         self._applied_at, self._has_new = time.monotonic(), False
         samples: _Samples = {}
         for page in self._pages:
@@ -206,13 +206,13 @@ class ScrapeSource(Source):
 
 
 def _rows(terms: Iterable[Metric], samples: _Samples) -> list[Row]:
-    """Return samples as a Prometheus answers them; the largest of one device comes last."""
+    """Return samples as a Prometheus would; the largest of a device comes last."""
     found = (each for term in terms for each in _of(term, samples))
     return list(map(_row, sorted(found, key=_value)))
 
 
 def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
-    """Return the samples of a term; where it is a sum, one a device."""
+    """Return the samples of a term; for a sum, one per device."""
     first, *rest = (
         [each for each in samples.get(name, ()) if not term.matcher or INSTANCE_LABEL in each[0]]
         for name in term.names
@@ -230,7 +230,7 @@ def _of(term: Metric, samples: _Samples) -> Iterable[_Sample]:
 
 
 def _device(term: Metric, sample: _Sample) -> tuple[str | None, ...]:
-    """Return what distinguishes the device of a sample."""
+    """Return the labels that identify the device of a sample."""
     return tuple(map(sample[0].get, ("instance", *term.by.split(", "))))
 
 

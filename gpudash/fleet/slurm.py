@@ -1,7 +1,7 @@
-"""What Slurm knows: which job of whom has which GPUs of which node, and which nodes are drained.
+"""Data from Slurm: which job of which user has which GPUs, and which nodes are drained.
 
-`squeue` lists whose jobs run, `scontrol` the GPUs by index and the nodes. Names of jobs come from
-their users, so no other field is read from behind one; a line that cannot be read costs no other.
+`squeue` lists the users of jobs, `scontrol` the GPUs by index and the nodes. Users choose names of
+jobs, so no field after a name is read; an unreadable line affects no other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("scontrol", "show", "job", "-d", "--oneliner"),
     ("scontrol", "show", "node", "--oneliner"),
 )
-"""What is run, one after the other, each of it one request to the controller."""
+"""The commands, run one after the other, each a single request to the controller."""
 
 _MAX_NODE_LINE = 1 << 14
 _MAX_INDEX = 1 << 10
@@ -55,7 +55,7 @@ _KNOWN = (
     re.compile(rb"JobId=[0-9]{1,18} |No jobs in the system"),
     re.compile(rb"NodeName=\S+ |No nodes in the system"),
 )
-"""How a line begins that a command prints."""
+"""How valid output lines begin."""
 _SHOWN = 60
 
 
@@ -64,15 +64,15 @@ _ACCOUNTS = (
     "--format=JobIDRaw,JobID,User",
 )
 _RUNNING = (*COMMANDS[0][:-1], "--format=%A|%i|%u")
-"""Both print a job, the job as shown and its user, and no names, which users choose."""
+"""Both print a job, the job as shown and its user, but no names, which users choose."""
 _OWNER_FIELDS, _OWNERS_SECONDS = 3, 20.0
 
 
 class Allocation(NamedTuple):
-    """GPUs of a node that a job has."""
+    """A job's GPUs on a node."""
 
     job: str
-    """Its number, by which `squeue` has the rest."""
+    """Its number, the key of its data from `squeue`."""
     nodes: str
     gres: str
 
@@ -86,15 +86,15 @@ _CONFIGURATIONS = (
 
 
 def opened(options: Namespace, _settings: object) -> Iterator[CommandSource]:
-    """Yield the source where there is a Slurm, which knows no simulated hosts."""
+    """Yield the source if there is a Slurm, which never knows simulated hosts."""
     if options.demo is None and is_here():
         yield CommandSource("slurm", COMMANDS, read)
 
 
 def owners(since: datetime) -> dict[str, SafeText]:
-    """Return whose the jobs are that ran since then; it is waited for.
+    """Wait for and return the owners of jobs that ran since then.
 
-    Of those that have ended only accounting knows it, where a Slurm has that.
+    Only accounting, if available, knows those of ended jobs.
     """
     if not is_here():
         return {}
@@ -111,7 +111,7 @@ def owners(since: datetime) -> dict[str, SafeText]:
 
 
 def is_here() -> bool:
-    """Whether this machine belongs to a Slurm: it has the commands, and they are configured."""
+    """Whether this machine belongs to a Slurm: the commands exist and are configured."""
     if any(shutil.which(argv[0]) is None for argv in COMMANDS):
         return False
     if not {"SLURM_CONF", "SLURM_CONF_SERVER"}.isdisjoint(os.environ):
@@ -122,9 +122,9 @@ def is_here() -> bool:
 def read(
     queue: Sequence[bytes], jobs: Sequence[bytes], nodes: Sequence[bytes]
 ) -> tuple[tuple[FleetHost, ...], tuple[FleetJob, ...]]:
-    """Return what `parse` does; raises WireError where a command printed something else.
+    """Return the result of `parse`; raises WireError for a command with unknown output.
 
-    One line that is as expected will do: others may be those of a name with a line break.
+    One valid line suffices: others may come from a name with a line break.
     """
     outputs = (queue, jobs, nodes)
     for argv, known, output in zip(COMMANDS, _KNOWN, outputs, strict=True):
@@ -133,7 +133,7 @@ def read(
             shown = clean_bytes(printed[0], _SHOWN)
             raise WireError(f"{argv[0]}: not what Slurm prints: '{shown}'")
     if not any(line.strip() for line in nodes):
-        # It says so where there are none.
+        # With no nodes, it says so.
         raise WireError(f"{COMMANDS[-1][0]}: printed nothing")
     return parse(*outputs)
 
@@ -141,7 +141,7 @@ def read(
 def parse(
     queue: Iterable[bytes], jobs: Iterable[bytes], nodes: Iterable[bytes]
 ) -> tuple[tuple[FleetHost, ...], tuple[FleetJob, ...]]:
-    """Return nodes, with the GPUs that jobs have, and jobs with GPUs by what `COMMANDS` print."""
+    """Return nodes with the GPUs of jobs, and jobs with GPUs, from the output of `COMMANDS`."""
     known = {number: (job, where) for number, job, where in map(_job, queue) if job is not None}
     hosts: dict[str, FleetHost]
     hosts = {host.node_name or host.name: host for host in _unique(map(_node, nodes))}
@@ -153,7 +153,7 @@ def parse(
         if job is None:
             continue
         indices = _indices(allocation.gres)
-        # A user can name a job like an allocation, but not have it run on other nodes.
+        # A user can name a job like an allocation, but not make it run on other nodes.
         names = [name for name in _expand(allocation.nodes) if name in own]
         if not indices or not names:
             continue
@@ -210,7 +210,7 @@ def _allocations(line: bytes) -> Iterator[Allocation]:
 
 
 def _node(line: bytes) -> FleetHost | None:
-    """Return a node of `scontrol show node`; None for one without GPUs and for no node."""
+    """Return a node of `scontrol show node`; None if it has no GPUs or is not a node."""
     text = line[:_MAX_NODE_LINE].decode(errors="replace").rstrip()
     name = re.match(r"NodeName=(\S+) ", text)
     if name is None:
@@ -221,7 +221,7 @@ def _node(line: bytes) -> FleetHost | None:
         return None
     states = re.split(r"[+*~#!%$@^-]", _field(text, "State") or "")
     closed = [word for word in states if word.startswith(_CLOSED)]
-    # Or on the way there or back: it is started for a job.
+    # Or in transition: powering up for a job, or down.
     is_off = any(word.startswith("POWER") for word in states)
     is_divided = any(_MIG.search(kind) for kind, _ in counts)
     partitions = _field(text, "Partitions")
@@ -238,7 +238,7 @@ def _node(line: bytes) -> FleetHost | None:
 
 
 def _unique(nodes: Iterable[FleetHost | None]) -> list[FleetHost]:
-    """Return nodes, those under their own names that share the name of a host."""
+    """Return nodes; those that share a host's name have their own names."""
     known = [node for node in nodes if node is not None]
     counts = Counter(node.name for node in known)
     return [
@@ -250,12 +250,12 @@ def _unique(nodes: Iterable[FleetHost | None]) -> list[FleetHost]:
 
 
 def _host(hosts: Mapping[str, FleetHost], node: str) -> SafeText:
-    """Return the name of the host that is a node."""
+    """Return the host name of a node."""
     return hosts[node].name if node in hosts else SafeText(node)
 
 
 def _reason(node: str) -> str | None:
-    """Return why a node is closed, with who closed it and when, None where that is not said."""
+    """Return why a node is closed, by whom and since when; None if not given."""
     found = _REASON.search(node)
     if found is None:
         return None
@@ -273,7 +273,7 @@ def _known(text: str) -> SafeText | None:
 
 
 def _indices(gres: str) -> list[int]:
-    """Return the GPUs of `gpu:h100:3(IDX:0-1,5)`, or those of which a job has a share."""
+    """Return the GPUs in `gpu:h100:3(IDX:0-1,5)`, or those that a job shares."""
     found: set[int] = set()
     for text in _INDICES.findall(gres):
         for part in text.split(","):
@@ -288,7 +288,7 @@ def _indices(gres: str) -> list[int]:
 
 
 def _expand(nodes: str) -> list[str]:
-    """Return the names of `gpu[01-02],lab7`, none for anything else."""
+    """Return the names in `gpu[01-02],lab7`, none for anything else."""
     if not _NODES.fullmatch(nodes):
         return []
     try:

@@ -1,4 +1,4 @@
-"""What a source of hosts offers: SSH, a Prometheus, exporters, the simulated fleet."""
+"""The interface of a source of hosts: SSH, a Prometheus, exporters, the simulated fleet."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ Clock = Callable[[], float]
 
 
 def boot_clock() -> float:
-    """Return seconds that go on while the machine sleeps, where there is such a clock."""
+    """Return seconds that include suspends, if there is such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """What a source knows now."""
+    """The present knowledge of a source."""
 
     report: FleetSource
     hosts: tuple[FleetHost, ...] = ()
-    """All that are expected, also those that do not answer, with the age of what is known."""
+    """All expected hosts, including silent ones, with the age of their data."""
     jobs: tuple[FleetJob, ...] = ()
     at: datetime | None = None
-    """The instant in the past that this is, None for now."""
+    """The instant in the past that is shown, None for now."""
     is_whole: bool = True
-    """Whether all that is asked for has been answered, or has failed, at least once."""
+    """Whether every query has been answered, or has failed, at least once."""
     charts: tuple[FleetChart, ...] = ()
-    """Those that were asked for and have arrived."""
+    """Requested charts that have arrived."""
     events: tuple[Event, ...] | None = ()
-    """What happened before it was asked, None while that is being asked."""
+    """Events before the watch began, None while they are queried."""
     lasted: Lasted = {}
-    """For how long what `date` was given last has been so, where that is known."""
+    """For how long the findings last passed to `date` have lasted, where known."""
 
 
 def chart_of(
@@ -76,32 +76,32 @@ def chart_of(
 
 
 class Source:
-    """Reads many hosts side by side, without ever waiting for one.
+    """Reads many hosts in parallel, without ever waiting for one.
 
-    Call `advance` when one of `descriptors` can be read, and after `due_in` seconds at the
-    latest. This one starts nothing, and knows no past.
+    Call `advance` when one of `descriptors` is readable, and after `due_in` seconds at the latest.
+    This base class starts nothing, and knows no past.
     """
 
     def descriptors(self) -> Iterable[int]:
-        """Return what can be read when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         return ()
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
+        """Return the seconds until `advance` has something to do, infinity for never."""
         return inf
 
     def ask(self, request: FleetRequest) -> None:
-        """Show another instant, or the past of a metric; without effect on one without a past."""
+        """Show another instant, or the past of a metric; no effect on a source without a past."""
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read what has arrived, and start what is due."""
 
     def is_partial(self) -> bool:
-        """Whether `read` returns less than will soon be known; it costs nothing to ask."""
+        """Whether `read` returns less than will soon be known; cheap to ask."""
         return False
 
     def date(self, lasting: Lasting) -> bool:
-        """Have it found out since when something is so; return whether that is still to come."""
+        """Find out since when findings have lasted; return whether some times are still to come."""
         return False
 
     def read(self) -> Reading:
@@ -109,11 +109,11 @@ class Source:
         raise NotImplementedError
 
     def past(self, since: datetime, until: datetime) -> Iterable[FleetSnapshot]:
-        """Return what there was from one instant to another, oldest first; none without a past.
+        """Return the snapshots from one instant to another, oldest first; none without a past.
 
-        Hosts that have not changed are the same objects. Waits for it; raises GpudashError.
+        Unchanged hosts are the same objects. Waits for it; raises GpudashError.
         """
         return ()
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End all that it started; waits at most `wait_seconds`."""
+        """End everything that it started; wait for at most `wait_seconds`."""

@@ -1,22 +1,22 @@
 """The kinds of sources of many hosts: the options of each, and the module that opens it.
 
-Every start reads this table: what a source imports is imported when it is asked for.
+Every start reads this table, so a source's imports happen only when it is opened.
 """
 
-# Annotations are not postponed: NamedTuple would compile each of them, at every start.
+# Annotations are not postponed: NamedTuple would compile each of them at every start.
 import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 Options = Mapping[str, dict[str, Any]]
-"""Options by their names, as argparse declares them; None where they are not given."""
+"""Options by name, as declared for argparse; None if not given."""
 _NONE: Options = {}
 
 _ONE_HOST = r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*"
 DEFAULT_DEMO = "dgx-h100"
 DEMO_OF_ONE = f"simulate a host ({DEFAULT_DEMO})"
-"""Help for --demo where many hosts will not do."""
+"""Help for --demo in commands that do not support many hosts."""
 
 
 class SourceKind(NamedTuple):
@@ -24,17 +24,17 @@ class SourceKind(NamedTuple):
 
     module: str
     options: Options = _NONE
-    """Those that ask for it; a kind without any is opened with all others, and decides itself."""
+    """Options that open it; a kind without any is opened with all others, and decides itself."""
     more: Options = _NONE
-    """Those that only have an effect together with them."""
+    """Options that only affect it together with those."""
     variable: str | None = None
-    """By which a collector gets the values of its options, as they may be secret."""
+    """The variable that passes the options to a collector, as they may be secret."""
     means_many: Callable[[Namespace], bool] = lambda _: True
-    """Whether an option that was given is about many hosts, and not about one."""
+    """Whether a given option means many hosts rather than one."""
     interval: float = 2.0
-    """Seconds between two snapshots, unless the user has chosen."""
+    """Seconds between two snapshots, unless the user chooses."""
     has_past: bool = False
-    """Whether it knows instants from before it was watched."""
+    """Whether it knows instants from before the watch began."""
     annotates: bool = False
     """Whether it knows more about hosts, but not which are to be shown: a scheduler."""
     knows_drained: bool = False
@@ -123,8 +123,9 @@ SOURCES: Mapping[str, SourceKind] = {
     ),
     "slurm": SourceKind("gpudash.fleet.slurm", annotates=True, knows_drained=True),
 }
-"""Every kind by its name in documents, in the order in which they are opened and their hosts are
-merged."""
+"""Every kind by its name in documents, in the order in which sources are opened and hosts
+are merged.
+"""
 
 WITH_PAST = frozenset(name for name, kind in SOURCES.items() if kind.has_past)
 ANNOTATING = frozenset(name for name, kind in SOURCES.items() if kind.annotates)

@@ -1,8 +1,8 @@
-"""The system's ssh to one host: its command, what runs at the far end, and why it ended.
+"""The system's ssh to one host: its command, the script at the far end, and why it ended.
 
-All else is left to the user's ssh_config: names, users, ports, keys, agents, jump hosts, how
-strictly host keys are checked. The far end runs one constant command of ours, in which nothing
-that a user or a host chose takes part; it works in any login shell (sh, csh, fish).
+Everything else is left to the user's ssh_config: names, users, ports, keys, agents, jump hosts, how
+strictly host keys are checked. The far end runs one constant command, free of any input from a user
+or a host; it works in any login shell (sh, csh, fish).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, clean_bytes
 
 HANDSHAKES = 8
-"""Connections being made at once: a server refuses the eleventh, and jump hosts see all."""
+"""Concurrent connection attempts: a server refuses the eleventh, and jump hosts see all."""
 HELLO = b"gpudash-link"
-"""The first line of ours from the far end: what is before it is a banner."""
+"""Our first line from the far end: anything before it is a banner."""
 
 # ControlMaster: a live master connection is used, but ours never becomes one: it ends when gpudash
 # ends, and would take the user's own sessions with it. RemoteCommand: one in the ssh_config makes
@@ -43,7 +43,7 @@ _REMOTE_PATH = re.compile(r"(~/|/)[A-Za-z0-9_./+-]+")
 _PLAIN_START = b'{"schema"'
 _BACKSLASH = "\\\\"
 _MAX_ARGUMENTS = 30_000
-"""Bytes: each takes four in the command, which the kernel bounds at 128 KiB."""
+"""Bytes: each takes four in the command, which the kernel limits to 128 KiB."""
 
 
 class Ending(NamedTuple):
@@ -60,16 +60,17 @@ def ssh_command(
     config: str | None = None,
     terminal: bool = False,
 ) -> list[str]:
-    """Return the command that runs one at the far end; raises UsageError for a bad host, or no ssh.
+    """Return the ssh command that runs a command there; raises UsageError for a bad host, or no
+    ssh.
 
-    `config` is ssh's -F. With `terminal` the far end has one and may ask for passwords.
+    `config` is ssh's -F. With `terminal`, the far end has one and may ask for passwords.
     """
     options = _TERMINAL_OPTIONS if terminal else _OPTIONS
     return [*_to_host(host, options, config), remote_command]
 
 
 def config_command(host: str, *, config: str | None = None) -> list[str]:
-    """Return the command that prints what ssh's configuration has for a host."""
+    """Return the command that prints ssh's configuration for a host."""
     return _to_host(host, ("-G",), config)
 
 
@@ -84,14 +85,14 @@ def _to_host(host: str, options: Sequence[str], config: str | None) -> list[str]
 def stream_command(
     host: str, *, config: str | None = None, gpudash: str | None = None, fresh: bool = False
 ) -> list[str]:
-    """Return the command whose stdout is read by `decode_line`, as that of a local collector.
+    """Return the command whose stdout `decode_line` reads, like that of a local collector.
 
-    It takes `--interval S` behind it and other intervals by stdin. `gpudash` is its path at the far
-    end where it is not on the PATH nor in ~/.local/bin. The lines may be those of a `gpudash serve`
-    there, unless they are to be `fresh`.
+    It accepts `--interval S` after it, and other intervals by stdin. `gpudash` is its path at the
+    far end if it is neither on the PATH nor in ~/.local/bin. The lines may come from a `gpudash
+    serve` there, unless they are to be `fresh`.
     """
     script = collect_script(gpudash, "--json")
-    # An option would be unknown to a gpudash there that is older.
+    # An older gpudash there would not know an option.
     return ssh_command(host, f"env {SOCKET_VARIABLE}= {script}" if fresh else script, config=config)
 
 
@@ -104,8 +105,8 @@ def gpudash_command(
 ) -> list[str]:
     """Return the command that runs gpudash at the far end with these arguments, as for `kill`.
 
-    They arrive byte for byte. Exit status 127: there is no gpudash. Raises UsageError where they
-    are too long.
+    They arrive byte for byte. Exit status 127 means no gpudash. Raises UsageError if they are too
+    long.
     """
     found = f'{_each_gpudash(gpudash)} exec "$g" "$@"; done'
     script = f"{_DECODE}; {found}; echo gpudash: not found >&2; exit {_NOT_FOUND}"
@@ -113,16 +114,16 @@ def gpudash_command(
     return ssh_command(host, f"sh -c '{script}' {arguments}", config=config, terminal=terminal)
 
 
-# Login shells differ in what they make of quotes, backslashes, `!` and newlines. So the arguments,
-# quoted for sh, travel as numbers between dots, which every shell leaves as they are. Behind the
-# name comes a backslash, as all of them write one, for printf to turn the numbers into bytes again.
+# Login shells differ in how they treat quotes, backslashes, `!` and newlines. So the arguments,
+# quoted for sh, travel as numbers between dots, which every shell leaves alone. A backslash follows
+# the name, as all shells keep one there, for printf to turn the numbers into bytes again.
 _DECODE = (
     'b=$1; s=; IFS=.; for o in $2; do s=$s${b}0$o; done; unset IFS; eval "set -- $(printf %b "$s")"'
 )
 
 
 def _encoded(words: Sequence[str]) -> str:
-    """Return arguments for the script that begins with `_DECODE`, its name first."""
+    """Return arguments encoded for the script that begins with `_DECODE`, its name first."""
     quoted = os.fsencode(shlex.join(words))
     if len(quoted) > _MAX_ARGUMENTS:
         size = f"{len(quoted):,} bytes, at most {_MAX_ARGUMENTS:,}"
@@ -131,9 +132,9 @@ def _encoded(words: Sequence[str]) -> str:
 
 
 def collect_script(gpudash: str | None, *options: str) -> str:
-    """Return the command of the far end: gpudash with these options, else nvidia-smi and ps.
+    """Return the far end's command: gpudash with these options, else nvidia-smi and ps.
 
-    What follows the command is passed on to gpudash.
+    Arguments after the command are passed on to gpudash.
     """
     return (
         f"sh -c 'echo {HELLO.decode()}; {_each_gpudash(gpudash)} "
@@ -144,7 +145,7 @@ def collect_script(gpudash: str | None, *options: str) -> str:
 
 
 def _each_gpudash(path: str | None) -> str:
-    """Return the head of a shell's loop that is entered with `$g` where that is an executable."""
+    """Return the head of a shell loop, entered with `$g` set to each executable gpudash."""
     paths = ["gpudash", '"$HOME/.local/bin/gpudash"']
     if path is not None:
         if not _REMOTE_PATH.fullmatch(path):
@@ -157,9 +158,9 @@ def _each_gpudash(path: str | None) -> str:
 
 
 def decode_line(line: bytes) -> Snapshot | None:
-    """Return the snapshot of a line from the far end, None for one of a banner.
+    """Return the snapshot in a line from the far end, None for a banner's line.
 
-    Raises WireError for one that is neither.
+    Raises WireError for any other line.
     """
     if line.startswith(_PLAIN_START):
         return wire.decode(line)
@@ -169,18 +170,18 @@ def decode_line(line: bytes) -> Snapshot | None:
 
 
 MAX_SHOWN = 240
-"""Bytes of a line that is none of ours, of which a part is shown."""
+"""Length of a foreign line, of which the beginning is shown."""
 
 
 def answer_text(line: bytes) -> str:
-    """Return what a host answers that is none of ours: `answers 'Welcome!'`."""
+    """Return a description of a foreign answer: `answers 'Welcome!'`."""
     return f"answers {clean_bytes(line[:MAX_SHOWN], MAX_SHOWN // 4)!r}"
 
 
 def ending(status: int | None, errors: Sequence[str], *, had_answer: bool) -> Ending:
-    """Return why ssh ended: its exit status, its errors, and whether there was a document.
+    """Return why ssh ended, from its exit status, its errors, and whether a document arrived.
 
-    Status 255 is that of ssh itself, any other that of the far end.
+    Status 255 is from ssh itself, any other from the far end.
     """
     error = errors[-1] if errors else ""
     if not had_answer:
@@ -256,4 +257,4 @@ _REASONS: Sequence[tuple[HostState, Sequence[str]]] = (
         ),
     ),
 )
-"""What ssh writes to stderr, in the order in which it decides."""
+"""Messages on ssh's stderr; the first match decides."""

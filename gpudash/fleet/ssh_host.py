@@ -1,4 +1,4 @@
-"""One host over ssh: its connection, what it last answered, and when it is asked again."""
+"""One host over ssh: its connection, its last answer, and the next attempt."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from gpudash.model.text import NAME_BYTES, SafeText, bound, clean, clean_bytes
 _LINE_LIMIT = 4 << 20
 """Bytes of one line: a compact document takes some 50 KB."""
 _FOREIGN_LIMIT = 1 << 20
-"""Bytes that are no document, before it counts as garbled."""
+"""Bytes of foreign text before the output counts as garbled."""
 _MAX_BAD = 16
-"""Documents in a row that cannot be read."""
+"""Unreadable documents in a row."""
 _MUCH = 1 << 16
 _FINAL: frozenset[HostState] = frozenset({"auth", "host-key"})
-"""What another attempt only makes worse: servers punish it, and accounts are locked."""
+"""States that another attempt makes worse: servers penalize it, and accounts are locked."""
 _SLOW: frozenset[HostState] = frozenset({"no-access", "no-gpudash"})
-"""What does not pass soon."""
+"""States that last for a while."""
 _GARBLED: HostState = "garbled"
 
 
 class SshLimits(Limits, frozen=True, kw_only=True):
-    """Seconds that a host is given; it is connected again after a silence, too."""
+    """Timeouts of a host in seconds; a silent one is reconnected."""
 
     stale: float = 6.0
     retry: float = 5.0
     max_retry: float = 300.0
     jitter: float = 0.2
-    """Share by which that varies: hosts that failed together do not come back together."""
+    """Random variation, so that hosts that failed together do not all reconnect at once."""
     pause: float = 0.25
-    """For which a host that has just sent something is not read: the most that it can cost."""
+    """How long a host that has just sent something is not read: this bounds its cost."""
     exit: float = 2.0
 
 
 class SshHost(LineSupervisor):
-    """What is known of one host. `advance` reads what has arrived and notices silence and death."""
+    """The state of one host. `advance` reads what has arrived and detects silence and exits."""
 
     _limits: SshLimits
 
@@ -61,21 +61,21 @@ class SshHost(LineSupervisor):
         clock: Clock,
         is_own_session: bool,
     ) -> None:
-        """Prepare to start an ssh, which cannot ask the terminal.
+        """Prepare to start an ssh that cannot use the terminal.
 
-        In a session of its own it has no terminal, and its helpers end with it. A collector that
-        has no terminal itself keeps it in its own group, which is killed as a whole.
+        A session of its own keeps it from the terminal, and its helpers end with it. A collector
+        without a terminal keeps it in its own process group, which is killed as a whole.
         """
         super().__init__(interval, limits, clock)
         self.name = name
         self.jump: str | None = None
-        """What it is reached through, None if directly."""
+        """The jump host, None if directly connected."""
         self.state: HostState = "connecting"
         self.due = clock()
         self.has_answered = False
-        """Whether the far end of this connection has sent anything."""
+        """Whether the far end has sent anything over this connection."""
         self.documents = 0
-        """That this connection has brought."""
+        """Number received over this connection."""
         self._argv, self._is_own_session = argv, is_own_session
         safe = bound(clean(name), NAME_BYTES)
         self._reader = SnapshotReader(
@@ -97,19 +97,19 @@ class SshHost(LineSupervisor):
             self._fail("down", f"ssh cannot be started: {error.strerror}")
 
     def retry(self) -> None:
-        """Connect as soon as possible, whatever went wrong before."""
+        """Reconnect as soon as possible, whatever went wrong before."""
         if not self.is_running:
             self.due, self._attempts = self._clock(), 0
 
     def due_in(self) -> float:
-        """Return after how many seconds to `advance`: stderr, too, is read then."""
+        """Return the seconds until the next `advance`, which also reads stderr."""
         if self._ended_at is not None:
             return super().due_in()
         paused = self._paused_until - self._clock()
         return paused if 0 < paused < 1 else 1.0
 
     def advance(self, *, is_ready: bool) -> None:
-        """Read what has arrived; `is_ready` is whether stdout can be read."""
+        """Read what has arrived; `is_ready` is whether stdout is readable."""
         if lines := self._read(is_ready=is_ready):
             self._take(lines)
         if self._has_dropped():
@@ -118,12 +118,12 @@ class SshHost(LineSupervisor):
             self._bury(end)
 
     def disconnect(self, due: float) -> None:
-        """End the connection in good order, to be connected again at that time."""
+        """End the connection cleanly, and reconnect at that time."""
         self._abandon()
         self.due = due
 
     def read(self) -> FleetHost:
-        """Return what is known now."""
+        """Return the present state."""
         age = None if self.received_at is None else max(0.0, self._clock() - self.received_at)
         state = self.state
         if state == "ok" and not self._known.devices:
@@ -145,7 +145,7 @@ class SshHost(LineSupervisor):
         )
 
     def _take(self, lines: Sequence[bytes]) -> None:
-        """Take the last document of what has arrived; more than a little else is garbled."""
+        """Store the last document that has arrived; much foreign text counts as garbled."""
         self.has_answered = True
         snapshot: Snapshot | None = None
         size = 0
@@ -183,7 +183,7 @@ class SshHost(LineSupervisor):
             self._message = faults[0] if faults else "the driver lists no GPU"
 
     def _bury(self, end: End) -> None:
-        """Take the reason of an ssh that was silent, or has closed its output."""
+        """Store why an ssh that was silent, or closed its output, ended."""
         if end.silence is not None:
             what = "no answer" if self.documents or not self.has_answered else "no document"
             self._fail("down", f"{what} for {end.silence:.0f} s")
@@ -200,7 +200,7 @@ class SshHost(LineSupervisor):
         return ssh.answer_text(self._first_foreign)
 
     def _fail(self, state: HostState, message: str) -> None:
-        """End this attempt; the next one is due by what went wrong."""
+        """End this attempt; the failure decides when the next one is due."""
         self.state, self._message = state, message
         self._abandon()
         limits, delay = self._limits, self._delay(self._limits.max_retry)
@@ -211,7 +211,7 @@ class SshHost(LineSupervisor):
 
 
 def jump_of(config: Sequence[bytes]) -> SafeText | None:
-    """Return what a host is reached through by the answer of `ssh -G`, None if directly."""
+    """Return a host's jump host from the answer of `ssh -G`, None if directly connected."""
     for line in config:
         name, _, value = line.partition(b" ")
         if name in (b"proxyjump", b"proxycommand") and value.strip() not in (b"", b"none"):

@@ -1,8 +1,8 @@
-"""Many hosts over ssh: as many at once as their servers, jump hosts and this machine take.
+"""Many hosts over ssh, as many at once as their servers, jump hosts and this machine allow.
 
-Up to `Pacing.streams` hosts are streamed, each by an ssh of its own. More are swept: each in turn
-is connected for two documents. A server of the default MaxStartups refuses the eleventh handshake
-at once, and jump hosts see all of them.
+Up to `Pacing.streams` hosts are streamed, each by its own ssh. More are swept: each in turn is
+connected for two documents. A server with the default MaxStartups refuses the eleventh concurrent
+handshake, and jump hosts see all of them.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from gpudash.model.text import clean
 
 _INTERVAL = 2.0
 _SWEPT_DOCUMENTS = 2
-"""Rates are those between two samples."""
+"""Rates need two samples."""
 _BLOCKED_SECONDS = 0.1
 _MAX_SHOWN = 100
 _MAX_CONFIG_BYTES = 1 << 20
 
 
 class Pacing(Struct, frozen=True, kw_only=True):
-    """How many connections there are at once."""
+    """Limits on concurrent connections."""
 
     streams: int = 64
-    """Hosts that stay connected, if there are no more."""
+    """Hosts that stay connected, if there are no more than these."""
     swept: int = 16
-    """Connections at once where there are more."""
+    """Concurrent connections if there are more hosts."""
     sweep_seconds: float = 30.0
-    """Between two connections to a host that is swept."""
+    """Between two connections to a swept host."""
     handshakes: int = ssh.HANDSHAKES
     per_jump: int = 4
-    """Of these through the same jump host."""
+    """How many of these may use the same jump host."""
     handshake_seconds: float = 1.0
-    """After which one that is silent no longer holds others up."""
+    """After this, a silent connection does not hold up others."""
     lookup_seconds: float = 5.0
     """For `ssh -G`, which may look up names."""
 
 
 def opened(options: Namespace, settings: Settings) -> Iterator[SshSource]:
-    """Yield the source of the hosts that are named; raises UsageError for wrong names."""
+    """Yield the source of the given hosts; raises UsageError for invalid names."""
     known = settings.fleet
     yield SshSource(
         hosts_of(options, known),
@@ -67,13 +67,13 @@ def opened(options: Namespace, settings: Settings) -> Iterator[SshSource]:
 
 
 def hosts_of(options: Namespace, known: FleetSettings) -> dict[str, str | None]:
-    """Return the hosts that are named, each with its group; raises UsageError."""
+    """Return the given hosts, each with its group; raises UsageError."""
     files = () if options.hosts_file is None else (options.hosts_file,)
     return expand(options.host or (), files=files, groups=known.groups)
 
 
 class SshSource(Source):
-    """A source of hosts that are reached by ssh; raises UsageError where there is none."""
+    """A source of hosts over ssh; raises UsageError if there are none."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SshSource(Source):
     ) -> None:
         """Read these hosts, each with its group; `config` is ssh's -F.
 
-        `gpudash` is its path at the far ends where it is not on the PATH.
+        `gpudash` is its path at the far ends if it is not on the PATH.
         """
         self._pacing, self._clock, self._config = pacing or Pacing(), clock, config
         self._is_swept = len(hosts) > self._pacing.streams
@@ -113,20 +113,20 @@ class SshSource(Source):
         self._is_blocked = False
         self._retries = 0
         self._lookups: dict[SshHost, Output] = {}
-        # So few handshakes are not too many for one jump host.
+        # This few handshakes are not too many for one jump host.
         few = len(self._hosts) <= self._pacing.per_jump
         self._looked_up: set[SshHost] = set(self._hosts) if few else set()
         names = ", ".join(list(hosts)[:3]) + (", ..." if len(hosts) > 3 else "")
         self._name = clean(names, _MAX_SHOWN)
 
     def descriptors(self) -> Iterable[int]:
-        """Return what can be read when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         for each in (*self._lookups.values(), *self._running):
             if (descriptor := each.descriptor) is not None:
                 yield descriptor
 
     def due_in(self) -> float:
-        """Return after how many seconds `advance` has something to do, infinity for never."""
+        """Return the seconds until `advance` has something to do, infinity for never."""
         times = [host.due_in() for host in self._running]
         if self._is_blocked or self._lookups:
             times.append(_BLOCKED_SECONDS)
@@ -135,7 +135,7 @@ class SshSource(Source):
         return min(times, default=inf)
 
     def ask(self, request: FleetRequest) -> None:
-        """Connect what is not connected, also hosts that refused the login; ssh knows no past."""
+        """Connect all hosts, even those that refused the login; ssh knows no past."""
         if request.retries == self._retries:
             return
         self._retries = request.retries
@@ -146,7 +146,7 @@ class SshSource(Source):
         heapq.heapify(self._waiting)
 
     def advance(self) -> None:
-        """Read what has arrived, start what is due."""
+        """Read what has arrived, and start what is due."""
         ready = _readable(self.descriptors())
         self._advance_lookups()
         running = []
@@ -185,7 +185,7 @@ class SshSource(Source):
         return Reading(report=report, hosts=hosts)
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """Kill every ssh; waits at most `wait_seconds` for their deaths."""
+        """Kill every ssh; wait for their exits for at most `wait_seconds`."""
         for each in (*self._running, *self._lookups.values()):
             each.close()
         self._running, self._waiting = [], []
@@ -200,7 +200,7 @@ class SshSource(Source):
             heapq.heappush(self._waiting, (host.due, next(self._order), host))
 
     def _start_due(self) -> None:
-        """Connect the hosts that are due, as far as there is room for them."""
+        """Connect hosts that are due, within the limits."""
         now = self._clock()
         fresh = [
             host
@@ -234,7 +234,7 @@ class SshSource(Source):
             self._wait_for(host)
 
     def _look_up(self, host: SshHost) -> None:
-        """Let ssh find out what a host is reached through."""
+        """Ask ssh for a host's jump host."""
         self._looked_up.add(host)
         argv = ssh.config_command(host.name, config=self._config)
         lookup = Output(argv, self._pacing.lookup_seconds, _MAX_CONFIG_BYTES, self._clock)
@@ -258,7 +258,7 @@ def _readable(descriptors: Iterable[int]) -> set[int | None]:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal that a child could ask for a password."""
+    """Whether this process has a terminal where a child could ask for a password."""
     with suppress(OSError):
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY))
         return True

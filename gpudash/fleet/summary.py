@@ -1,8 +1,7 @@
-"""Many hosts added up: what the GPUs of each host do, and those of all.
+"""Many hosts added up: the GPUs of each host by status, and those of all.
 
-Counts are of GPUs: one in MIG instances counts once, by what the worst of them does. What a host
-that does not answer had is known of that host alone, as it was; in the totals its GPUs count as not
-known.
+Counts are of GPUs: a divided one counts once, by the worst status of its instances. The counts of a
+silent host are its last known ones; in the totals, its GPUs are unknown.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ from gpudash.model.text import SafeText
 from gpudash.model.units import ABSENT, Number, counted, grouped, sum_known
 
 AVAILABLE = (FREE, RESTING, ASLEEP)
-"""What a GPU does that a job may have now: `gpudash pick` offers those that sleep, too."""
+"""Statuses of GPUs that a job may have: `gpudash pick` offers sleeping ones too."""
 PROBLEMS = frozenset(state.id for state in STATES if state.is_problem or state is SLOW)
-"""The statuses of a GPU with which something is wrong, not with its use."""
+"""Statuses that show a fault of the GPU rather than its use."""
 
 _WORST_FIRST = sorted(
     STATES,
@@ -56,58 +55,58 @@ _PARENT = attrgetter("parent_uuid")
 _BADNESS = {state.id: rank for rank, state in enumerate((*_WORST_FIRST, ACKNOWLEDGED))}
 
 _OF_ALL = frozenset({"fragmented"})
-"""Rules whose findings are numbers of all hosts together."""
+"""Rules whose findings count all hosts together."""
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
 
 
 class Worst(NamedTuple):
-    """The worst finding about a host, of those that are more than an information.
+    """The worst finding about a host above level info.
 
-    Its level is unknown, which is dim, where all that are so bad are acknowledged.
+    Its level is unknown, which is dimmed, if all findings this bad are acknowledged.
     """
 
     place: int
-    """Among all findings, the worst of which is the first."""
+    """Its position among all findings, worst first."""
     rule: str
     level: Level
     uuids: frozenset[str]
-    """The devices that it is about, of all hosts."""
+    """The devices that it is about, on all hosts."""
 
 
 class HostRow(NamedTuple):
-    """A host and its GPUs added up; an amount is None where no GPU reports it."""
+    """A host and its GPUs added up; an amount that no GPU reports is None."""
 
     host: FleetHost
     title: SafeText
-    """Its name, after that of its cluster where other clusters have a host of that name."""
+    """Its name, preceded by its cluster if other clusters have a host of that name."""
     devices: tuple[FleetDevice, ...]
-    """Those that pass the filter, MIG instances too."""
+    """Those that pass the filter, including MIG instances."""
     counts: Mapping[str, int]
-    """GPUs by their status, as last known."""
+    """Number of GPUs by status, as last known."""
     gpus: int
     utilization: float | None
     memory_used_bytes: int | None
     memory_total_bytes: int | None
     power_mw: int | None
     limit_mw: int | None
-    """Of the GPUs that report their power, None unless all of them report their limit too."""
+    """Of the GPUs that report their power; None unless all of these report a limit too."""
     temperature: int | None
-    """Of the hottest."""
+    """The highest of its GPUs."""
     jobs: tuple[str, ...]
     users: tuple[str, ...]
 
     missing: int
-    """GPUs that it should have and has not."""
+    """Number of GPUs that it should have but lacks."""
     worst: Worst | None = None
-    """What is worst about it, None for nothing."""
+    """Its worst finding, None for none."""
     acknowledged: frozenset[str] = frozenset()
-    """The UUIDs of GPUs of all hosts of which it is known what is wrong, if it has some."""
+    """UUIDs of GPUs on all hosts with acknowledged faults, if this host has some of them."""
 
     @property
     def judged(self) -> Sequence[FleetDevice]:
-        """Its devices, of which those whose problem is acknowledged have no other status."""
+        """Its devices, with no other status for those whose fault is acknowledged."""
         if not self.acknowledged:
             return self.devices
         return [
@@ -119,12 +118,12 @@ class HostRow(NamedTuple):
 
     @property
     def news(self) -> Mapping[str, int]:
-        """Its counts, in which what is wrong and acknowledged is not counted as that."""
+        """Its counts without acknowledged faults."""
         return Counter(statuses_of(self.judged)) if self.acknowledged else self.counts
 
     @property
     def is_known(self) -> bool:
-        """Whether its values are of now, as far as its age goes."""
+        """Whether its values are recent enough to be live."""
         return self.host.state == "ok"
 
     def count(self, state: State) -> int:
@@ -152,7 +151,7 @@ class HostRow(NamedTuple):
 
     @property
     def state_text(self) -> str:
-        """What is worst about the host or its GPUs in a word or two, `ok` for nothing."""
+        """The worst about the host or its GPUs in a word or two, `ok` for nothing."""
         if self.host.state != "ok":
             return HOST_STATES[self.host.state].word
         if self.worst is None:
@@ -166,7 +165,7 @@ class HostRow(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """That on the map, empty where the host is drawn by its value."""
+        """Its letter on the map, empty if the host is drawn by its value."""
         if self.host.state != "ok":
             return HOST_STATES[self.host.state].letter
         return "" if self.worst is None else finding_words(self.worst.rule).letter
@@ -181,7 +180,7 @@ class HostRow(NamedTuple):
 
     @property
     def worst_first(self) -> tuple[float, ...]:
-        """Sorts hosts: as their findings, then by how many GPUs these are about or are wasted."""
+        """A sort key: by finding, then by how many GPUs it concerns, or are wasted."""
         return (
             inf if self.worst is None else self.worst.place,
             self.level == "ok",
@@ -200,22 +199,22 @@ class GpuRow(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its index on the host; of a MIG instance after that of its GPU, such as `0:7`."""
+        """Its index on the host; for a MIG instance, its GPU's index first, such as `0:7`."""
         return label_of(self.host, self.device)
 
     @property
     def is_known(self) -> bool:
-        """Whether its values are of now, as far as its age goes."""
+        """Whether its values are recent enough to be live."""
         return self.host.state == "ok"
 
     @property
     def state(self) -> State:
-        """What it does, as last known."""
+        """Its state, as last known."""
         return state_of(self.device.status)
 
     @property
     def state_text(self) -> str:
-        """What it does, or what its host is where that does not answer."""
+        """Its state, or that of a silent host."""
         return self.state.word if self.is_known else HOST_STATES[self.host.state].word
 
     @property
@@ -225,21 +224,21 @@ class GpuRow(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """All hosts added up, those that do not answer as not known."""
+    """All hosts added up; silent ones count as unknown."""
 
     hosts: int
     answering: int
     gpus: int
     expected_gpus: int
     counts: Mapping[str, int]
-    """GPUs by their status; those of hosts that do not answer are unknown."""
+    """GPUs by status; those of silent hosts are unknown."""
     utilization: float | None
     power_mw: int | None
     limit_mw: int | None
-    """As that of a host."""
+    """As for a host."""
     temperature: int | None
     oldest_seconds: float | None
-    """Age of the oldest values that count as known."""
+    """Age of the oldest values that still count as live."""
 
 
 def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
@@ -262,7 +261,7 @@ def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
 
 
 def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
-    """Return what is worst about each host of some findings, by what these call it."""
+    """Return the worst finding of each host, by the name that findings use."""
     found: dict[str, Worst] = {}
     for place, finding in enumerate(findings):
         if finding.level != "info":
@@ -274,7 +273,7 @@ def worst_by_host(findings: Iterable[Finding]) -> dict[str, Worst]:
 
 
 def concerns(rule: str, uuids: Container[str], device: FleetDevice) -> bool:
-    """Whether a finding about a host is about a device of it, also about one without a UUID."""
+    """Whether a host's finding is about one of its devices, even one without a UUID."""
     return rule == f"gpus-{device.status}" if device.uuid is None else device.uuid in uuids
 
 
@@ -283,7 +282,7 @@ def _worst_of(host: FleetHost, worst: Mapping[str, Worst]) -> Worst | None:
 
 
 def titles(hosts: Sequence[FleetHost]) -> list[SafeText]:
-    """Return a name for each host that no other has: with its cluster where that is needed."""
+    """Return a unique name for each host: with its cluster if needed."""
     counts = Counter([host.name for host in hosts])
     return [
         host.name
@@ -294,14 +293,14 @@ def titles(hosts: Sequence[FleetHost]) -> list[SafeText]:
 
 
 def names_of(host: FleetHost) -> tuple[str, ...]:
-    """Return what a finding may call a host: its name, or that after its cluster's."""
+    """Return the names that a finding may use for a host, with and without its cluster."""
     return (host.name,) if host.cluster is None else (host.name, f"{host.cluster}/{host.name}")
 
 
 def findings_about(findings: Iterable[Finding], hosts: Iterable[FleetHost]) -> list[Finding]:
-    """Return what is found about some of the hosts, and about no host, such as a source.
+    """Return findings about some of the hosts, and about no host, such as a source's.
 
-    What is of all hosts together is left out.
+    Those that count all hosts together are left out.
     """
     names = {name for host in hosts for name in names_of(host)}
     return [
@@ -312,9 +311,9 @@ def findings_about(findings: Iterable[Finding], hosts: Iterable[FleetHost]) -> l
 
 
 def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
-    """Return hosts with only those of their GPUs that pass a filter, where there is one.
+    """Return hosts with only the GPUs that pass a filter, if there is one.
 
-    A host none of whose GPUs pass is left out.
+    Hosts without passing GPUs are left out.
     """
     if fits is None:
         return rows
@@ -358,21 +357,20 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
 
 
 def gpu_of(device: FleetDevice) -> Hashable:
-    """Return what identifies a GPU on its host, also of an instance that it has."""
+    """Return a key of a GPU on its host, the same for its MIG instances."""
     return device.parent_uuid or device.uuid or device.index
 
 
 def worse(known: str, status: str) -> str:
-    """Return the worse of two statuses of parts of one GPU; that it has parts is no status.
+    """Return the worse status of two parts of one GPU; being divided is not a status.
 
-    A computing neighbour does not hide an instance that is held idle, nor a free one that another
-    is in use.
+    A computing instance does not hide one that is held idle, nor a free one that another is in use.
     """
     return min(known, status, key=lambda each: _BADNESS[state_of(each).id])
 
 
 def statuses_of(devices: Sequence[FleetDevice]) -> list[str]:
-    """Return what each GPU of a host does, of these devices; called for each at each refresh."""
+    """Return the status of each GPU among these devices; called for each host at each refresh."""
     if not any(map(_PARENT, devices)):
         return [each.status for each in devices]
     found: dict[Hashable, str] = {}
@@ -383,7 +381,7 @@ def statuses_of(devices: Sequence[FleetDevice]) -> list[str]:
 
 
 def count_gpus(rows: Sequence[GpuRow]) -> Counter[str]:
-    """Return how many GPUs of some hosts do what, by their status."""
+    """Return the number of GPUs by status."""
     devices = [row.device for row in rows]
     if not any(map(_PARENT, devices)):
         return Counter([each.status for each in devices])
@@ -392,7 +390,7 @@ def count_gpus(rows: Sequence[GpuRow]) -> Counter[str]:
 
 
 def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
-    """Return the index of a GPU, or of the one that a MIG instance is of, None if it is gone."""
+    """Return the index of a GPU, or of a MIG instance's GPU; None if that is gone."""
     parent = device.parent_uuid
     if parent is None:
         return device.index
@@ -400,14 +398,14 @@ def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
 
 
 def reused_indices(host: FleetHost) -> Set[int]:
-    """Return the indices that lost GPUs had and others have since."""
+    """Return the indices of lost GPUs that other GPUs now have."""
     gpus = [each for each in host.devices if each.parent_uuid is None]
     lost = {each.index for each in gpus if each.state == "lost"}
     return lost.intersection([each.index for each in gpus if each.state != "lost"])
 
 
 def label_of(host: FleetHost, device: FleetDevice) -> str:
-    """Return what a device is called; worked out where an older document does not have it."""
+    """Return a device's label, derived if an older document lacks it."""
     if device.label is not None:
         return device.label
     if device.parent_uuid is None:
@@ -417,7 +415,7 @@ def label_of(host: FleetHost, device: FleetDevice) -> str:
 
 
 def missing_gpus(host: FleetHost) -> int:
-    """Return how many GPUs a host should have and has not."""
+    """Return how many GPUs a host should have but lacks."""
     there = sum([each.parent_uuid is None for each in host.devices])
     return max(0, (host.expected_devices or 0) - there)
 
@@ -427,12 +425,12 @@ def _known(values: list[Number | None]) -> list[Number]:
 
 
 def _sum_all(values: list[int | None]) -> int | None:
-    """Return the sum, None if one is not known: that of some would pass for that of all."""
+    """Return the sum, None if a value is unknown: a partial sum would pass for the whole."""
     return None if None in values else sum_known(values)
 
 
 def totals(rows: Iterable[HostRow]) -> Totals:
-    """Return all hosts added up."""
+    """Return the sums of all hosts."""
     rows = list(rows)
     known = [row for row in rows if row.is_known]
     counts: dict[str, int] = {}
@@ -462,9 +460,9 @@ def totals(rows: Iterable[HostRow]) -> Totals:
 
 
 def is_whole_and_free(row: HostRow) -> bool:
-    """Whether a job may have all GPUs of a host: it answers, they are free, none is missing.
+    """Whether a job may have all GPUs of a host: it answers, all are free, none is missing.
 
-    Also of one of which a filter leaves some: none is divided, and all pass.
+    With a filter, all GPUs must pass and none may be divided.
     """
     return (
         row.is_known
@@ -481,7 +479,7 @@ def age_of(host: FleetHost, device: FleetDevice | None) -> float | None:
 
 
 def part_of(part: int, whole: int, noun: str) -> str:
-    """Return `997 of 1,000 hosts`, or one number where none is missing."""
+    """Return `997 of 1,000 hosts`, or only one number if they are equal."""
     return counted(part, noun) if whole <= part else f"{part:,} of {counted(whole, noun)}"
 
 

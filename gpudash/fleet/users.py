@@ -1,4 +1,4 @@
-"""The users of GPUs of many hosts, added up: of all hosts, or of what a filter leaves of them."""
+"""The users of GPUs added up over many hosts, or over those that a filter leaves."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _KEPT = (
     Bound("gpu_utilization_percent", 90.0),
 )
 _KEPT_POWER = 0.4
-"""Of the limit."""
+"""Of the power limit."""
 Price = Callable[[str | None], float | None]
-"""Returns the price of an hour of a GPU by its name, None if none is configured."""
+"""Returns the hourly price of a GPU by its name, None if none is configured."""
 
 
 def looks_kept_busy(device: FleetDevice) -> bool:
-    """Whether a GPU that is busy is fully utilized, and does next to no work.
+    """Whether a busy GPU is fully utilized but does next to no work.
 
     One sample cannot prove it: some programs do work like this.
     """
     is_busy = device.status == BUSY.id and device.parent_uuid is None
-    # Nearly none, of each busy GPU at each refresh, passes the first.
+    # Hardly any busy GPU passes the first bound.
     is_kept = is_busy and all(bound.holds(device) for bound in _KEPT)
     return is_kept and all(bound.holds(device) for bound in kept_busy_within(device))
 
 
 def kept_busy_within(device: FleetDevice) -> tuple[Bound, ...]:
-    """Return the bounds of what looks kept busy; few exporters have the limit of the power."""
+    """Return the bounds of a GPU that looks kept busy; few exporters report a power limit."""
     limit = device.enforced_power_limit_mw
     if not limit or device.power_usage_mw is None:
         return _KEPT
@@ -45,16 +45,16 @@ def kept_busy_within(device: FleetDevice) -> tuple[Bound, ...]:
 
 
 class Prices:
-    """A `Price` by parts of names."""
+    """A `Price` that matches parts of names."""
 
     def __init__(self, by_part: Mapping[str, float] | None = None) -> None:
         self._prices = [(part.casefold(), price) for part, price in (by_part or {}).items()]
-        # The longest part that fits is the most precise one.
+        # The longest matching part is the most specific.
         self._prices.sort(key=lambda each: -len(each[0]))
         self._known: dict[str | None, float | None] = {}
 
     def __call__(self, name: str | None) -> float | None:
-        """Return the price of an hour of a GPU by its name, None if none is configured."""
+        """Return the hourly price of a GPU by its name, None if none is configured."""
         if name not in self._known:
             text = (name or "").casefold()
             found = (price for part, price in self._prices if part in text)
@@ -67,7 +67,7 @@ def users_of(
     jobs: Iterable[FleetJob],
     price: Price,
 ) -> tuple[FleetUser, ...]:
-    """Return the users of these devices of hosts, who wastes most first, with their jobs."""
+    """Return the users of these devices, with their jobs, the most wasteful first."""
     totals: dict[SafeText, _User] = {}
     jobs = tuple(jobs)
     known = {job.key for job in jobs}
@@ -91,13 +91,13 @@ def users_of(
 
 
 def _waste(user: FleetUser) -> tuple[float, int, int, int, str]:
-    """Return what the user who wastes most has least of."""
+    """Return a sort key that puts the most wasteful user first."""
     idle, held, kept = user.idle_gpu_hours or 0.0, user.held_idle, user.kept_busy
     return -idle, -held, -kept, -user.devices, user.name or ""
 
 
 class _User(Holdings):
-    """The GPUs of one user over all hosts, added up."""
+    """The GPUs of one user added up over all hosts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,9 +105,9 @@ class _User(Holdings):
         self._host: FleetHost | None = None
         self._does: dict[Hashable, str] = {}
         self._idle: dict[Hashable, tuple[float, float | None]] = {}
-        """Of the GPUs that they hold idle, for how many seconds and at which price of an hour."""
+        """For GPUs held idle: the seconds, and the hourly price."""
         self._kept: list[float | None] = []
-        """The price of an hour of each GPU that looks kept busy."""
+        """The hourly price of each GPU that looks kept busy."""
 
     def add_device(
         self,
@@ -117,7 +117,7 @@ class _User(Holdings):
         job: JobKey | None,
         price: Price,
     ) -> None:
-        """Add a GPU, or a MIG instance: those of one GPU count once, by the worst of them."""
+        """Add a GPU or a MIG instance: each GPU counts once, by the worst of its instances."""
         memory = device.memory_used_bytes if len(device.users) == 1 else None
         is_first = self.add(gpu, memory, job)
         self._does[gpu] = device.status if is_first else worse(self._does[gpu], device.status)

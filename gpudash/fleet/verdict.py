@@ -1,4 +1,4 @@
-"""Whether many hosts can be left alone: what is critical or else a warning, and since when."""
+"""Whether many hosts can be left alone: the critical findings, else the warnings, since when."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpudash.model.state import Level
 from gpudash.model.units import counted
 
 _NEW_SECONDS = 3600.0
-"""How long a finding is news, of whose age it is said how short it is."""
+"""How long a finding counts as new, and its age is shown."""
 
 
 class Verdict(NamedTuple):
-    """What all findings come to, in a few words each, the most important first."""
+    """A summary of all findings in a few short phrases, the most important first."""
 
     texts: tuple[str, ...]
     """Empty without hosts and findings."""
@@ -33,12 +33,12 @@ def verdict(
     is_asking: bool,
     is_part: bool = False,
 ) -> Verdict:
-    """Return what the findings about hosts come to at an instant, so many of which answer.
+    """Return the summary of findings about hosts at an instant, and how many hosts answer.
 
-    What is acknowledged is no news, and what is not known is not taken to be well: where hosts do
-    not answer, it says on how many nothing is critical, and where it is not known since when one
-    finding is, it does not say that none is new. While sources are asked it says so: `is_asking`;
-    and `is_part` that a filter leaves some out.
+    Acknowledged findings are not news, and unknown is not taken for well: if hosts are silent, it
+    says on how many nothing is critical, and if a finding's start is unknown, it does not say that
+    none is new. `is_asking` means that sources are still being asked, `is_part` that a filter hides
+    some.
     """
     if not hosts and not findings:
         return Verdict((), "unknown")

@@ -1,8 +1,8 @@
 """The filter of GPUs of many hosts: `host:gpu[01-08] idle>1h mem>10G`, `-state:busy alice`.
 
-The grammar is that of the filter of processes. The GPUs of a host that does not answer have the
-users and the job that they had last; what they do now is not known, and no number of theirs passes.
-What happened is filtered in the same words, as the GPU that it happened to, and by its kind.
+The grammar is that of the process filter. The GPUs of a silent host have their last users and job;
+their activity is unknown, and none of their numbers match. Events are filtered with the same words,
+by the GPU that they are about, and by their kind.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from gpudash.model.units import Quantity
 
 
 class GpuOfHost(NamedTuple):
-    """A GPU that a filter may match; None for a host of which no GPU is known."""
+    """A GPU that a filter may match; None for a host without known GPUs."""
 
     host: FleetHost
     device: FleetDevice | None
     event: Event | None = None
-    """What happened to it, where that is filtered."""
+    """The event about it, if events are filtered."""
 
 
 def where(text: str) -> Fits | None:
-    """Return what a filter lets pass, None if that is all; raises FilterError."""
+    """Return the test of a filter, None if everything passes; raises FilterError."""
     return fits(GRAMMAR.parse(text))
 
 
 def fits(wanted: Filter[GpuOfHost]) -> Fits | None:
-    """Return what a parsed filter lets pass, None if that is all; GPUs are of no kind of event."""
+    """Return the test of a parsed filter, None if everything passes; GPUs have no kind of event."""
     clauses = tuple(each for each in wanted.clauses if each.term != KIND.names[0])
     if not clauses:
         return None
@@ -61,7 +61,7 @@ def fits(wanted: Filter[GpuOfHost]) -> Fits | None:
 def passing(
     found: Sequence[Event], hosts: Iterable[FleetHost], wanted: Filter[GpuOfHost]
 ) -> Sequence[Event]:
-    """Return the events that pass a filter; of `hosts` it is known what their GPUs do now."""
+    """Return the events that pass a filter; `hosts` show what their GPUs do at present."""
     if not wanted.clauses or not found:
         return found
     known = {host.key: host for host in hosts}
@@ -83,8 +83,8 @@ def _rows(
     known: Mapping[HostKey, FleetHost],
     jobs: Mapping[JobKey | None, Sequence[tuple[FleetHost, FleetDevice]]],
 ) -> Iterator[GpuOfHost]:
-    """Yield an event as each GPU that it is about, with what else is known of that."""
-    # The text of a job on several hosts names some of them.
+    """Yield an event once for each GPU that it is about, with that GPU's known data."""
+    # The text for a job on several hosts names some of them.
     name = event.host or event.what
     host = known.get((event.cluster, name)) or FleetHost(name=name, cluster=event.cluster)
     about = (
@@ -100,14 +100,14 @@ def _rows(
     gone = host, FleetDevice(index=0, label=event.gpu or SafeText(""))
     for on, device in about or (gone,):
         whose = event.job or device.job
-        # It may have had another index then.
+        # It may have had another index at the time.
         label = event.gpu or device.label
         merged = replace(device, label=label, xid=event.xid, job=whose, users=users or device.users)
         yield GpuOfHost(on, merged, event)
 
 
 def _live(row: GpuOfHost) -> FleetDevice | None:
-    """Return the device if what it does now is known, of an event what was known last."""
+    """Return the device if its activity is known; for an event, the last known device."""
     return row.device if row.host.state == "ok" or row.event is not None else None
 
 
@@ -164,16 +164,16 @@ def _kind(row: GpuOfHost) -> Iterable[str]:
 
 
 def searched(row: GpuOfHost) -> Iterable[str]:
-    """Return the texts that a plain word is searched in: host, group, model, user, job.
+    """Return the texts to search for a plain word: host, group, model, user, job.
 
-    Of what happened, its kind and its text as well.
+    For an event, its kind and its text too.
     """
     texts = (*_host(row), *_group(row), *_model(row), *_user(row), *_job(row))
     return texts if row.event is None else (*texts, row.event.kind, row.event.what)
 
 
 def _hosts(sign: str, value: str) -> Test[GpuOfHost] | None:
-    """Return the test for names of hosts, which brackets may abbreviate."""
+    """Return the test for host names, which may be abbreviated with brackets."""
     if "[" not in value:
         return _HOST_NAMES(sign, value)
     if set(value) & _ELSEWHERE:
@@ -185,19 +185,19 @@ def _hosts(sign: str, value: str) -> Test[GpuOfHost] | None:
 
     def test(row: GpuOfHost) -> bool:
         name = row.host.name.casefold()
-        # Some sources know a host by its whole name.
+        # Some sources know a host by its full name.
         return (name in wanted or short(name) in wanted) is (sign != OTHER)
 
     return test
 
 
 _ELSEWHERE = frozenset("@:!")
-"""Of names that would be looked up: groups, and hosts of Slurm."""
+"""In names that need a lookup: groups, and hosts of Slurm."""
 _HOST_NAMES = of_text(_host, several=True)
 
 
 def _one_of(read: Callable[[GpuOfHost], Iterable[str]], words: Iterable[str]) -> Builder[GpuOfHost]:
-    """Return the builder of a term over some words: it has no test for what is none of them."""
+    """Return the builder of a term over certain words; it rejects any other word."""
     known = {word.casefold() for word in words}
 
     def build(sign: str, value: str) -> Test[GpuOfHost] | None:
@@ -232,7 +232,7 @@ def _number(
     written: Quantities,
     read: Callable[[FleetDevice], float | None],
 ) -> Term[GpuOfHost]:
-    """Return a term over a number of a GPU whose values are of now."""
+    """Return a term over a number of a GPU, if its values are live."""
 
     def value(row: GpuOfHost) -> float | None:
         device = _live(row)
@@ -324,6 +324,6 @@ KIND = Term[GpuOfHost](
     ", ".join(get_args(EventKind)),
     _one_of(_kind, get_args(EventKind)),
 )
-"""The term of events alone."""
+"""A term only for events."""
 
 GRAMMAR, GRAMMAR_OF_EVENTS = Grammar(TERMS, searched), Grammar((*TERMS, KIND), searched)

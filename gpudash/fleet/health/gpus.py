@@ -1,4 +1,4 @@
-"""Rules about GPUs: lost, broken, with XID errors, too hot, slower than the others of their job."""
+"""Rules about GPUs: lost, broken, with XID errors, too hot, slower than others of their job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOT_OUTLIER = rule(100, "hot-outlier", "GPUs far hotter than others of their mod
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
-"""GPUs of a model that compute, to know what is usual for it."""
+"""Computing GPUs of a model that are needed to know what is usual for it."""
 _HOT_CELSIUS, _HOT_DEVIATIONS, _MIN_HOT_STEP = 80, 3, 12
 _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.95, 12
 
@@ -52,11 +52,11 @@ def lost(survey: Survey) -> Iterator[Symptom]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
     for status, concerned in survey.problems.items():
         state = state_of(status)
-        # An XID has a finding of its own.
+        # An XID has its own finding.
         rows = [row for row in concerned if state is not UNUSABLE or row.device.xid is None]
         if state not in OUT_OF_ORDER or not rows:
             continue
-        # What is new stands first.
+        # The newest first.
         rows.sort(key=lambda row: inf if row.device.age_seconds is None else row.device.age_seconds)
         verb = inflected(len(rows), state.fact)
         hosts = list({row.host.name: row.host for row in rows}.values())
@@ -191,7 +191,7 @@ def _of_heat(
 
 
 def _degrees(rows: Sequence[GpuRow]) -> str:
-    """Return ` at 93 °C` of the hottest, empty if none is known."""
+    """Return ` at 93 °C` for the hottest, empty if no temperature is known."""
     warmest = max((row.device.temperature_celsius or 0 for row in rows), default=0)
     return f" at {warmest} °C" if warmest else ""
 
@@ -201,7 +201,7 @@ def stragglers(survey: Survey) -> Iterator[Symptom]:
     """GPUs slower than the others of their job and model, and why they are."""
     for key, rows in survey.by_job.items():
         for pace in paces_of(rows):
-            # Those that heat slows down have a finding of their own.
+            # GPUs slowed down by heat have their own finding.
             slow = [row for row in pace.slow if row.device.status != HOT.id]
             slow = [*filter(survey.covers_gpu, slow)]
             if slow:
@@ -235,7 +235,7 @@ def _straggler(
 
 
 def _reason(slow: Sequence[GpuRow], peers: Sequence[GpuRow]) -> str:
-    """Return what is different on the first of slow GPUs, empty if nothing that is known is."""
+    """Return what sets the first slow GPU apart, empty if nothing known does."""
     device = slow[0].device
     limits = [s.device.enforced_power_limit_mw for s in peers if s.device.enforced_power_limit_mw]
     degrees = [s.device.temperature_celsius for s in peers if s.device.temperature_celsius]

@@ -1,4 +1,4 @@
-"""Rules about hosts and about what is known of them: no answer, old values, drivers, free GPUs."""
+"""Rules about hosts and their data: no answer, old values, drivers, free GPUs."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ DRIVER_SKEW = rule(170, "driver-skew", "hosts with another driver than most")
 DRAINED = rule(180, "hosts-drained", "hosts on which the scheduler starts no job, and why")
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
-"""Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
+"""Fragmented: the free GPUs of this many hosts, with less than this share on wholly free hosts."""
 _MIN_SKEW_HOSTS = 3
 _MANY, _MANY_SHARE, _MAX_GROUPS = 8, 0.1, 3
-"""So many hosts, and so large a part of all, are hardly silent each for a reason of its own."""
+"""This many hosts, and this share of all, are hardly silent for separate reasons."""
 
 
 @check
@@ -87,7 +87,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
 
 
 def _is_put_away(host: FleetHost) -> bool:
-    """Whether its scheduler alone knows a host, and says why it is not in use: that is no news."""
+    """Whether only its scheduler knows a host, and gives a reason for its absence: not news."""
     return host.state == "no-metrics" and host.drain_reason is not None
 
 
@@ -115,7 +115,7 @@ def flapping_hosts(survey: Survey) -> Iterator[Symptom]:
 
 
 def _advice(state: HostState, hosts: Sequence[FleetHost], survey: Survey) -> str:
-    """Return what to do about hosts of a state, with the names of the first of them."""
+    """Return advice about hosts of a state, with the names of the first few."""
     first, advice = hosts[0], _ADVICE[state]
     if state == "stale" and _is_by_ssh(first, survey):
         advice = _SILENT_BY_SSH
@@ -182,7 +182,7 @@ def drained_hosts(survey: Survey) -> Iterator[Symptom]:
 
 
 def _is_by_ssh(host: FleetHost, survey: Survey) -> bool:
-    """Whether ssh is what a host is known by, so that there is no exporter."""
+    """Whether a host is known by ssh, so that there is no exporter."""
     sources = survey.snapshot.sources
     return host.source < len(sources) and sources[host.source].kind == "ssh"
 
@@ -209,7 +209,7 @@ _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another 
 def sources(survey: Survey) -> Iterator[Symptom]:
     """Sources that fail, or answer in part."""
     for source in survey.snapshot.sources:
-        # By ssh each host has a state of its own.
+        # Over ssh, each host has its own state.
         if source.state in ("failed", "stale") and source.kind != "ssh":
             shown = (
                 "nothing of it is known" if source.state == "failed" else "its last answer is shown"

@@ -1,4 +1,4 @@
-"""What the rules of many hosts look at: one pass over all devices, and the words for findings."""
+"""The input of the rules of many hosts: one pass over all devices, and wording of findings."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
 _NEWER_SECONDS = 60.0
-"""How much newer the newest is for it to be shown: `since` shows minutes."""
+"""How much newer the newest must be to be mentioned: `since` shows minutes."""
 _SLURM_JOB = re.compile(r"[0-9]{1,18}([_+][0-9]{1,18})?")
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
 
 
 class Survey:
-    """The devices of one snapshot by what rules ask for; of hosts that answer, but for jobs.
+    """The devices of one snapshot, as rules need them; of hosts that answer, except for jobs.
 
-    Findings are about those hosts and GPUs that it `covers`; others are what they are compared to.
+    Findings are about hosts and GPUs that it `covers`; the others serve for comparison.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Survey:
         covers: Callable[[FleetHost, int | None, str | None], bool] | None = None,
         lasted: Lasted | None = None,
     ) -> None:
-        """`covers` is asked about a GPU by index and UUID, about the host as such with None.
+        """`covers` takes the index and UUID of a GPU, or None for the host as such.
 
-        `lasted` is what is known of what was found before.
+        `lasted` is how long earlier findings have lasted.
         """
         self.snapshot = snapshot
         self._covers = covers
         self.price = price
-        """Returns the price of an hour of a GPU by its name, None if none is configured."""
+        """Returns the hourly price of a GPU by its name, None if none is configured."""
         self.lasting: dict[Key, tuple[Bound, ...]] = {}
-        """What is found of GPUs whose hosts do not say since when."""
+        """Findings of GPUs whose hosts do not report since when."""
         self._lasted = lasted or {}
         self.jobs: dict[JobKey, FleetJob] = {job.key: job for job in snapshot.jobs}
         self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
@@ -70,16 +70,16 @@ class Survey:
         """Devices that are broken or too hot, by their status."""
         self.xids: dict[int, list[GpuRow]] = {}
         self.flapping: list[GpuRow] = []
-        """GPUs that were lost so often that they will be again."""
+        """GPUs lost so often that they will be again."""
         self.held: list[GpuRow] = []
         self.by_job: dict[JobKey, list[GpuRow]] = {}
-        """Also those that a job had last on hosts that do not answer."""
+        """Includes the last GPUs of a job on hosts that do not answer."""
         self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
         self.free: list[tuple[FleetHost, int, bool]] = []
-        """Free GPUs of hosts that have one, and whether these are all that it should have."""
+        """Hosts with free GPUs, how many, and whether these are all that it should have."""
         self.sizes: Counter[int] = Counter()
-        """How many hosts have how many GPUs."""
+        """How many hosts there are by number of GPUs."""
         for host in snapshot.hosts:
             if host.state == "ok":
                 self._add(host)
@@ -121,23 +121,23 @@ class Survey:
             self.free.append((host, free, is_whole))
 
     def covers(self, host: FleetHost) -> bool:
-        """Whether findings are to be about a host as such."""
+        """Whether findings may be about a host as such."""
         return self._covers is None or self._covers(host, None, None)
 
     def covers_gpu(self, row: GpuRow) -> bool:
-        """Whether findings are to be about a GPU or MIG instance."""
+        """Whether findings may be about a GPU or MIG instance."""
         if self._covers is None:
             return True
         index = gpu_index(*row)
-        # It names the one that was lost, while that is missed.
+        # The index means the lost GPU while that is missing.
         is_other = row.device.state != "lost" and index in reused_indices(row.host)
         uuid = row.device.parent_uuid or row.device.uuid
         return self._covers(row.host, None if is_other else index, uuid)
 
     def age(self, rule: Rule, row: GpuRow, bounds: tuple[Bound, ...]) -> float | None:
-        """Return for how many seconds a GPU has been what a rule finds, None if not known.
+        """Return for how many seconds a rule's finding has held for a GPU, None if unknown.
 
-        It is so for as long as its values are within bounds.
+        It holds for as long as the GPU's values are within bounds.
         """
         known = row.host.slow_seconds.get(row.device.uuid or "")
         if row.device.uuid is None or (known is not None and rule.status in (SLOW, HOT)):
@@ -147,12 +147,12 @@ class Survey:
         return self._lasted.get(key)
 
     def rest(self, row: GpuRow) -> float | None:
-        """Return for how many seconds a GPU has rested, None where it is longer than is known."""
+        """Return for how many seconds a GPU has rested, None if longer than is known."""
         is_longer = self._lasted.get((RESTS, row.device.uuid or SafeText(""))) == inf
         return None if is_longer else row.device.idle_seconds
 
     def missing(self, host: FleetHost) -> int:
-        """Return how many of the GPUs that findings are to be about are not there."""
+        """Return how many of the covered GPUs are missing."""
         count = missing_gpus(host)
         if self._covers is None or not count:
             return count
@@ -161,13 +161,13 @@ class Survey:
         return min(count, sum(self._covers(host, index, None) for index in absent))
 
     def job_name(self, host: FleetHost, job: str) -> str:
-        """Return what to call a job of a host: with its cluster if others have that number."""
+        """Return what to call a job: with its cluster if others have the same number."""
         is_alone = self._clusters[job] < 2 or host.cluster is None
         return job if is_alone else f"{job} in {host.cluster}"
 
     @cached_property
     def _clusters(self) -> Counter[str]:
-        """In how many clusters there is a job of an id."""
+        """How many clusters have a job of an id."""
         return Counter([job for _, job in self.by_job])
 
     @cached_property
@@ -178,7 +178,7 @@ class Survey:
         return sources | jobs | {job_kind(job) for _, job in self.by_job}
 
     def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
-        """Return how new jobs are kept away from hosts: a command for each of their schedulers."""
+        """Return how to keep new jobs off hosts: a command for each of their schedulers."""
         nodes = list({each.key: each for each in hosts}.values())[:_MAX_NODES]
         by_cluster = grouped((at(host), host) for host in nodes)
         return "; ".join(
@@ -216,8 +216,8 @@ def symptom(
 ) -> Symptom:
     """Return a symptom of some GPUs or hosts; `fields` of the GPUs are added as evidence.
 
-    `subject` distinguishes those that a rule finds on one host. It has lasted for the longest of
-    `ages`, of those that are known, else for `held_seconds`.
+    `subject` distinguishes findings of a rule on one host. The longest known of `ages`, else
+    `held_seconds`, is how long it has lasted.
     """
     known = [each for each in ages if each is not None]
     held_seconds = max(known, default=held_seconds)
@@ -275,22 +275,22 @@ def enter(host: FleetHost, command: str = "gpudash") -> str:
 
 
 def at(host: FleetHost) -> str:
-    """Return where a command about a host is to be run, `in east: `; empty without a cluster."""
+    """Return where to run a command about a host, `in east: `; empty without a cluster."""
     return "" if host.cluster is None else f"in {_plain(host.cluster, 'its cluster')}: "
 
 
 def plain(host: FleetHost) -> str:
-    """Return the name of a host for a command to copy, `HOST` for one that is not plain."""
+    """Return the name of a host for a command to copy, `HOST` for an unsafe one."""
     return _plain(host.name.removeprefix(f"{host.cluster}/"), "HOST")
 
 
 def node(host: FleetHost) -> str:
-    """Return the name that Slurm has for a host: without its domain, unless it says another."""
+    """Return Slurm's name for a host: without its domain, unless Slurm uses another."""
     return short(plain(host)) if host.node_name is None else _plain(host.node_name, "NODE")
 
 
 def _plain(name: str, other: str) -> str:
-    """Return a name that comes from outside, `other` for one that a shell could misread."""
+    """Return an external name, or `other` if a shell could misread it."""
     try:
         return check_host(name)
     except UsageError:
@@ -298,12 +298,12 @@ def _plain(name: str, other: str) -> str:
 
 
 def job_kind(job: str) -> JobKind:
-    """Return what runs a job: a pod is named with its namespace."""
+    """Return what runs a job: names of pods include the namespace."""
     return "kubernetes" if "/" in job else "slurm"
 
 
 def end_job(host: FleetHost, job: str | None) -> str | None:
-    """Return the command to copy that ends a job of a host, None where its id is not plain."""
+    """Return the command to copy that ends a job, None if its id is unsafe."""
     if job is None:
         return None
     if _SLURM_JOB.fullmatch(job):

@@ -33,7 +33,7 @@ KEPT_ALIVE = rule(140, "kept-alive", "full utilization without work in cores, me
 IMBALANCED_JOB = rule(150, "imbalanced-job", "jobs that leave half of their GPUs or more idle")
 
 _WASTED_SECONDS = 3600.0
-"""GPUs held idle for longer are reported."""
+"""GPUs held idle for longer than this are reported."""
 _UNUSED_SECONDS, _IMBALANCED_SECONDS = 900.0, 900.0
 _MIN_JOB = 2
 
@@ -84,7 +84,7 @@ def _gpus(rows: Sequence[GpuRow]) -> int:
 
 
 def _longest(rows: Sequence[GpuRow]) -> list[GpuRow]:
-    """Return of each GPU the instance that has been idle longest, or itself."""
+    """Return each GPU, or its instance that has been idle longest."""
     found = {(row.host.key, gpu_of(row.device)): row for row in sorted(rows, key=_idle)}
     return list(found.values())
 
@@ -103,7 +103,7 @@ def _is_unopened(row: GpuRow) -> bool:
 
 
 def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
-    """Return what idle time has cost by the configured prices, empty without."""
+    """Return the cost of idle time at the configured prices, empty if there are none."""
     costs = [
         price * _idle(row) / 3600
         for row in _longest(rows)
@@ -113,7 +113,7 @@ def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
 
 
 def _unpriced(survey: Survey, rows: Sequence[GpuRow]) -> str:
-    """Return how what has no price gets one, empty where all have."""
+    """Return how to configure missing prices, empty if there are none."""
     names = (row.device.name for row in rows if survey.price(row.device.name) is None)
     name = next(filter(None, names), None)
     return "" if name is None else f". {name} has no price: set prices under [fleet]"
@@ -207,6 +207,6 @@ def kept_alive(survey: Survey) -> Iterator[Symptom]:
 
 
 def _hourly(survey: Survey, rows: Sequence[GpuRow]) -> str:
-    """Return what an hour of GPUs costs by the configured prices, empty without."""
+    """Return the hourly cost of GPUs at the configured prices, empty if there are none."""
     prices = [price for row in rows if (price := survey.price(row.device.name)) is not None]
     return f", {sum(prices):,.2f} an hour at the configured prices" if prices else ""

@@ -110,7 +110,7 @@ class PrometheusSource(Source):
         """Warnings of the server in its last answers about the past, each text once."""
 
     def descriptors(self) -> Iterable[int]:
-        """Return what becomes readable when there is something to do."""
+        """Return descriptors that become readable when there is something to do."""
         return (self._workers.descriptor,)
 
     def due_in(self) -> float:
