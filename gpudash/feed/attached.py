@@ -1,7 +1,7 @@
-"""The lines of the collector that a machine shares: what reads the socket of `gpudash serve`.
+"""The lines of the machine's shared collector, read from the socket of `gpudash serve`.
 
-Whoever listens there decides what is seen, so it must be who may: see `Service`. Each line is a
-snapshot as `gpudash --json` prints it, and says in `collected_by` whose it is.
+The process that listens there decides what is seen, so it must be trusted: see `Service`. Each line
+is a snapshot as `gpudash --json` prints it, and `collected_by` names its user.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpudash.model.errors import GpudashError
 from gpudash.system.files import read_link, read_start
 
 BUDGET_SECONDS = 0.3
-"""From the first call to the first line: a server that takes longer is done without."""
+"""From the first call to the first line: a slower server is not used."""
 _SILENT_SECONDS = 5.0
-"""Without a line before it is done without; two intervals if that is longer."""
+"""Without a line before it is abandoned; two intervals if that is longer."""
 _STALE_INTERVALS = 2
 PAST_NAMES = "names"
-"""What is asked for in place of a segment to get the names of all."""
+"""Requested in place of a segment to list the names of all."""
 _PAST_SECONDS = 3.0
 """For an answer about the past."""
 _HELLO_BYTES = 1 << 16
@@ -39,15 +39,15 @@ _START = b'{"schema":%d,"collected_by":null,"taken_at":"' % SCHEMA
 
 
 class ServiceError(GpudashError):
-    """Why the service of this machine is not used."""
+    """Why this machine's service is not used."""
 
 
 def eyes() -> dict[str, object]:
-    """Return what two processes must have in common for one to see what the other does.
+    """Return what two processes must have in common to see the same.
 
-    PIDs of another namespace name other processes; a job or a container may have some of the GPUs,
-    with indices of its own. Whether a node may be used is asked of its mode and of the cgroup, as
-    opening could wake a GPU.
+    In another namespace, the same PID is another process; a job or a container may have some of the
+    GPUs, with its own indices. Access to a node is checked by its mode and the cgroup, as opening
+    could wake a GPU.
     """
     nodes = (f"/dev/{name}" for name in sorted(os.listdir("/dev")) if name.startswith("nvidia"))
     usable = (
@@ -64,14 +64,14 @@ def eyes() -> dict[str, object]:
 
 
 def sees_processes() -> bool:
-    """Whether /proc shows processes of others (hidepid), of which the first is one."""
+    """Whether /proc shows processes of others (hidepid), such as the first one."""
     return os.access("/proc/1/stat", os.R_OK)
 
 
 class Service:
     """A connection to the service, if it is trustworthy and sees all that the caller does.
 
-    Its folder is its own, and no other user writes there; it runs in the same boot, the same
+    Its folder belongs to its user, and no other user may write there; it runs in the same boot and
     namespaces and with the same GPUs; it knows as many fields, and as many processes.
     """
 
@@ -82,9 +82,9 @@ class Service:
         self._interval = 0.0
         self._heard_at = time.monotonic()
         self.age = 0.0
-        """Seconds that the last line was old when it arrived."""
+        """Age of the last line in seconds when it arrived."""
         self.has_ended = False
-        """Whether there will be no more lines that may be shown."""
+        """Whether there will be no more lines fit to show."""
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             self._connect(path)
@@ -110,7 +110,7 @@ class Service:
                 f"{_username(uid)} listens in a folder of {_username(folder.st_uid)}"
             )
         self.user = _username(uid)
-        """Whose service it is."""
+        """The user that runs the service."""
 
     def _greet(self) -> None:
         while b"\n" not in self._rest:
@@ -139,20 +139,20 @@ class Service:
 
     @property
     def descriptor(self) -> int:
-        """What can be read when lines arrive."""
+        """The descriptor that becomes readable when lines arrive."""
         return self._socket.fileno()
 
     @property
     def stale_after(self) -> float:
-        """Seconds without a line after which the service is done without."""
+        """Seconds without a line after which the service is abandoned."""
         return max(_SILENT_SECONDS, _STALE_INTERVALS * self._interval)
 
     def due_in(self) -> float:
-        """Return the seconds until its silence has lasted too long."""
+        """Return the seconds until its silence counts as too long."""
         return self._heard_at + self.stale_after - time.monotonic()
 
     def ask(self, interval: float) -> None:
-        """Ask for a line every `interval` seconds; those below the floor end it."""
+        """Request a line every `interval` seconds; intervals below the floor end the connection."""
         self._interval = interval
         self.has_ended |= interval < self.floor
         if not self.has_ended:
@@ -162,7 +162,7 @@ class Service:
                 self.has_ended = True
 
     def first_line(self) -> list[bytes]:
-        """Wait for the first line within the budget; raises ServiceError where there is none."""
+        """Wait for the first line within the budget; raises ServiceError if none arrives."""
         try:
             lines = self._lines()
             while not lines and not self.has_ended:
@@ -176,7 +176,7 @@ class Service:
         return lines
 
     def take(self) -> list[bytes]:
-        """Return the fresh lines that have arrived; ends when it was silent for too long."""
+        """Return the fresh lines that have arrived; end the connection after too long a silence."""
         try:
             while len(self._rest) <= LINE_LIMIT:
                 self._receive()
@@ -189,9 +189,9 @@ class Service:
         return lines
 
     def past(self, name: str) -> tuple[Any, int | None]:
-        """Return what it answers about a segment, or PAST_NAMES, and a descriptor if it sends one.
+        """Return the answer about a segment, or PAST_NAMES, and a descriptor if one was sent.
 
-        Raises ServiceError. A connection that is asked for this gets no lines.
+        Raises ServiceError. After such a request, a connection gets no lines.
         """
         self._deadline = time.monotonic() + _PAST_SECONDS
         received: list[bytes] = []
@@ -215,7 +215,7 @@ class Service:
         return past, _descriptor(received[0]) if received else None
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connection."""
         self._socket.close()
 
     def _wait_at_most(self) -> None:
@@ -225,7 +225,7 @@ class Service:
         self._socket.settimeout(left)
 
     def _receive(self) -> None:
-        """Read a piece; raises OSError for none in time, or the end."""
+        """Read a piece; raises OSError if none arrives in time, or at the end."""
         if self._socket.gettimeout():
             self._wait_at_most()
         data = self._socket.recv(_CHUNK)
@@ -234,7 +234,7 @@ class Service:
         self._rest += data
 
     def _lines(self) -> list[bytes]:
-        """Return whole lines that are fresh; one that is no snapshot nor RELEASED ends it."""
+        """Return whole fresh lines; one that is neither snapshot nor RELEASED closes it."""
         *whole, self._rest = self._rest.split(b"\n")
         fresh = []
         for line in whole:
@@ -254,7 +254,7 @@ class Service:
 
 
 def attach(path: str, interval: float) -> tuple[Service, list[bytes]] | None:
-    """Return the service and its first lines; None for one that is not to be used."""
+    """Return the service and its first lines; None if it cannot be used."""
     try:
         service = Service(path)
     except ServiceError:
@@ -268,7 +268,7 @@ def attach(path: str, interval: float) -> tuple[Service, list[bytes]] | None:
 
 
 def _age(line: bytes) -> float | None:
-    """Return the seconds since a snapshot was taken, None for a line that is none."""
+    """Return the seconds since a snapshot was taken, None for any other line."""
     if not line.startswith(_START) or not line.endswith(b"}"):
         return None
     text = line[len(_START) : line.index(b'"', len(_START))].decode("ascii", "replace")
@@ -284,7 +284,7 @@ def _descriptor(data: bytes) -> int:
 
 
 def _username(uid: int) -> str:
-    # That of `system.processes` would import what this does without.
+    # `system.processes` has it, but would import what this avoids.
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""A thread that reads for a loop: files may be slow, or on a file system that never answers."""
+"""A thread that reads for a loop: files may be slow, or on a file system that hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Jobs = queue.SimpleQueue["Callable[[], None] | None"]
 
 
 class Background:
-    """Reads in a thread; what was interrupted meanwhile does not arrive."""
+    """Reads in a thread; results of interrupted reads are discarded."""
 
     def __init__(self) -> None:
         self._turn = 0
@@ -30,8 +30,8 @@ class Background:
         weakref.finalize(self, self._jobs.put, None)
 
     def start(self) -> None:
-        """Begin on the loop that runs, unless it has begun."""
-        # A recording that is only printed needs none.
+        """Start on the running loop, unless started."""
+        # A recording that is only printed needs no loop.
         from asyncio import get_running_loop
 
         if self._loop is None:
@@ -45,7 +45,7 @@ class Background:
         self._jobs.put(None)
 
     def interrupt(self) -> None:
-        """Discard what was submitted and has not arrived yet."""
+        """Discard submitted reads that have not arrived yet."""
         self._turn += 1
 
     def submit(
@@ -56,11 +56,11 @@ class Background:
         *,
         is_lasting: bool = False,
     ) -> None:
-        """Read in the thread, and call one of the others on the loop unless it is outdated.
+        """Read in the thread, then call a callback on the loop unless interrupted.
 
-        What is lasting is never outdated.
+        A `lasting` read is never discarded.
         """
-        # A thread has none of the context in which an app draws.
+        # A thread lacks the context in which an app draws.
         loop, turn, context = self._loop, self._turn, copy_context()
         if loop is None:
             return

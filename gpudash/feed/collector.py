@@ -1,9 +1,9 @@
-"""The process that collects, and what passes between it and its starter.
+"""The collector process, and its protocol with the process that starts it.
 
-A collector prints the lines of `gpudash --json`. One that is started by gpudash is controlled:
-its environment has GPUDASH_CONTROLLED, by which it reads intervals from stdin and ends with its
-starter; and GPUDASH_XID_HANDOVER, if there is something to hand over (see `xid_handover`). Both
-are internal, between gpudash and its collector.
+A collector prints the lines of `gpudash --json`. One started by gpudash is controlled: it has
+GPUDASH_CONTROLLED in its environment, so that it reads intervals from stdin and ends with its
+parent; and GPUDASH_XID_HANDOVER, if there is something to hand over (see `xid_handover`). Both are
+internal.
 """
 
 from __future__ import annotations
@@ -27,67 +27,67 @@ if TYPE_CHECKING:
 
 _VARIABLE = "GPUDASH_CONTROLLED"
 CONTROLLED: Mapping[str, str] = {_VARIABLE: "1"}
-"""The environment of a collector that is controlled by its starter."""
+"""The environment of a collector controlled by its parent."""
 OF_SERVICE: Mapping[str, str] = {_VARIABLE: "service"}
-"""That of one that `gpudash serve` controls."""
+"""The environment of a collector controlled by `gpudash serve`."""
 
 SOCKET = "/run/gpudash/gpudash.sock"
-"""Where that serves its lines, so that others need no collector."""
+"""Where the service offers its lines, so that others need no collector."""
 SOCKET_VARIABLE = "GPUDASH_SOCKET"
-"""Names another socket; empty for none."""
+"""The variable for another socket; empty for none."""
 RELEASED = b'{"released":true}'
-"""A line in the place of a snapshot, from the service on: it has released the GPUs."""
+"""A line from the service in place of a snapshot: it has released the GPUs."""
 RELEASED_TEXT = "gpudash serve is detached from the driver until kill -USR1; --fresh reads it"
 
 LINE_LIMIT = 16 * 1024 * 1024
-"""Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
+"""Bytes of a line before it is dropped: 64 GPUs and 10,000 processes need less."""
 FLEET_LINE_LIMIT = 64 * 1024 * 1024
-"""The same for a document of many hosts: 110,000 GPUs stay below it."""
+"""The same for a document of many hosts: 110,000 GPUs need less."""
 FLEET_START = b'{"fleet":'
-"""How a document of many hosts begins, and no other."""
+"""The beginning of a document of many hosts, and of no other."""
 
 _UNATTENDED: Mapping[str, str] = {"SSH_ASKPASS_REQUIRE": "never"}
 _CONTROL_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _WIDE_PIPE = 1 << 20
-"""The most that an unprivileged process may ask for by default."""
+"""The largest that an unprivileged process may request by default."""
 _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
 _ERROR_LINE = 500
 _REAP_INTERVAL = 0.001
 
 _unreaped: list[Popen[bytes] | ForkedProcess] = []
-"""Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
+"""Killed children that have not exited yet, perhaps for ever in uninterruptible sleep."""
 
 
 def is_controlled(environ: Mapping[str, str]) -> bool:
-    """Whether this process is a collector whose starter controls it."""
+    """Whether this process is a collector controlled by its parent."""
     return _VARIABLE in environ
 
 
 def is_far_end(environ: Mapping[str, str]) -> bool:
-    """Whether the starter of this collector is on another host, at the other end of a link."""
+    """Whether this collector was started from another host."""
     return environ.get(_VARIABLE) == "far"
 
 
 def is_of_service(environ: Mapping[str, str]) -> bool:
-    """Whether the starter of this collector is `gpudash serve`, which may have no viewer."""
+    """Whether this collector was started by `gpudash serve`, which may have no viewer."""
     return environ.get(_VARIABLE) == OF_SERVICE[_VARIABLE]
 
 
 def service_socket() -> str:
-    """Return the socket of the service, empty for none: one lstat is all that it costs then."""
+    """Return the service's socket, empty for none, which costs only an lstat."""
     path = os.environ.get(SOCKET_VARIABLE, SOCKET)
     return path if path and os.path.lexists(path) else ""
 
 
 def interval_message(seconds: float) -> bytes:
-    """Return the line by which a controlled collector takes another interval."""
+    """Return the line that sets the interval of a controlled collector."""
     return b"%r\n" % seconds
 
 
 class ControlReader:
-    """Seconds between two samples; lines from a descriptor, if there is one, change them.
+    """The interval in seconds, changed by lines from a descriptor, if there is one.
 
     Lines of JSON are kept as requests.
     """
@@ -95,17 +95,17 @@ class ControlReader:
     def __init__(self, seconds: float, descriptor: int | None = None) -> None:
         self.seconds = seconds
         self.descriptor = descriptor
-        """None once its writer has gone."""
+        """None once its writer is gone."""
         self.requests: list[bytes] = []
-        """Those that have arrived, for the caller to take out."""
+        """Requests that have arrived, for the caller to take."""
         self._rest = b""
         if descriptor is not None:
             os.set_blocking(descriptor, False)
 
     def read(self) -> bool:
-        """Take all lines that have arrived; return whether the interval is another one.
+        """Read all lines that have arrived; return whether the interval has changed.
 
-        Of several intervals the last one counts.
+        Of several intervals, the last one counts.
         """
         before = self.seconds
         if self.descriptor is not None:
@@ -135,9 +135,9 @@ def spawn(
     is_controlled: bool = True,
     is_own_session: bool = True,
 ) -> Child:
-    """Start a command whose environment is ours and `environ`; raises OSError.
+    """Start a command with our environment plus `environ`; raises OSError.
 
-    A controlled collector ends with its stdin; any other command can ask nothing, and dies with us.
+    A controlled collector ends with its stdin; any other command has no stdin, and dies with us.
     """
     from subprocess import DEVNULL, PIPE, Popen
 
@@ -168,9 +168,9 @@ def _dying_with_us() -> Callable[[], None] | None:
 
 
 class Child:
-    """A child that is read without ever blocking, and abandoned without waiting for its death.
+    """A child that is read without blocking, and abandoned without waiting for its exit.
 
-    Without a `line_limit` in bytes, that of each line is `LINE_LIMIT` or `FLEET_LINE_LIMIT`.
+    By default, a line is limited to `LINE_LIMIT` or `FLEET_LINE_LIMIT` bytes.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class Child:
 
     @property
     def errors(self) -> list[SafeText]:
-        """The last lines that it wrote to stderr, without empty ones."""
+        """The last nonempty lines of its stderr."""
         lines = [line.strip() for line in self._errors.splitlines() if line.strip()]
         return [clean_bytes(line, _ERROR_LINE) for line in lines]
 
     def send(self, line: bytes) -> None:
-        """Write to its stdin; it may have ended."""
+        """Write to its stdin, unless it has ended."""
         if self._in is not None:
             with suppress(OSError):
                 os.write(self._in.fileno(), line)
@@ -220,11 +220,11 @@ class Child:
 
     @property
     def rest(self) -> bytes:
-        """What has arrived of the line that is not whole yet."""
+        """The incomplete line at the end."""
         return b"".join(self._pending)
 
     def read_errors(self) -> None:
-        """Keep the end of what it wrote to stderr, so that a full pipe does not stop it."""
+        """Keep the end of its stderr, so that a full pipe does not block it."""
         for _ in range(_ERROR_READS):
             chunk = _take(self._err.fileno())
             if not chunk:
@@ -232,7 +232,7 @@ class Child:
             self._errors = (self._errors + chunk)[-_ERROR_LIMIT:]
 
     def take_oversized(self) -> int:
-        """Return how many lines were dropped for their length since the last call."""
+        """Return how many lines have been dropped for their length since the last call."""
         count, self._oversized = self._oversized, 0
         return count
 
@@ -241,13 +241,13 @@ class Child:
         return self._process.poll()
 
     def abandon(self) -> None:
-        """Kill it and its session, close the pipes, and do not wait for its death."""
+        """Kill it and its session, close the pipes, and do not wait for its exit."""
         if self._process.poll() is None:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                # One that was just forked leads no session yet; one that changed its user ends
-                # when its pipes are closed.
+                # One that was just forked leads no session yet; one that changed its user ends when
+                # its pipes are closed.
                 with suppress(PermissionError):
                     self._process.kill()
         for pipe in filter(None, (self._in, self._out, self._err)):
@@ -270,18 +270,18 @@ class Child:
             self._pending, self._pending_size, self._skipping = [], 0, True
 
     def _limit(self) -> int:
-        """Return how many bytes the line that is arriving may have."""
+        """Return the byte limit of the line that is arriving."""
         if self._line_limit is not None:
             return self._line_limit
-        # Its first pieces may be as short as a byte.
+        # Its first pieces may be single bytes.
         count = len(FLEET_START)
         start = b"".join([piece[:count] for piece in self._pending[: count + 1]])
         return FLEET_LINE_LIMIT if start.startswith(FLEET_START) else LINE_LIMIT
 
     def _widen(self) -> None:
-        """Let a line that is longer than the pipe through at once, not in a dozen pieces.
+        """Let a line longer than the pipe through in one piece rather than a dozen.
 
-        While lines are short a wide pipe would only hold many of them back from a slow reader.
+        With short lines, a wide pipe would only hold back many of them from a slow reader.
         """
         self._is_wide = True
         # A user may have too many of them.
@@ -298,15 +298,15 @@ def _take(descriptor: int) -> bytes | None:
 
 
 def lingering() -> int:
-    """Return how many abandoned children have not died yet."""
+    """Return how many abandoned children have not exited yet."""
     reap()
     return len(_unreaped)
 
 
 def reap(wait_seconds: float = 0.0) -> None:
-    """Reap abandoned children that have died, waiting at most `wait_seconds` for the others.
+    """Reap abandoned children that have exited, waiting for the others for `wait_seconds`.
 
-    Where they are not inherited, as in many containers, they would stay zombies for ever.
+    If nothing inherits them, as in many containers, they would stay zombies for ever.
     """
     deadline = time.monotonic() + wait_seconds
     while True:

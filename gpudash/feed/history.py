@@ -1,9 +1,8 @@
-"""What a host did, on disk: each sample for an hour, one in ten seconds for a day, one a minute.
+"""A host's history on disk: each sample for an hour, one in ten seconds for a day, one a minute.
 
-All are written at once, to segments of an hour, and beside them numbers a minute, which charts and
-reports are made of, and for long charts those of several minutes in a line: what has become too
-old is a file to remove, and nothing is ever written again. The order and the age of segments are
-those of their writing, so that no clock that is set loses what is kept.
+All are written at once, to hourly segments, along with numbers per minute, for charts and reports,
+and per several minutes, for long charts: expiry removes whole files, and nothing is rewritten. The
+order and age of segments are those of writing, so that no change of the clock loses data.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ from gpudash.model.report import Charted, ChartedMinutes, Minute, encode_minute,
 from gpudash.model.snapshot import Snapshot
 
 _HOURS = {1: 1, 10: 24}
-"""How long samples so many seconds apart are kept, apart from those of a minute."""
+"""How many hours to keep samples this many seconds apart, other than those of a minute."""
 _COARSE_SECONDS = 60
 _EARLY_SECONDS = 2.5
 """Half of the interval of a server without viewers: samples come a little early or late."""
 
 
 class Numbers(Protocol):
-    """Adds up samples to minutes."""
+    """Aggregates samples into minutes."""
 
     def add(self, snapshot: Snapshot) -> Minute | None:
-        """Add a sample; return the minute before the one that it begins."""
+        """Add a sample; return the minute that it completes."""
 
     def end(self) -> Minute | None:
-        """Return the minute that goes on."""
+        """Return the unfinished minute."""
 
 
 class KeptHistory:
-    """Writes samples to a folder, in which no other process does.
+    """Writes samples to a folder, as its only writer.
 
-    What cannot be written is lost, and is reported once until it can be again.
+    Anything that cannot be written is lost, which is reported once per failure.
     """
 
     def __init__(
@@ -57,10 +56,10 @@ class KeptHistory:
         has_commands: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make the folder; raises UsageError where it cannot be used.
+        """Make the folder; raises UsageError if it is unusable.
 
-        `keep_seconds` counts hours in which something was written, `max_bytes` all segments.
-        Without `has_commands` command lines are left out, without `numbers` these.
+        `keep_seconds` counts hours with samples, `max_bytes` all segments. Without `has_commands`,
+        command lines are omitted; without `numbers`, so are numbers.
         """
         self.path = path
         hours = ceil(keep_seconds / 3600)
@@ -68,15 +67,15 @@ class KeptHistory:
         kept[_COARSE_SECONDS] = hours
         self._folder = Folder(path, max_bytes, {**kept, CHARTED_SECONDS: hours})
         self._report, self._minutes = report, list[Minute]()
-        """Those of the slot of `CHARTED_SECONDS` that goes on."""
+        """Minutes of the current slot of `CHARTED_SECONDS`."""
         self._is_whole = False
-        """Whether that began while this writes: else another server may have seen its start."""
+        """Whether this server wrote the slot from its start."""
         self._numbers, self._has_commands, self._clock = numbers, has_commands, clock
         self._due = dict.fromkeys(kept, -inf)
         self._has_failed = False
 
     def take(self, snapshot: Snapshot, line: bytes) -> None:
-        """Keep a sample, of which `line` is the document, if one is due; its numbers always."""
+        """Keep a sample, whose document is `line`, if one is due; its numbers always."""
         minute = self._numbers.add(snapshot) if self._numbers is not None else None
         charted = minute and self._joined(minute, snapshot.taken_at)
         now = self._clock()
@@ -110,12 +109,12 @@ class KeptHistory:
         self._has_failed = False
 
     def _keep(self, minute: Charted, seconds: int = MINUTE_SECONDS) -> None:
-        """Keep numbers; raises OutputError."""
+        """Write numbers; raises OutputError."""
         line = encode_minute(minute)
         self._folder.write(line, minute.taken_at, (seconds,), has_numbers=True)
 
     def _joined(self, minute: Minute, now: datetime) -> ChartedMinutes | None:
-        """Return what is charted of the minutes of a slot with the last of them, if it is whole."""
+        """Return the chart values of a slot that this minute completes, if it is whole."""
         self._minutes.append(minute)
         if _slot(now) == _slot(minute.taken_at):
             return None
@@ -124,7 +123,7 @@ class KeptHistory:
         return joined(minutes) if is_whole else None
 
     def close(self) -> None:
-        """Finish what is written, and leave the folder to others."""
+        """Finish writing, and release the folder."""
         with suppress(OutputError):
             if self._numbers is not None and (minute := self._numbers.end()) is not None:
                 self._keep(minute)

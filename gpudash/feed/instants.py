@@ -1,4 +1,4 @@
-"""The texts that name an instant, for --at and for the key that goes there."""
+"""Parsing of instants, for --at and for the key that goes to one."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ FORMS = (
 )
 _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 _YEARS = 9
-"""From this one back: there may be eight from one 29 February to the next."""
+"""Years to try back: there may be eight from one 29 February to the next."""
 _GAP, _GAP_INTERVALS, GAP_COUNTED = timedelta(minutes=1), 3, 3
-"""A sample is old for an instant by this and so many of the shortest intervals before it."""
+"""A sample is too old after this plus as many of the shortest of its last intervals."""
 
 
 class Span(NamedTuple):
-    """From when to when samples can be shown."""
+    """The time range of samples that can be shown."""
 
     first: datetime | None
-    """None where it is not known how far the past reaches."""
+    """None if it is unknown how far the past reaches."""
     last: datetime
 
     def has(self, moment: datetime) -> bool:
-        """Whether an instant is in it, as far as is known."""
-        # The second in which it began or ended names that sample.
+        """Whether it contains an instant, as far as known."""
+        # The full second of the first or last sample means that sample.
         first = moment if self.first is None else self.first.replace(microsecond=0)
         return first <= moment <= self.last
 
     @property
     def outside(self) -> str:
-        """What there is to say of an instant that is not."""
+        """The message for an instant outside the range."""
         return f"is outside of what is there: {self}"
 
     @property
     def missing(self) -> str:
-        """What there is to say of an instant in it, if it has no samples but at its ends."""
+        """The message for an instant in it, if it has samples only at its ends."""
         return f"no samples from {self}"
 
     def __str__(self) -> str:
@@ -55,17 +55,17 @@ class Span(NamedTuple):
 
 
 def is_gap(moment: datetime, near: Sequence[datetime]) -> bool:
-    """Whether the sample of an instant is too old for it; `near` are it and those before it."""
+    """Whether a sample is too old for an instant; `near` are its time and earlier ones."""
     steps = [later - earlier for later, earlier in pairwise(near[: GAP_COUNTED + 1])]
     shortest = max(min(steps, default=timedelta()), timedelta())
     return moment - near[0] > _GAP + _GAP_INTERVALS * shortest
 
 
 def parse_instant(text: str, span: Span) -> datetime:
-    """Return the instant that a text names in a span, in local time.
+    """Return the instant in a span that a text means, in local time.
 
-    Of times without a day, a year or a zone it is the last. Raises UsageError for a text that is
-    no time, or one outside the span.
+    Without a day, a year or a zone, the last match counts. Raises UsageError for a text that is no
+    time, or one outside the span.
     """
     text = text.strip()
     moment = _parsed(text, span)
@@ -77,9 +77,9 @@ def parse_instant(text: str, span: Span) -> datetime:
 
 
 def parse_window(since: str, until: str | None, known: Span) -> tuple[datetime, datetime]:
-    """Return from when to when: `since` is how long before the end, or an instant.
+    """Return the start and end: `since` is a duration before the end, or an instant.
 
-    Without `until` it ends with what is known. Raises UsageError.
+    Without `until`, it ends with the known span. Raises UsageError.
     """
     end = known.last if until is None else parse_instant(until, known)
     back = units.parse_span(since)
@@ -115,10 +115,10 @@ def _parsed(text: str, span: Span) -> datetime | None:
 
 
 def _meanings(text: str, last: datetime) -> Iterator[str]:
-    """Return what a time is with the day and with the year, each the latest first, or by itself."""
+    """Return a time completed with day and year, the latest first, or unchanged."""
     today = last.astimezone().date()
     if len(text) == 4 and text.isdecimal() and not 0 <= today.year - int(text) < _YEARS:
-        # Of a year that a date may begin with it is not known whether it is that.
+        # Four digits that are not a recent year are a time.
         text = f"{text[:2]}:{text[2:]}"
     named: dict[str, tuple[int, ...]] = {"today": (0,), "yesterday": (1,)}
     for number, day in enumerate(_WEEKDAYS):
@@ -136,14 +136,14 @@ def _meanings(text: str, last: datetime) -> Iterator[str]:
     elif text[:2].isdecimal() and text[2:3] == "-":
         yield from (f"{today.year - years}-{text}" for years in range(_YEARS))
     else:
-        # Python 3.10 does not know the Z.
+        # Python 3.10 does not accept the Z.
         yield text[:-1] + "+00:00" if text.endswith("Z") else text
 
 
 def _dated(text: str) -> list[datetime]:
-    """Return what a date with or without time and zone is, the latest first; none of other text.
+    """Return the instants of a date with or without time and zone, the latest first; else none.
 
-    Of an hour that clocks show twice it is two instants.
+    An hour that clocks show twice gives two instants.
     """
     with suppress(ValueError, OverflowError, OSError):
         date = datetime.fromisoformat(text)

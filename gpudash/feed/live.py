@@ -1,7 +1,7 @@
 """The snapshots of a collector on an event loop.
 
-The process that owns the screen never calls the driver: a collector that NVML blocks for ever is
-abandoned, its last snapshot is shown as stale, and another one is started.
+The process that owns the screen never calls the driver: if NVML blocks a collector for ever, it is
+abandoned, its last snapshot is shown as stale, and another collector is started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
 
 _DEATH_SECONDS = 0.1
-"""For a killed collector to die, unless the driver holds it."""
+"""For a killed collector to exit, unless the driver holds it."""
 
 _Status = tuple[FeedState, str | None, int | None, bool]
 
@@ -30,7 +30,7 @@ class LiveFeed(Supervisor[D]):
     remote: RemoteHost | None = None
     """The host at the far end, None for this one."""
     adapt_past: Callable[[D], D] | None = None
-    """For samples of before that the service of this host has; None if it has none."""
+    """Adapts past samples from this host's service; None if it has none."""
 
     _loop: AbstractEventLoop | None = None
     _timer: TimerHandle | None = None
@@ -41,7 +41,7 @@ class LiveFeed(Supervisor[D]):
 
     @property
     def error(self) -> str | None:
-        """The last line of a collector that ended, or what else went wrong since a snapshot."""
+        """The last line of a collector that ended, or another error since the last snapshot."""
         failure = self.failure
         if isinstance(failure, CollectorError):
             return f"gpudash: {failure}"
@@ -49,12 +49,12 @@ class LiveFeed(Supervisor[D]):
 
     @property
     def collector(self) -> LiveFeed[D]:
-        """This feed has a collector."""
+        """The feed itself."""
         return self
 
     @property
     def state(self) -> FeedState:
-        """What the collector is doing, as far as its silence shows."""
+        """The collector's state, judged by its silence."""
         if self.is_released:
             return FeedState.RELEASED
         if self.is_service_released:
@@ -66,7 +66,7 @@ class LiveFeed(Supervisor[D]):
         return FeedState.LIVE if self.latest else FeedState.STARTING
 
     def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
-        """Return the time of the present and what is kept of the past."""
+        """Return the timeline of the present and the kept past."""
         if self.adapt_past is None:
             return Timeline(self, kept, show)
         from gpudash.feed.visits import Visits
@@ -81,7 +81,7 @@ class LiveFeed(Supervisor[D]):
             if self.latest is None and self.preview is None:
                 self.wait(max(left, 0))
             self.advance()
-            # A line that is longer than a pipe comes in pieces.
+            # A line longer than a pipe comes in pieces.
             if left <= 0 or self.latest or self.preview:
                 break
         return self.latest or self.preview
@@ -89,7 +89,7 @@ class LiveFeed(Supervisor[D]):
     def attach(
         self, loop: AbstractEventLoop, on_snapshots: OnSnapshots[D], on_change: Callable[[], None]
     ) -> None:
-        """Deliver each snapshot on this loop from now on, and report changes of state or error."""
+        """Deliver snapshots on this loop from now on, and report changes of state or error."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
         self._timer = loop.call_later(0, self._advance)
 
@@ -99,7 +99,7 @@ class LiveFeed(Supervisor[D]):
         self._update()
 
     def release(self) -> None:
-        """Release the GPUs: end the collector, and start none until `resume`."""
+        """Release the GPUs: end the collector until `resume`."""
         super().release()
         self._update()
 
@@ -109,7 +109,7 @@ class LiveFeed(Supervisor[D]):
         self._update()
 
     def stop(self) -> None:
-        """Kill the collector, wait a moment at most for it to die, and deliver nothing more."""
+        """Kill the collector, briefly wait for its exit, and deliver nothing more."""
         self._on_snapshots = self._on_change = ignore
         self.close(_DEATH_SECONDS)
         self._update()
@@ -123,7 +123,7 @@ class LiveFeed(Supervisor[D]):
         self._update()
 
     def _update(self) -> None:
-        """Wait for what comes next, and report what has changed."""
+        """Wait for the next event, and report changes."""
         if self._loop is None or self._loop.is_closed():
             return
         self._watch(self._loop)

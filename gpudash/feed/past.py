@@ -1,6 +1,6 @@
-"""The past of this machine: the history of `gpudash serve`, read here as a recording is.
+"""The past of this machine: the history of `gpudash serve`, read like a recording.
 
-The service hands out descriptors of its segments, and each client reads them by itself.
+The service passes descriptors of its segments, and each client reads them itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = "gpudash serve"
 
 
 class ServiceSegments:
-    """The segments of the service, which may be another one after a while."""
+    """The segments of the service, which may be replaced in the meantime."""
 
     path = _NAME
 
@@ -26,7 +26,7 @@ class ServiceSegments:
         self._service: Service | None = None
 
     def names(self) -> Sequence[str]:
-        """Return the names of all; raises ServiceError where there are none."""
+        """Return the names of all; raises ServiceError if there are none."""
         names, _ = self._ask(PAST_NAMES)
         found = [each for each in names or () if isinstance(each, str) and segments.is_name(each)]
         if not found:
@@ -34,7 +34,7 @@ class ServiceSegments:
         return found
 
     def open(self, name: str) -> int:
-        """Return a descriptor; raises FileNotFoundError if it has gone, ServiceError."""
+        """Return a descriptor; raises FileNotFoundError if the segment is gone, ServiceError."""
         _, descriptor = self._ask(name)
         if descriptor is None:
             raise FileNotFoundError(name)
@@ -64,9 +64,9 @@ def _connected() -> Service:
 
 
 def open_past(*, is_coarse: bool = False) -> Recording:
-    """Return the past of this machine as a recording; a coarse one is for long times.
+    """Return the past of this machine as a recording; a coarse one is for long spans.
 
-    Raises ServiceError where there is none, WireError where it cannot be read.
+    Raises ServiceError if there is none, WireError if it is unreadable.
     """
     past = ServiceSegments()
     return open_coarse(past) if is_coarse else Recording(past)

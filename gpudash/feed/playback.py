@@ -1,6 +1,6 @@
-"""The snapshots of a recording: played, paused, stepped and sought.
+"""Playback of the snapshots of a recording: play, pause, step and seek.
 
-The file is read in a thread of its own, as a network file system may be slow, or never answer.
+The file is read in a separate thread, as a network file system may be slow or hang.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""What can be chosen while it plays."""
+"""The speeds to choose from."""
 
 _FRAME_SECONDS = 0.1
 """The time between two deliveries, however fast it plays."""
@@ -42,18 +42,18 @@ _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
 _FIRST_INTERVAL = 1.0
 _COUNTED = 9
-"""How many times between samples the interval is the median of."""
+"""How many gaps between samples to take the median interval of."""
 _READ_AHEAD = 2
-"""How many samples behind the first one tell its interval."""
+"""How many samples after the first one are read for their interval."""
 
 Read = Callable[[], list[DecodedSample]]
 OnRead = Callable[[list[DecodedSample]], None]
 
 
 class Playback:
-    """Delivers the samples of a recording at the speed at which they were taken, or another."""
+    """Delivers the samples of a recording at their original pace or another."""
 
-    # What is shown is whole, true of its time, and of no host that can be reached.
+    # A shown sample is whole, true of its time, and of no host that can be reached.
     state, age = FeedState.LIVE, 0.0
     preview = collector = remote = None
 
@@ -73,7 +73,7 @@ class Playback:
         self._between = deque([_FIRST_INTERVAL], maxlen=_COUNTED)
         self._gap = 0.0
         self._about = ""
-        """What there is to say about the instant that was gone to."""
+        """The message about the instant last sought."""
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._reader = Background()
@@ -81,22 +81,22 @@ class Playback:
         self._on_change: Callable[[], None] = ignore
 
     def start(self) -> None:
-        """Read the first sample and its past; raises WireError where none can be read."""
+        """Read the first sample and its past; raises WireError if none is readable."""
         if self._first:
             return
         self._first = with_past(self.recording, self._head)
         self._take_head(self._first, after_jump=True)
-        # Where only bad lines follow, what can be read is shown.
+        # If only bad lines follow, the readable part is shown.
         with suppress(WireError):
             self._count([*self._first[-1:], *after(self.recording, self._head, _READ_AHEAD)])
 
     @property
     def interval(self) -> float:
-        """Seconds between most of the last samples: a gap among them does not count."""
+        """Seconds between most of the last samples: gaps do not count."""
         return sorted(self._between)[(len(self._between) - 1) // 2]
 
     def poll(self, timeout_seconds: float = 0) -> Any:
-        """Return the sample that is shown first."""
+        """Return the first sample to show."""
         return self.latest
 
     def attach(
@@ -118,7 +118,7 @@ class Playback:
         self._reader.stop()
 
     def timeline(self, kept: Kept[Any], show: Callable[[Any], object]) -> Timeline[Any]:
-        """Return the time of the recording."""
+        """Return the timeline of the recording."""
         return Replay(self, kept, show)
 
     @property
@@ -145,7 +145,7 @@ class Playback:
         return self._about or self._head.note or self.recording.note
 
     def toggle(self) -> None:
-        """Pause, or play on; from the start where it has ended."""
+        """Pause, or play on; from the start if it has ended."""
         if self.ended:
             self.play_from(self.recording.first.taken_at)
         elif self.paused:
@@ -214,7 +214,7 @@ class Playback:
             self._submit(lambda: following(self.recording, self._head, seconds), self._await)
 
     def _await(self, samples: list[DecodedSample]) -> None:
-        """Deliver samples when it is their time; a gap is reported and cut short."""
+        """Deliver samples when they are due; report gaps and skip them."""
         loop = self._loop
         if not samples or loop is None:
             self._end()
@@ -253,13 +253,13 @@ class Playback:
         self.latest_line = self._head.line
 
     def _count(self, samples: list[DecodedSample]) -> None:
-        """Take the times between samples that follow each other."""
+        """Record the intervals between consecutive samples."""
         for first, second in pairwise(samples):
             if seconds := elapsed(first.snapshot, second.snapshot):
                 self._between.append(seconds)
 
     def _interrupt(self) -> None:
-        """Discard what was requested and has not arrived yet."""
+        """Discard requested reads that have not arrived yet."""
         self._reader.interrupt()
         self.ended, self._gap = False, 0.0
         if self._timer is not None:
@@ -267,7 +267,7 @@ class Playback:
             self._timer = None
 
     def _submit(self, read: Read, on_read: OnRead) -> None:
-        """Read samples in the thread, and take them unless they are outdated."""
+        """Read samples in the thread, and use them unless interrupted."""
         self._reader.submit(read, on_read, self._fail)
 
     def _fail(self, error: str) -> None:
@@ -276,7 +276,7 @@ class Playback:
 
 
 class Replay(Timeline[D]):
-    """The time of a recording: what was played lately is kept, and the file has the rest."""
+    """The timeline of a recording: recently played samples are kept, the file has the rest."""
 
     is_recorded = True
     reaches_back = False
@@ -287,7 +287,7 @@ class Replay(Timeline[D]):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not play."""
+        """Whether it is not playing."""
         return not self.is_live or self._playback.is_stopped
 
     @property
@@ -302,7 +302,7 @@ class Replay(Timeline[D]):
 
     @property
     def pace(self) -> str:
-        """How fast it plays."""
+        """The playback speed."""
         return f"{self._playback.speed:g}x"
 
     @property
@@ -311,7 +311,7 @@ class Replay(Timeline[D]):
         return self._playback.message
 
     def receive(self, received: Sequence[Received[D]], after_jump: bool) -> None:
-        """Keep what is played, and show the last of it."""
+        """Keep the played samples, and show the last one."""
         if after_jump:
             self._kept.clear()
         self._stand(None)
@@ -325,7 +325,7 @@ class Replay(Timeline[D]):
             self._playback.play_from(self._kept.at(self.moment).taken_at)
 
     def step(self, samples: int) -> None:
-        """Stop at an earlier or a later sample."""
+        """Pause at an earlier or a later sample."""
         self._playback.pause()
         super().step(samples)
 

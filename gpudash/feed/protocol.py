@@ -1,4 +1,4 @@
-"""The interface between the screen and what brings its snapshots."""
+"""The interface between the screen and the sources of its snapshots."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class FeedState(Enum):
 D = TypeVar("D", bound=Document)
 
 OnSnapshots = Callable[[Sequence[Received[D]], bool], None]
-"""Takes new snapshots, and whether they follow a jump: then those before are not their past."""
+"""Receives new snapshots, and whether they follow a jump and thus do not continue earlier ones."""
 
 
 def ignore(*_: object) -> None:
-    """Stand in for a listener before one is attached."""
+    """Do nothing, in place of a listener before one is attached."""
 
 
 class RemoteHost(NamedTuple):
-    """The host that a feed is about, where that is not this one."""
+    """The host that a feed is about, if not this one."""
 
     name: str
     run: Callable[[Sequence[str]], list[str]]
@@ -57,7 +57,7 @@ class Feed(Protocol[D]):
 
     @property
     def error(self) -> str | None:
-        """Why there are no more, or what was wrong with the last; None if all is well."""
+        """Why there are no more, or the problem with the last one; None if all is well."""
 
     @property
     def exit_status(self) -> int | None:
@@ -80,10 +80,10 @@ class Feed(Protocol[D]):
         """Controls of the collector, None for a recording."""
 
     def timeline(self, kept: Kept[D], show: Callable[[D], object]) -> Timeline[D]:
-        """Return what chooses the samples that are shown, of those that are kept and others."""
+        """Return the timeline that chooses which samples are shown, kept or other ones."""
 
     def start(self) -> None:
-        """Begin to collect or to read."""
+        """Start collecting or reading."""
 
     def attach(
         self,
@@ -91,7 +91,7 @@ class Feed(Protocol[D]):
         on_snapshots: OnSnapshots[D],
         on_change: Callable[[], None],
     ) -> None:
-        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
+        """Deliver snapshots on this loop, and report any other change by `on_change`."""
 
     def stop(self) -> None:
         """Deliver nothing more."""
@@ -102,24 +102,24 @@ class SnapshotFeed(Feed[Snapshot], Protocol):
 
     @property
     def preview(self) -> Snapshot | None:
-        """A brief snapshot until the first whole one arrives: to be shown, and for nothing else."""
+        """A brief snapshot, only to be shown, until the first whole one arrives."""
 
     @property
     def remote(self) -> RemoteHost | None:
-        """The host where that is another one, None for this one or a recording."""
+        """The host if it is another one, None for this one or a recording."""
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
 
 
 class CollectorControl(Protocol):
-    """What can be asked of a collector."""
+    """The controls of a collector."""
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval."""
 
     def ask(self, request: bytes) -> None:
-        """Send it a line of what is asked for, which replaces the last."""
+        """Send it a request line, which replaces the last one."""
 
     def release(self) -> None:
         """Release the GPUs until `resume`."""

@@ -28,9 +28,9 @@ class SilenceError(CollectorError):
 
 
 class Sampler:
-    """The last samples of a collector of its own, oldest first.
+    """The last samples of its own collector, oldest first.
 
-    Raises GpudashError when the collector cannot be started.
+    Raises GpudashError if the collector cannot be started.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Sampler:
         allow_empty: bool = False,
         answer_seconds: float | None = None,
     ) -> None:
-        """Start it; with `allow_empty` a sample counts although the driver did not answer.
+        """Start it; with `allow_empty`, a sample without the driver's answer counts too.
 
         A sample is overdue after `answer_seconds`, else by the limits and the interval.
         """
@@ -59,7 +59,7 @@ class Sampler:
     def poll(self, timeout_seconds: float) -> Snapshot | None:
         """Return the newest sample that arrives within this time, None for none.
 
-        Raises GpudashError with the collector's own last line and status when it has ended.
+        Raises GpudashError with the collector's last line and status if it has ended.
         """
         deadline = time.monotonic() + timeout_seconds
         while True:
@@ -76,23 +76,23 @@ class Sampler:
     def next_sample(self) -> None:
         """Wait for the next sample; raises SilenceError if it is overdue.
 
-        Raises GpudashError with status 6 where the driver reports no GPU.
+        Raises GpudashError with status 6 if the driver reports no GPU.
         """
         self._silence = f"the driver did not answer in {self._answer_seconds:.0f} s"
         if self.poll(self._answer_seconds) is None:
             raise SilenceError(f"{self._silence}; sudo dmesg | grep -i xid may show why")
 
     def fill(self) -> None:
-        """Wait until as many samples are there as are kept."""
+        """Wait until the samples are complete."""
         while len(self.samples) < (self.samples.maxlen or 1):
             self.next_sample()
 
     def next_sample_or_retry(self, goes_on: Callable[[str], bool]) -> bool:
-        """Wait for the next sample also through silence and restarts of the collector.
+        """Wait for the next sample, even through silence and restarts of the collector.
 
-        `goes_on` gets each error; where it returns False, waiting ends, and the result is False.
-        Another collector is started by the rules of the supervisor: ever later while the driver
-        hangs, as one that it holds cannot even be killed.
+        `goes_on` gets each error; if it returns False, waiting ends with the result False. The
+        supervisor restarts the collector, ever later while the driver hangs, as a collector that it
+        holds cannot even be killed.
         """
         while True:
             try:
@@ -103,11 +103,11 @@ class Sampler:
                     return False
 
     def close(self) -> None:
-        """End the collector; one that the driver holds is left behind after a moment."""
+        """End the collector; after a moment, abandon one that the driver holds."""
         self._collector.close(_DEATH_SECONDS)
 
     def _has_answer(self, snapshot: Snapshot) -> bool:
-        """Whether the driver answered: otherwise GPUs are unknown, which is not none."""
+        """Whether the driver answered: otherwise the GPUs are unknown, rather than none."""
         if snapshot.devices or self._allow_empty:
             return True
         for fault in snapshot.errors:
@@ -120,13 +120,13 @@ class Sampler:
 
 
 def sampling(window_seconds: float) -> tuple[float, int]:
-    """Return the seconds between samples over a time, and how many; one if it is too short."""
+    """Return the seconds between samples over a time, and their number; one if it is too short."""
     interval = window_seconds / (_COUNT - 1)
     return (_MIN_INTERVAL, 1) if interval < _MIN_INTERVAL else (interval, _COUNT)
 
 
 def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
-    """Return a sampler over `window_seconds`; of one sample if that is too short."""
+    """Return a sampler over `window_seconds`; of a single sample if that is too short."""
     interval, keep = sampling(window_seconds)
     return Sampler(argv, interval=interval, keep=keep)
 
@@ -134,7 +134,7 @@ def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
 class LineStream(Supervisor[D]):
     """The lines of a collector, byte for byte; `problem` reports a time without any.
 
-    Raises GpudashError, with the collector's own last line and status, if it never gives any.
+    Raises GpudashError, with the collector's last line and status, if it never prints any.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class LineStream(Supervisor[D]):
 
     @property
     def problem(self) -> str:
-        """Why there are no samples at the moment, empty while there are."""
+        """Why there are no samples at present, empty if there are."""
         if self.is_released:
             return "detached from the driver: kill -USR1 reattaches"
         if self.is_service_released:
@@ -169,14 +169,14 @@ class LineStream(Supervisor[D]):
         return f"no sample for {duration(silence)}: the driver does not answer"
 
     def take(self) -> list[Received[D]]:
-        """Return the samples that have arrived; start another collector when it is time."""
+        """Return the samples that have arrived; restart the collector when due."""
         samples = self.advance()
         if self.latest is None and not self.is_released:
             _require_running(self)
         return samples
 
     def toggle_release(self) -> None:
-        """Release the GPUs, so that they can be reset, or take them back."""
+        """Release the GPUs, so that they can be reset, or resume."""
         if self.is_released:
             self.resume()
             self._resumed_at = self._clock()
@@ -185,6 +185,6 @@ class LineStream(Supervisor[D]):
 
 
 def _require_running(collector: Supervisor[Any]) -> None:
-    """Raise why there is no collector."""
+    """Raise the error of a collector that is not running."""
     if collector.failure is not None and not collector.is_running:
         raise collector.failure

@@ -1,11 +1,11 @@
-"""The collector of a machine for all who look: the lines of one, over a socket.
+"""The shared collector of a machine: its lines, served over a socket.
 
-Each connection gets a line of JSON that says what is served, sends `{"interval": S}`, once or
-whenever it wants another, and gets the last snapshot and every S seconds a new one, each a line as
+Each connection gets a line of JSON that describes the service, sends `{"interval": S}`, once or for
+each change, and gets the last snapshot and then a new one every S seconds, each a line as
 `gpudash --json` prints it. Nothing here waits: a client that does not read is dropped.
 
-Where there is a history, a client may instead ask for `{"past": "names"}`, those of its segments,
-and for `{"past": NAME}`: it gets a descriptor to read that one by itself, and none to write.
+If there is a history, a client may instead ask for `{"past": "names"}`, the names of its segments,
+and for `{"past": NAME}`, a read-only descriptor of that segment.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _FLOOR_SECONDS = 1.0
 """No client makes it collect more often."""
 _MAX_CLIENTS = 512
 _SHARE_OF_USER = 4
-"""Of one user is a fourth of them, so that no user takes the places of all others."""
+"""Each user may have a fourth of them, so that no user takes all places."""
 _ASK_SECONDS = 5.0
-"""For a client to ask for something."""
+"""Time for a client to send a request."""
 _MAX_REQUEST_BYTES = 256
 _MAX_ASKED_BYTES = 1 << 20
-"""Of all requests of a client."""
+"""For all requests of a client."""
 _LISTED_SECONDS = 1.0
-"""For which a list of the segments is true: there may be thousands."""
+"""How long a list of the segments is cached: there may be thousands."""
 _MAX_UNREAD_BYTES = 4 << 20
-"""That a client leaves unread, or one line if that is longer."""
+"""Limit of what a client leaves unread, or one line if that is longer."""
 _BACKLOG = 128
 _MAX_SECONDS = 86400.0
 
 
 class _RequestError(Exception):
-    """What is wrong with a request."""
+    """An invalid request."""
 
 
 class _Client:
@@ -58,9 +58,9 @@ class _Client:
         self.connection, self.uid = connection, uid
         self.accepted_at = time.monotonic()
         self.interval: float | None = None
-        """None until it has asked, and for one that reads the past."""
+        """None until requested, and for a client that reads the past."""
         self.reads_past = self.is_left = False
-        """Left is one that has not read its last answer, and gets no other."""
+        """`is_left` means that its last answer is unread, so that it gets no other."""
         self.due = -inf
         self.asked_bytes = 0
         self.request = b""
@@ -69,13 +69,13 @@ class _Client:
 
 
 class LineServer:
-    """Serves lines to clients; without `listen` there are none.
+    """Serves lines to clients, once `listen` was called.
 
-    Call `advance` when `descriptor` can be read, and every second.
+    Call `advance` when `descriptor` is readable, and every second.
     """
 
     def __init__(self, idle_interval: float) -> None:
-        """`idle_interval` is that of the collector while no client asks for a shorter one."""
+        """`idle_interval` applies while no client asks for a shorter one."""
         self.floor = min(_FLOOR_SECONDS, idle_interval)
         self._idle, self._started_at = idle_interval, time.time()
         self._clients: dict[int, _Client] = {}
@@ -91,20 +91,20 @@ class LineServer:
 
     @property
     def interval(self) -> float:
-        """Seconds between two samples of the collector: as short as the fastest client asks for."""
+        """Seconds between two samples of the collector, the shortest that any client asks for."""
         return min([self._idle, *(each.interval or inf for each in self._clients.values())])
 
     def listen(self, path: str, group: str | None = None) -> None:
         """Let all users connect, or those of a group; raises OSError.
 
-        The socket of a server that has ended is replaced, that of a living one is not.
+        The socket of a server that has ended is replaced, but not that of a running one.
         """
         with suppress(FileNotFoundError):
             if not stat.S_ISSOCK(os.lstat(path).st_mode):
                 raise OSError(EEXIST, "there is something else of that name")
             if _is_living(path):
                 raise OSError(EADDRINUSE, "another gpudash serve listens there")
-        # No client meets one that does not listen yet, or whose mode is another.
+        # Clients never see a socket that is not listening yet, or with another mode.
         temporary = f"{path}.{os.getpid()}"
         listener = socket.socket(socket.AF_UNIX)
         try:
@@ -125,7 +125,7 @@ class LineServer:
         self._epoll.register(listener, select.EPOLLIN)
 
     def send(self, line: bytes) -> None:
-        """Send a new snapshot, or RELEASED, to all for whom one is due."""
+        """Send a new snapshot, or RELEASED, to every client for which one is due."""
         self._latest = line + b"\n"
         now, early = time.monotonic(), self.interval / 2
         for client in list(self._clients.values()):
@@ -136,7 +136,7 @@ class LineServer:
                 self._send(client, self._latest)
 
     def advance(self) -> None:
-        """Accept, read and answer what there is; drop who has not asked in time."""
+        """Accept, read and answer; drop clients without a request in time."""
         for descriptor, event in self._epoll.poll(0):
             client = self._clients.get(descriptor)
             if client is None:
@@ -160,7 +160,7 @@ class LineServer:
                 self._drop(client)
 
     def close(self) -> None:
-        """Drop all clients, and remove the socket if it is still this one."""
+        """Drop all clients, and remove the socket if it is still this server's."""
         for client in self._clients.values():
             client.connection.close()
         self._clients.clear()
@@ -172,7 +172,7 @@ class LineServer:
         self._epoll.close()
 
     def _accept(self) -> None:
-        """Accept all who wait, so that one who comes again and again keeps few out for long."""
+        """Accept all waiting clients, so that one that keeps reconnecting does not block others."""
         assert self._listener is not None
         for _ in range(_BACKLOG):
             try:
@@ -208,7 +208,7 @@ class LineServer:
         }
 
     def _read(self, client: _Client) -> None:
-        """Take what a client asks for; raises _RequestError, or OSError when it has gone."""
+        """Read a client's requests; raises _RequestError, or OSError if it is gone."""
         try:
             data = client.connection.recv(_MAX_REQUEST_BYTES)
         except BlockingIOError:
@@ -233,9 +233,9 @@ class LineServer:
                 self._send(client, self._latest)
 
     def _give_past(self, client: _Client, name: object) -> None:
-        """Answer with the names of the segments, or with a descriptor of one if it is there.
+        """Send the names of the segments, or a descriptor of one if it exists.
 
-        Raises _RequestError, also for more at once: what is under way counts as ours.
+        Raises _RequestError, also for a second unread one: unread descriptors count as ours.
         """
         if self.past is None or not isinstance(name, str) or client.interval is not None:
             raise _RequestError("past: there is none, or none on this connection")
@@ -279,7 +279,7 @@ class LineServer:
             self._drop(client)
 
     def _flush(self, client: _Client) -> None:
-        """Send what a client takes now; raises OSError when it has gone."""
+        """Send as much as a client accepts; raises OSError if it is gone."""
         with suppress(BlockingIOError):
             while client.unread:
                 count = client.connection.send(client.unread[0])
@@ -292,21 +292,21 @@ class LineServer:
 
     def _drop(self, client: _Client) -> None:
         if client.connection.fileno() not in self._clients:
-            # It left before an answer, and had asked for more.
+            # It left before an answer, with requests pending.
             return
         if client.reads_past and _has_unread(client):
-            # A descriptor that is under way counts as one of ours: so does who leaves it there.
+            # The kernel counts a descriptor in transit as ours, even one that is never read.
             if not client.is_left:
                 self._epoll.unregister(client.connection)
             client.is_left = True
             return
-        # Closing it takes it out of the epoll.
+        # Closing it also removes it from the epoll.
         self._clients.pop(client.connection.fileno(), None)
         client.connection.close()
 
 
 def _is_living(path: str) -> bool:
-    """Whether a process listens on a socket; raises OSError if that is not to be known."""
+    """Whether a process listens on a socket; raises OSError if that is unknown."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -319,9 +319,9 @@ def _is_living(path: str) -> bool:
 
 
 def _segment(path: str) -> int | None:
-    """Return a descriptor of a segment, None where it has gone or is no file.
+    """Return a descriptor of a segment, None if it is gone or not a file.
 
-    Raises _RequestError where there are no more.
+    Raises _RequestError if we have no more descriptors.
     """
     try:
         descriptor = os.open(path, segments.READ | os.O_NOFOLLOW)
@@ -336,7 +336,7 @@ def _segment(path: str) -> int | None:
 
 
 def _has_unread(client: _Client) -> bool:
-    """Whether there is something that a client has been sent and has not read."""
+    """Whether a client has not read all that it was sent."""
     count = ioctl(client.connection, termios.TIOCOUTQ, bytes(4))
     return int.from_bytes(count, sys.byteorder) > 0
 

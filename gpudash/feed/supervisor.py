@@ -1,7 +1,7 @@
-"""One child at a time of a command that is run again and again, and the lines that it prints.
+"""A command that is run again and again, one child at a time, and its output lines.
 
 A child that the driver blocks for ever cannot even be killed: it is abandoned, and another one is
-started. Nothing here waits, except `wait`: an event loop and a blocking command use the same.
+started. Only `wait` waits, so that event loops and blocking commands can share this.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ _WANTED_SECONDS = 1.0
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Seconds that a child is given; tests inject shorter ones."""
+    """Timeouts of a child in seconds; tests inject shorter ones."""
 
     stale: float = 5.0
-    """Without a document before it counts as silent; three intervals if that is longer."""
+    """Without a document until it counts as silent; three intervals if that is longer."""
     hung: float = 30.0
-    """Of silence before another one is started; twice as long each time, up to `max_hung`."""
+    """Silence until another one is started; doubled each time, up to `max_hung`."""
     max_hung: float = 300.0
     retry: float = 1.0
-    """Before a dead one is started again; twice as long each time, up to `max_retry`."""
+    """Delay until a dead one is restarted; doubled each time, up to `max_retry`."""
     max_retry: float = 60.0
     max_refused_retry: float = 5.0
-    """The longest delay until a driver that is back, as after an update, is noticed."""
+    """The longest delay until the return of a refusing driver, as after an update, is noticed."""
     answer: float = 10.0
-    """For the driver to answer a command that waits for it; three intervals more."""
+    """For the driver to answer a command that waits for it, plus three intervals."""
     exit: float = 5.0
-    """For one that has closed its output to end."""
+    """For a child that has closed its output to exit."""
 
 
 LIMITS = Limits()
@@ -75,28 +75,28 @@ class CollectorError(GpudashError):
 
 
 class End(Struct, frozen=True):
-    """Why a child is over."""
+    """Why a child has ended."""
 
     silence: float | None = None
-    """The seconds of silence for which it was ended."""
+    """The seconds of silence after which it was killed."""
     status: int | None = None
     """Its exit status, negative for a signal, None if it closed its output and lingered."""
     errors: Sequence[SafeText] = ()
-    """The last lines that it wrote to stderr."""
+    """The last lines of its stderr."""
 
 
 class LineSupervisor:
     """One child at a time: its lines, its silence, its end, and when the next one is due.
 
-    What its lines mean and what follows from its end is up to the classes below this one. Call
-    their `advance` when `descriptor` can be read, and after `due_in` seconds at the latest.
+    Subclasses define what its lines mean and what follows from its end. Call their `advance` when
+    `descriptor` is readable, and after `due_in` seconds at the latest.
     """
 
     def __init__(self, interval: float, limits: Limits, clock: Callable[[], float]) -> None:
         self.interval = interval
         """Seconds between two documents."""
         self.due = inf
-        """When the next child is to be started; infinity if only the caller starts one."""
+        """When the next child is due; infinity if only the caller starts one."""
         self.started_at = clock()
         self.received_at: float | None = None
         """When the last document arrived."""
@@ -106,9 +106,9 @@ class LineSupervisor:
         self._process: Child | None = None
         self._ended_at: float | None = None
         self._paused_until = -inf
-        """Until then it is not read: for classes that bound what a child can cost."""
+        """Until when it is not read: for subclasses that limit a child's cost."""
         self._attempts = 0
-        """Since the last document."""
+        """Number since the last document."""
 
     @property
     def is_running(self) -> bool:
@@ -122,14 +122,14 @@ class LineSupervisor:
 
     @property
     def descriptor(self) -> int | None:
-        """What can be read when there is something to do, None while only time matters."""
+        """The descriptor to wait for, None if only time matters."""
         if self._process is None or self._ended_at is not None:
             return None
         return None if self._clock() < self._paused_until else self._process.descriptor
 
     @property
     def silence(self) -> float:
-        """Seconds since the last document of this child, or since its start."""
+        """Seconds since this child's last document, or since its start."""
         return self._clock() - max(self.started_at, self.received_at or -inf, self._released_at)
 
     @property
@@ -139,11 +139,11 @@ class LineSupervisor:
 
     @property
     def hung_after(self) -> float:
-        """Seconds without a document after which the child is ended."""
+        """Seconds without a document after which the child is killed."""
         return max(self._limits.hung, _HUNG_STALES * self.stale_after)
 
     def due_in(self) -> float:
-        """Return after how many seconds there is something to do, infinity for never."""
+        """Return the seconds until there is something to do, infinity for never."""
         if self._process is None:
             return max(self.due - self._clock(), 0.0)
         if self._ended_at is not None:
@@ -153,17 +153,17 @@ class LineSupervisor:
         return max(limit - silence, _MIN_WAIT)
 
     def wait(self, seconds: float, *descriptors: int) -> None:
-        """Wait until there is something to do or to read, `seconds` at most."""
+        """Wait until there is something to do or to read, for `seconds` at most."""
         wait(min(seconds, self.due_in()), self.descriptor, *descriptors)
 
     def close(self, wait_seconds: float = 0.0) -> None:
-        """End the child; one that the kernel holds is left behind after `wait_seconds`."""
+        """Kill the child; after `wait_seconds`, abandon one that the kernel holds."""
         self._abandon()
         self.due = inf
         reap(wait_seconds)
 
     def _start(self, spawn: Callable[[], Child]) -> OSError | None:
-        """Start a child in place of one that runs; return why that failed."""
+        """Start a child in place of the present one; return the error if that fails."""
         self._abandon()
         self.started_at, self.due, self._paused_until = self._clock(), inf, -inf
         try:
@@ -173,7 +173,7 @@ class LineSupervisor:
         return None
 
     def _read(self, *, is_ready: bool = True) -> list[bytes]:
-        """Return the whole lines that have arrived; without `is_ready` take stderr alone."""
+        """Return the whole lines that have arrived; without `is_ready`, read only stderr."""
         process = self._process
         if process is None or self._ended_at is not None:
             return []
@@ -190,7 +190,7 @@ class LineSupervisor:
         return self._process is not None and self._process.take_oversized() > 0
 
     def _end(self) -> End | None:
-        """Return why the child is over, None while it is not; one that is hung is ended."""
+        """Return why the child has ended, None if it has not; a hung one is killed."""
         process = self._process
         if process is None:
             return None
@@ -209,7 +209,7 @@ class LineSupervisor:
         return end
 
     def _delay(self, longest: float) -> float:
-        """Return the seconds until the next attempt, twice as many as before."""
+        """Return the seconds until the next attempt, doubling them each time."""
         self._attempts += 1
         return min(self._limits.retry * 2.0 ** min(self._attempts - 1, _MAX_DOUBLINGS), longest)
 
@@ -221,7 +221,7 @@ class LineSupervisor:
 
 
 def wait(seconds: float, *descriptors: int | None) -> None:
-    """Wait until one of the descriptors that are there can be read, `seconds` at most."""
+    """Wait until one of the existing descriptors is readable, for `seconds` at most."""
     poll = select.poll()
     for descriptor in descriptors:
         if descriptor is not None:
@@ -230,7 +230,7 @@ def wait(seconds: float, *descriptors: int | None) -> None:
 
 
 class Output(LineSupervisor):
-    """All that a command prints until it ends; one that takes too long or prints too much fails."""
+    """The whole output of a command; one that takes too long or prints too much fails."""
 
     def __init__(
         self,
@@ -244,12 +244,12 @@ class Output(LineSupervisor):
         super().__init__(0.0, limits, clock)
         self.lines: list[bytes] = []
         self.failure: str | None = None
-        """Why that is not all, None if it is or the command still runs."""
+        """Why the output is incomplete, None if it is complete or the command still runs."""
         self._argv, self._max_bytes, self._size = argv, max_bytes, 0
         self._environ = environ or {}
 
     def start(self) -> None:
-        """Run the command; a locale changes nothing in what it prints."""
+        """Run the command, with its output independent of the locale."""
         environ = {"LC_ALL": "C", **self._environ}
         error = self._start(
             lambda: spawn(self._argv, environ, self._max_bytes, is_controlled=False)
@@ -258,7 +258,7 @@ class Output(LineSupervisor):
             self.failure, self.due = f"cannot be started: {error.strerror}", self._clock()
 
     def advance(self) -> None:
-        """Read what has arrived; notice the end of the command, and too much or too late output."""
+        """Read what has arrived; detect the end of the command, and excessive or late output."""
         was_open = self.descriptor is not None
         self._take(self._read())
         if self._process is not None and was_open and self.descriptor is None:
@@ -273,7 +273,7 @@ class Output(LineSupervisor):
                 self.failure = end.errors[-1] if end.errors else f"exit status {end.status}"
 
     def run(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Run the command and wait for its end, or until it is not wanted any more."""
+        """Run the command, and wait for its end or until it is not wanted any more."""
         self.start()
         while self.is_running and is_wanted():
             self.wait(_WANTED_SECONDS)
@@ -286,12 +286,12 @@ class Output(LineSupervisor):
 
 
 class Supervisor(LineSupervisor, Generic[D]):
-    """The documents of a collector, which is started again when it dies or hangs.
+    """The documents of a collector that is restarted when it dies or hangs.
 
-    A `forked` collector that runs already is the first one.
+    A running `forked` collector is used first.
 
-    `decode` reads its lines, and returns None for one to skip; with `encode` what is kept is not
-    the line that arrived.
+    `decode` reads its lines, and returns None for one to skip; with `encode`, the kept line is
+    re-encoded.
     """
 
     def __init__(
@@ -310,17 +310,17 @@ class Supervisor(LineSupervisor, Generic[D]):
         self.latest: D | None = None
         self.latest_line = b""
         self.preview: D | None = None
-        """The brief snapshot of a collector that has given no other yet: for the eye alone."""
+        """The brief first snapshot of a collector, only to be shown."""
         self.failure: GpudashError | None = None
-        """What went wrong since the last sample."""
+        """The error since the last sample."""
         self.exit_status: int | None = None
-        """Status of a collector that ended since the last sample, negative for a signal."""
+        """Exit status of a collector that ended since the last sample, negative for a signal."""
         self.is_released = False
-        """Whether there is none until `resume`."""
+        """Whether the collector is stopped until `resume`."""
         self.is_service_released = False
-        """Whether it reads those of a service that has released the GPUs."""
+        """Whether it reads from a service that has released the GPUs."""
         self.is_restarting = False
-        """Whether another one was started and has given no sample yet."""
+        """Whether another collector was started and has sent no sample yet."""
         self._argv, self._environ, self._forked = list(argv), dict(environ or {}), forked
         self._decode, self._encode = decode, encode
         self._request = b""
@@ -329,7 +329,7 @@ class Supervisor(LineSupervisor, Generic[D]):
 
     @property
     def age(self) -> float:
-        """Seconds since the last sample, or since the beginning if there was none."""
+        """Seconds since the last sample, or since the start if there was none."""
         return self._clock() - (self._began_at if self.received_at is None else self.received_at)
 
     @property
@@ -351,7 +351,7 @@ class Supervisor(LineSupervisor, Generic[D]):
             self._process.send(self._request)
 
     def advance(self) -> list[Received[D]]:
-        """Return the samples that have arrived; notice death and silence, start again when due."""
+        """Return the samples that have arrived; detect exit and silence, and restart when due."""
         if self._clock() >= self.due:
             self._restart()
             return []
@@ -376,7 +376,7 @@ class Supervisor(LineSupervisor, Generic[D]):
             self._process.send(interval_message(seconds))
 
     def ask(self, request: bytes) -> None:
-        """Send a line of what is asked for to this collector, and to each later one."""
+        """Send a request line to this collector, and to each later one."""
         self._request = request
         if self._process is not None:
             self._process.send(request)
@@ -387,8 +387,8 @@ class Supervisor(LineSupervisor, Generic[D]):
         self.is_released, self.failure = True, None
 
     def resume(self) -> None:
-        """Start a collector after `release`, or at once another one."""
-        # A sample from before the release is as old as that until the next one arrives.
+        """Start a collector after `release`, or replace it at once."""
+        # A sample from before the release keeps its age until the next one arrives.
         self.is_restarting |= self.is_released and self.latest is not None
         self.is_released = False
         self.start()
@@ -428,7 +428,7 @@ class Supervisor(LineSupervisor, Generic[D]):
         return Received(snapshot, line)
 
     def _bury(self, end: End) -> None:
-        """Keep the message and the status of a collector that closed its output."""
+        """Store the message and the status of a collector that closed its output."""
         status = end.status
         how = "closed its output" if status is None else f"ended with status {status}"
         message = end.errors[-1] if end.errors else f"the collector {how}"

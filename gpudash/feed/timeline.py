@@ -1,6 +1,6 @@
-"""Time on the screen: which sample of a feed is shown, and the ways to others.
+"""Time on the screen: which sample of a feed is shown, and navigation to others.
 
-Pages step, go and stop here whatever the feed is. Another kind of past is another subclass.
+Pages step, seek and pause here, whatever the feed is. Other kinds of past are subclasses.
 """
 
 from __future__ import annotations
@@ -23,61 +23,61 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _STEP = timedelta(minutes=1)
-"""How far apart instants are that are asked for."""
+"""The distance between requested instants."""
 _SAME_SECONDS = 1.0
-"""How far from an instant that was asked for its sample may be."""
+"""How far the sample of a requested instant may be from it."""
 _MAX_LATE = 64
-"""How many instants may have been asked for whose samples are on their way."""
+"""How many requested instants may still have samples on their way."""
 _ROUNDING_SECONDS = 0.001
-"""What an instant may be off by once it was on another clock."""
+"""Rounding error of an instant converted from another clock."""
 
 
 class Kept(Protocol[D]):
-    """The samples that a feed brought lately, timed in seconds by a clock of their own."""
+    """The recent samples of a feed, timed in seconds by their own clock."""
 
     @property
     def latest(self) -> D:
-        """The newest; an empty one before the first."""
+        """The newest sample; an empty one before the first."""
 
     @property
     def now(self) -> float:
-        """The instant of the newest."""
+        """The time of the newest sample."""
 
     @property
     def moments(self) -> Sequence[float]:
-        """The instants of all, oldest first."""
+        """The times of all samples, oldest first."""
 
     @property
     def reaches_back(self) -> bool:
-        """Whether older ones can be asked for."""
+        """Whether older samples can be requested."""
 
     def push(self, snapshot: D, line: bytes) -> None:
-        """Add the next with the line that it was decoded from."""
+        """Add the next sample, with the line that it was decoded from."""
 
     def at(self, moment: float) -> D:
-        """Return the one of an instant."""
+        """Return the sample of an instant."""
 
     def is_partial(self, snapshot: D) -> bool:
-        """Whether a whole one of the same instant is on its way."""
+        """Whether a complete sample of the same instant is on its way."""
 
     def freeze_last_row(self) -> None:
-        """Keep what is charted up to now as it is."""
+        """Keep the charts as they are at present."""
 
     def visit(self, samples: Sequence[tuple[float, D]]) -> None:
-        """Chart other samples, with their instants, than those that were pushed; none for these."""
+        """Chart these samples and their instants instead of the pushed ones; empty to go back."""
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all samples."""
 
 
 class Timeline(Generic[D]):
-    """The samples of a feed, of which the newest is shown until its user goes to another.
+    """The samples of a feed; the newest is shown until the user goes to another.
 
-    Each that is to be shown is passed to `show`.
+    Each sample to show is passed to `show`.
     """
 
     is_recorded = False
-    """Whether even the newest is of another time, and its host of no concern to any action."""
+    """Whether even the newest sample is old, so that actions on its host make no sense."""
 
     def __init__(
         self,
@@ -87,26 +87,26 @@ class Timeline(Generic[D]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.moment: float | None = None
-        """The instant that is shown or waited for, on the clock of what is kept; None: newest."""
+        """The shown or requested instant, by the clock of the kept samples; None for the newest."""
         self.asked: datetime | None = None
-        """The same where it is older than what is kept, and has to be asked for."""
+        """The requested instant, if it is older than the kept samples."""
         self._feed, self._kept, self._show, self._clock = feed, kept, show, clock
         self._asked_lately: deque[datetime] = deque(maxlen=_MAX_LATE)
         self._is_paused = False
         self._is_waiting = False
-        """Whether the sample of the instant was asked for, and has not arrived."""
+        """Whether the sample of the instant was requested and has not arrived."""
         self._is_behind = False
-        """Whether another instant was asked for since the newest sample, and none came of now."""
+        """Whether another instant was requested since the newest sample, with no live one since."""
         self._arrived_at = 0.0
         """When the newest sample was kept."""
         self._problem = ""
-        """Why what was asked for is not shown; empty if it is."""
+        """Why the requested sample is not shown; empty if it is."""
 
     # What pages read
 
     @property
     def is_live(self) -> bool:
-        """Whether the newest sample is shown, and each that arrives."""
+        """Whether the newest sample is shown, and each new one."""
         return self.moment is None
 
     @property
@@ -116,29 +116,29 @@ class Timeline(Generic[D]):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a key is needed to let time go on."""
+        """Whether time stands still until a key is pressed."""
         return not self.is_live
 
     @property
     def reaches_back(self) -> bool:
-        """Whether samples can be asked for that are older than those that are kept."""
+        """Whether samples older than the kept ones can be requested."""
         return self._kept.reaches_back
 
     @property
     def known(self) -> Span | None:
-        """From when to when there are samples, as far as is known; None while there are none."""
+        """The span of samples, as far as known; None if there are none."""
         moments = self._kept.moments
         return Span(self._date(moments[0]), self._date(self._now)) if moments else None
 
     @property
     def span(self) -> Span | None:
-        """From when to when samples can be shown or asked for, None while there are none."""
+        """The span of samples that can be shown or requested, None if there are none."""
         known = self.known
         return known._replace(first=None) if known and self.reaches_back else known
 
     @property
     def mark(self) -> str:
-        """Where time stands, for the header: `PAUSED`, `0.5s AGO`, nothing for the newest."""
+        """The position in time, for the header: `PAUSED`, `0.5s AGO`, empty for the newest."""
         if self.moment is None:
             return "ASKING FOR NOW" if self._is_behind else ""
         if not self.is_past:
@@ -148,38 +148,38 @@ class Timeline(Generic[D]):
 
     @property
     def pace(self) -> str:
-        """How often there is a sample, for the header."""
+        """The sample rate, for the header."""
         return f"every {self._feed.interval:g}s"
 
     @property
     def message(self) -> str:
-        """What there is to say about the instant that is shown; empty for nothing."""
+        """The message about the instant shown; empty for none."""
         return self._problem
 
     # What the feed brings
 
     def receive(self, received: Sequence[Received[D]], after_jump: bool) -> None:
-        """Keep the next samples of the feed; show what was waited for, or the newest if live.
+        """Keep the next samples of the feed; show the awaited one, or the newest if live.
 
-        `after_jump` is whether those before are not their past.
+        `after_jump` means that they do not continue earlier ones.
         """
         before = self._kept.latest
         for each in received:
             taken_at = each.snapshot.taken_at
             if self.asked is not None:
-                # What was on its way when another instant was asked for is not that.
+                # A sample that was on its way when another instant was requested is not it.
                 if _is_same(taken_at, self.asked) and not self._kept.is_partial(each.snapshot):
                     self.moment, self._is_waiting = self._instant(taken_at), False
                     self._show(each.snapshot)
             elif taken_at >= self._kept.latest.taken_at or not self._was_asked_for(taken_at):
-                # Any other that is older is the present of a clock that was set back.
+                # Any other older one is a present sample after the clock was set back.
                 self._kept.push(each.snapshot, each.line)
                 self._arrived_at, self._is_behind = self._clock(), False
         if self.is_live and self._kept.latest is not before:
             self._show(self._kept.latest)
 
     def catch_up(self) -> None:
-        """Receive the latest of the feed, if that arrived while none was taken."""
+        """Receive the latest sample of the feed, if it arrived while none was processed."""
         latest = self._feed.latest
         if latest is not None and latest is not self._kept.latest:
             self.receive([Received(latest, self._feed.latest_line)], after_jump=False)
@@ -187,7 +187,7 @@ class Timeline(Generic[D]):
     # What keys do
 
     def toggle(self) -> None:
-        """Stay at the sample that is shown, or go on with the newest."""
+        """Pause at the sample shown, or go on with the newest."""
         if not self.is_live:
             self.go_live()
         elif self._kept.moments:
@@ -200,7 +200,7 @@ class Timeline(Generic[D]):
             self._show(self._kept.latest)
 
     def step(self, samples: int) -> None:
-        """Show an earlier or a later sample; behind the last it is live again."""
+        """Show an earlier or a later sample; after the last, go live."""
         if self.asked is not None:
             self.go_to(self.asked + samples * _STEP)
             return
@@ -217,7 +217,7 @@ class Timeline(Generic[D]):
             self._go_behind(index - (len(moments) - 1))
 
     def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant, the first where there is none; the last is live."""
+        """Show the sample of an instant, else the first; the last goes live."""
         at, moments = self._instant(moment) + _ROUNDING_SECONDS, self._kept.moments
         if at >= self._now:
             self.go_live()
@@ -231,7 +231,7 @@ class Timeline(Generic[D]):
                 self._problem = Span(near[-1], self._date(moments[index + 1])).missing
 
     def learn_span(self, on_known: Callable[[], object]) -> None:
-        """Learn how far the past reaches, without waiting; `on_known` is called if that is new."""
+        """Find out how far the past reaches, without waiting; call `on_known` if that is new."""
 
     def read_past(
         self,
@@ -241,17 +241,17 @@ class Timeline(Generic[D]):
         is_coarse: bool = False,
         is_asked: bool = True,
     ) -> None:
-        """Read of a history behind what is kept, without waiting; nothing where there is none.
+        """Read a history older than the kept samples, without waiting; do nothing if there is none.
 
-        A coarse one is for long times. `on_read` gets what was read, None if it cannot be, of
-        which nothing is said unless the user has asked.
+        A coarse one is for long spans. `on_read` gets the result, None on failure, which is only
+        reported if the user asked for it.
         """
 
     def change_speed(self, step: int) -> None:
-        """Play faster (1) or slower (-1), where samples are played."""
+        """Play faster (1) or slower (-1), if samples are played."""
 
     def _go_before(self, samples: int) -> None:
-        """Show the sample `samples`, a negative number, from the first that is kept, or that."""
+        """Show the sample `samples` (negative) before the first kept one, or that."""
         first = self._kept.moments[0]
         if self.reaches_back:
             self.go_to(self._date(first) + samples * _STEP)
@@ -259,7 +259,7 @@ class Timeline(Generic[D]):
             self._show_kept(first)
 
     def _go_behind(self, samples: int) -> None:
-        """Show the sample `samples` after the newest that is kept, or the newest."""
+        """Show the sample `samples` after the newest kept one, or the newest."""
         self.go_live()
 
     def _show_kept(self, moment: float) -> None:
@@ -280,21 +280,21 @@ class Timeline(Generic[D]):
             self._kept.freeze_last_row()
 
     def _was_asked_for(self, taken_at: datetime) -> bool:
-        """Whether a sample is of an instant that is not wanted any more, and comes late."""
+        """Whether a sample is of an instant that is no longer wanted."""
         return any(_is_same(taken_at, each) for each in self._asked_lately)
 
     @property
     def _now(self) -> float:
-        """The present, of which no sample comes while another instant is asked for."""
+        """The present time; no sample of it comes while another instant is requested."""
         waited = self._clock() - self._arrived_at if self._is_behind else 0.0
         return self._kept.now + waited
 
     def _date(self, moment: float) -> datetime:
-        """Return the date of an instant on the clock of what is kept."""
+        """Convert an instant by the clock of the kept samples to a date."""
         return self._kept.latest.taken_at + timedelta(seconds=moment - self._kept.now)
 
     def _instant(self, moment: datetime) -> float:
-        """Return an instant on that clock."""
+        """Convert a date to an instant by that clock."""
         return self._kept.now + (moment - self._kept.latest.taken_at).total_seconds()
 
 
@@ -303,5 +303,5 @@ def _is_same(taken_at: datetime, asked: datetime) -> bool:
 
 
 def _nearest(seconds: float) -> str:
-    """Return a span to the nearest second, below one to the nearest tenth: samples may be close."""
+    """Return a span to the nearest second, below one to the nearest tenth."""
     return f"{max(seconds, 0.1):.1f}s" if seconds < 0.95 else duration(round(seconds))

@@ -1,6 +1,6 @@
-"""The time of a screen whose collector is a service: behind what is kept, the service's history.
+"""The timeline of a collector that is a service: beyond kept samples, its history.
 
-That is read in a thread and without the collector, whose samples are kept meanwhile.
+The history is read in a thread, independently of the collector, whose samples are kept meanwhile.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 _JUST_BEFORE = timedelta(microseconds=1)
 _FRESH_SECONDS = 60.0
-"""How long a history is read as it was found: it grows."""
+"""How long an opened history is reused: it grows."""
 
 
 class _Asked(NamedTuple):
-    """A sample of the history: so many behind that of an instant, or before it if negative."""
+    """A sample of the history: this many after an instant, or before it if negative."""
 
     moment: datetime
     steps: int = 0
     is_named: bool = False
-    """Whether the user named the instant: a message says where no sample is near it."""
+    """Whether the user named the instant, so that a message says if no sample is near it."""
 
 
 class Visits(Timeline[D]):
-    """The time of a collector, which goes on in the history of its service."""
+    """The timeline of a collector, continued in the history of its service."""
 
     def __init__(
         self,
@@ -47,19 +47,19 @@ class Visits(Timeline[D]):
         adapt: Callable[[D], D],
         changed: Callable[[], object],
     ) -> None:
-        """What is read is passed to `adapt` first; `changed` is called once it is shown."""
+        """Samples that are read pass through `adapt`; `changed` is called once they are shown."""
         super().__init__(feed, kept, show)
         self._adapt, self._changed = adapt, changed
         self._recording: tuple[float, Recording] | None = None
-        """The history, and when it was found."""
+        """The history, and when it was opened."""
         self._visited: _Asked | None = None
-        """What is shown or waited for of the history, None while that is a kept sample."""
+        """The shown or requested sample of the history, None for a kept sample."""
         self._shown: datetime | None = None
-        """When the sample of the history was taken that is shown; None while it is none of it."""
+        """The time of the shown history sample; None for any other."""
 
     @cached_property
     def _background(self) -> Background:
-        # The first picture does not wait for the imports.
+        # The first frame does not wait for the imports.
         from gpudash.feed.background import Background
 
         background = Background()
@@ -68,9 +68,9 @@ class Visits(Timeline[D]):
 
     @property
     def reaches_back(self) -> bool:
-        """Whether the newest is of a service, which may have a history, or one had.
+        """Whether the newest sample is from a service, which may have a history, or had one.
 
-        Of one that has ended it is said why it cannot be read.
+        For a service that has ended, a message says why its history cannot be read.
         """
         return (
             self._recording is not None
@@ -79,7 +79,7 @@ class Visits(Timeline[D]):
 
     @property
     def known(self) -> Span | None:
-        """From the first sample of the history, once that was read, or of those kept."""
+        """The span from the first sample of the history, once it was read, or of those kept."""
         known = super().known
         if known is None or self._recording is None:
             return known
@@ -87,18 +87,18 @@ class Visits(Timeline[D]):
 
     @property
     def span(self) -> Span | None:
-        """What is known, once the history was read."""
+        """The known span, once the history was read."""
         return super().span if self._recording is None else self.known
 
     def step(self, samples: int) -> None:
-        """Show an earlier or a later sample, of the history while one of that is shown."""
+        """Show an earlier or a later sample, of the history if one of it is shown."""
         if self._visited is None:
             super().step(samples)
         else:
             self._visit(self._visited._replace(steps=self._visited.steps + samples))
 
     def go_to(self, moment: datetime) -> None:
-        """Show the sample of an instant, of the history if it is older than those kept."""
+        """Show the sample of an instant, from the history if it is older than those kept."""
         moments = self._kept.moments
         if moments and self.reaches_back and moment < self._date(moments[0]):
             self._visit(_Asked(moment, is_named=True))
@@ -106,7 +106,7 @@ class Visits(Timeline[D]):
             super().go_to(moment)
 
     def learn_span(self, on_known: Callable[[], object]) -> None:
-        """Read the history for its first sample; why it cannot be read is said once it has to."""
+        """Read the history for its first sample; errors are shown only when it is needed."""
         if self.reaches_back and self._recording is None:
             self._background.submit(
                 self._opened, lambda _: on_known(), lambda _: None, is_lasting=True
@@ -120,7 +120,7 @@ class Visits(Timeline[D]):
         is_coarse: bool = False,
         is_asked: bool = True,
     ) -> None:
-        """Read of the history in the thread."""
+        """Read the history in the thread."""
         if not self.reaches_back:
             return
 
@@ -178,7 +178,7 @@ class Visits(Timeline[D]):
         self._background.submit(read, self._arrive, self._fail)
 
     def _opened(self) -> Recording:
-        """Return the history as it is now, or was a moment ago."""
+        """Return the history as of now or a moment ago."""
         from gpudash.feed.past import open_past
 
         now = time.monotonic()
@@ -187,7 +187,7 @@ class Visits(Timeline[D]):
         return self._recording[1]
 
     def _arrive(self, arrived: tuple[DecodedSample | None, str]) -> None:
-        """Show a sample and what is said about it, or the first kept if none is before that."""
+        """Show a sample and its message, or the first kept one if none is before that."""
         first, (found, about) = self._kept.moments[0], arrived
         if found is None or found.sample.taken_at >= self._date(first):
             self._show_kept(first)
@@ -210,13 +210,13 @@ class Visits(Timeline[D]):
         self._background.submit(read, self._take_past, self._fail)
 
     def _take_past(self, past: list[tuple[datetime, Any]]) -> None:
-        """Chart what was before the sample that is shown."""
+        """Chart the samples before the one shown."""
         self._kept.visit([(self._instant(at), snapshot) for at, snapshot in past])
         self._show(past[-1][1])
         self._changed()
 
     def _fail(self, error: str) -> None:
-        """Show again what was shown, and why there is nothing else."""
+        """Show the former sample again, and the error."""
         if self._shown is None:
             self._show_kept(self._kept.moments[0])
         else:
@@ -236,7 +236,7 @@ class Visits(Timeline[D]):
 
 
 def _about(recording: Recording, moment: datetime, kept: Span) -> str:
-    """Return that there is no sample near an instant before those that are kept, else empty."""
+    """Return a message if no sample is near an instant before the kept ones, else empty."""
     from gpudash.feed.recording.samples import gap_at
 
     there = _joined(recording, kept)
@@ -251,7 +251,7 @@ def _joined(recording: Recording, kept: Span) -> Span:
 
 
 def _found(recording: Recording, asked: _Asked) -> Sample | None:
-    """Return a sample, the first if there are fewer before it; None behind the last."""
+    """Return a sample, the first if there are fewer before it; None after the last."""
     found = recording.at(asked.moment)
     if asked.steps > 0:
         return next(islice(recording.after(found), asked.steps - 1, None), None)

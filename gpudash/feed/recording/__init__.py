@@ -1,5 +1,5 @@
-"""Recordings: a file with one document a line, written whole, found by its time.
+"""Recordings: a file with one document a line, written whole, and searched by time.
 
-The lines are those of `gpudash --json`, byte for byte, so that a program that reads a stream
-reads a recording. Each has its time on the wall clock and on the host's own (its uptime).
+The lines are those of `gpudash --json`, byte for byte, so that a program that reads a stream reads
+a recording. Each has its time by the wall clock and by the host's own (its uptime).
 """

@@ -1,4 +1,4 @@
-"""A recording: samples in the order of the file, found by the time at which they were taken."""
+"""A recording: samples in the order of the file, found by the time they were taken."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from gpudash.model.units import grouped
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
 _COARSE_SECONDS = 10, 60
-"""Between samples of a long time, and between those of them that are large."""
+"""Minimum interval of samples for a long span, and of large samples."""
 _LARGE_BYTES = 1 << 18
 _MAX_OPEN_FILES = 4
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
-"""When a file begins of whose name that is not to be read."""
+"""The start of a file whose name does not show it."""
 _MAX_UNREADABLE_LINES = 64
-"""How many in a row may be no samples: a crash leaves one torn line."""
+"""Unreadable lines allowed in a row: a crash leaves one torn line."""
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-"""How a compressed file begins, whatever its name."""
+"""The first bytes of a compressed file, whatever its name."""
 
 _OF_MANY = "a recording of many hosts: for gpudash replay, --once and --json"
 _D = TypeVar("_D")
@@ -49,22 +49,22 @@ class Chunks(Protocol):
 
     count: int
     max_empty: int
-    """How many in a row may hold no sample."""
+    """Chunks without a sample allowed in a row."""
     is_damaged: bool = False
-    """Whether lines of what was read so far are lost to damage."""
+    """Whether damage has lost lines so far."""
     is_cut: bool = False
-    """Whether it ends within a line, as one may that is being written."""
+    """Whether it ends within a line, like a file that is being written."""
 
     def read(self, number: int) -> bytes:
         """Return the lines of a chunk."""
 
     def first_line(self, number: int) -> bytes:
-        """Return the first of them, which may cost less; empty if it is not to be had alone."""
+        """Return its first line, which may be cheaper; empty if that cannot be read alone."""
         return b""
 
 
 class PlainChunks(Chunks):
-    """A file of lines in pieces of a megabyte; its descriptor is closed with it."""
+    """A file of lines in pieces of a megabyte; owns its descriptor."""
 
     def __init__(self, descriptor: int, chunk_bytes: int = _PLAIN_BYTES) -> None:
         weakref.finalize(self, os.close, descriptor)
@@ -75,12 +75,12 @@ class PlainChunks(Chunks):
         self.max_empty = FLEET_LINE_LIMIT // chunk_bytes + 1
 
     def read(self, number: int) -> bytes:
-        """Return the lines that begin in a piece; none where one longer than it goes on."""
+        """Return the lines that begin in a piece; none if a longer line spans it."""
         file, start = self._file, number * self._bytes
         end = min(start + self._bytes, self._size)
         file.seek(max(start - 1, 0))
         if start:
-            # The byte before the piece shows whether a line begins with it.
+            # The byte before the piece shows whether a line begins at its start.
             file.readline(self._bytes + 1)
         data = file.read(max(end - file.tell(), 0))
         if data and not data.endswith(b"\n"):
@@ -89,7 +89,7 @@ class PlainChunks(Chunks):
 
 
 class _Gone(Chunks):
-    """A file that is not there any more."""
+    """A file that no longer exists."""
 
     count = max_empty = 0
 
@@ -99,7 +99,7 @@ class _Gone(Chunks):
 
 
 def open_chunks(path: str) -> Chunks:
-    """Open a recording, whatever its name; raises UsageError where there is no such file."""
+    """Open a recording, whatever its name; raises UsageError if the file does not exist."""
     try:
         return _chunks(os.open(path, segments.READ), path)
     except OSError as error:
@@ -107,7 +107,7 @@ def open_chunks(path: str) -> Chunks:
 
 
 def _chunks(descriptor: int, path: str) -> Chunks:
-    """Return what a descriptor has, and close that with it; raises OSError, UsageError."""
+    """Return the content of a descriptor, which it owns then; raises OSError, UsageError."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(f"{path}: not a regular file: expected one that gpudash record wrote")
@@ -119,7 +119,7 @@ def _chunks(descriptor: int, path: str) -> Chunks:
 
 
 class _Stamp(msgspec.Struct):
-    """The values of a line by which it is found, and its version: of one host or of many."""
+    """The fields of a line that locate it, and its version: of one host or of many."""
 
     taken_at: Annotated[datetime, msgspec.Meta(tz=True)]
     schema: Index = 1
@@ -127,7 +127,7 @@ class _Stamp(msgspec.Struct):
 
 
 class Sample(NamedTuple):
-    """A line of a recording: its file, chunk and row, when it was taken, and the line itself."""
+    """A line of a recording: its file, chunk and row, its time, and the line itself."""
 
     file: int
     chunk: int
@@ -138,7 +138,7 @@ class Sample(NamedTuple):
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """Where it stands among the others."""
+        """Its position among the others."""
         return self.file, self.chunk, self.row
 
     @property
@@ -158,13 +158,13 @@ class Sample(NamedTuple):
         return self.line.startswith(FLEET_START)
 
     def snapshot(self) -> Snapshot:
-        """Return the decoded line of one host; raises WireError if it is none."""
+        """Return the decoded snapshot of one host; raises WireError for any other line."""
         if self.is_fleet:
             raise WireError(_OF_MANY)
         return self._decoded(wire.decode)
 
     def fleet(self) -> fleet.FleetSnapshot:
-        """Return the decoded line of many hosts; raises WireError if it is none."""
+        """Return the decoded snapshot of many hosts; raises WireError for any other line."""
         return self._decoded(fleet.decode)
 
     def _decoded(self, decode: Callable[[bytes], _D]) -> _D:
@@ -177,9 +177,9 @@ class Sample(NamedTuple):
 class Recording:
     """The samples of a file, or of segments: of a folder by its path, or of a service.
 
-    Raises WireError, UsageError where nothing can be replayed. Samples are found by the wall
-    clock. Where it was set back during the recording, an instant is found in one of the two
-    passes. Segments that cannot be read are left out.
+    Raises WireError, UsageError if nothing can be replayed. Samples are found by the wall clock: if
+    it was set back during the recording, an instant is found in one of the two passes. Unreadable
+    segments are skipped.
     """
 
     def __init__(
@@ -190,9 +190,9 @@ class Recording:
         of_numbers: bool = False,
         seconds: int = 0,
     ) -> None:
-        """Segments of which samples are closer than `seconds` are left out.
+        """Skip segments with samples closer together than `seconds`.
 
-        With `of_numbers` its samples are the lines of numbers of so many seconds.
+        With `of_numbers`, samples are the lines of numbers of this many seconds.
         """
         if isinstance(source, str) and os.path.isdir(source):
             source = segments.LocalSegments(source)
@@ -208,7 +208,7 @@ class Recording:
         self._kept: dict[tuple[int, int], list[Sample]] = {}
         self._empty_chunks = 0
         self._is_fleet: bool | None = None
-        """Whether the first sample is of many hosts: those of the other kind are left out."""
+        """Whether the first sample is of many hosts: samples of the other kind are skipped."""
         self._is_mixed = False
         self._damaged = ""
         first = next(self._forward(0), None)
@@ -219,7 +219,7 @@ class Recording:
 
     @property
     def note(self) -> str:
-        """A warning that samples of what was read so far are left out, else empty."""
+        """A warning that samples have been skipped so far, else empty."""
         if self._damaged:
             return f"{self._damaged} is damaged: samples behind the damage are missing"
         if self._is_mixed:
@@ -229,11 +229,11 @@ class Recording:
 
     @property
     def span(self) -> Span:
-        """From the first sample to the last."""
+        """The time from the first sample to the last."""
         return Span(self.first.taken_at, self.last.taken_at)
 
     def at(self, moment: datetime) -> Sample:
-        """Return the last sample not after an instant, the first one if all are."""
+        """Return the last sample at or before an instant, else the first."""
         count = bisect_right([self._starts[file] for file in self._by_start], moment)
         for file in reversed(self._by_start[:count]):
             found = self._found(file, moment)
@@ -243,7 +243,7 @@ class Recording:
 
     @cached_property
     def numbers(self) -> Recording | None:
-        """The numbers a minute that are kept beside the samples, None where there are none.
+        """The numbers per minute kept beside the samples, None if there are none.
 
         Each line is a `Minute`.
         """
@@ -251,7 +251,7 @@ class Recording:
 
     @cached_property
     def charted_numbers(self) -> Recording | None:
-        """The same of `CHARTED_SECONDS` in a line, for charts alone; there may be gaps in them."""
+        """The numbers per `CHARTED_SECONDS`, only for charts; there may be gaps."""
         return self._numbers(segments.CHARTED_SECONDS)
 
     def _numbers(self, seconds: int) -> Recording | None:
@@ -272,19 +272,19 @@ class Recording:
                 yield each
 
     def after(self, sample: Sample) -> Iterator[Sample]:
-        """Yield the samples behind one, in order."""
+        """Yield the samples after this one, in order."""
         for each in self._forward(sample.file, sample.chunk):
             if each.position > sample.position:
                 yield each
 
     def before(self, sample: Sample) -> Iterator[Sample]:
-        """Yield the samples before one, the nearest first."""
+        """Yield the samples before this one, the nearest first."""
         for each in self._backward(sample.file, sample.chunk):
             if each.position < sample.position:
                 yield each
 
     def _found(self, file: int, moment: datetime) -> Sample | None:
-        """Return the last sample of a file not after an instant, None for none."""
+        """Return the last sample of a file at or before an instant, None for none."""
         chunk: int | None = None
         low, high = 0, self._chunks(file).count - 1
         while low <= high:
@@ -321,7 +321,7 @@ class Recording:
             chunk = None
 
     def _chunks(self, file: int) -> Chunks:
-        """Return a file, of which those read last are kept open; without chunks if it is gone."""
+        """Return the chunks of a file, kept open if read recently; none if it is gone."""
         found = self._open.pop(file, None)
         self._open[file] = found = self._opened(file) if found is None else found
         if len(self._open) > _MAX_OPEN_FILES:
@@ -339,7 +339,7 @@ class Recording:
             except (OSError, UsageError):
                 self._damaged = name
                 continue
-            # A power cut may leave a file of zeros, or nothing; segments are compressed.
+            # A power cut may leave an empty file or one of zeros; segments are compressed.
             if not isinstance(found, PlainChunks):
                 return found
             if found.count:
@@ -347,7 +347,7 @@ class Recording:
         return _Gone()
 
     def _read(self, file: int, number: int) -> list[Sample]:
-        """Return the samples of a chunk, of which those read last are kept."""
+        """Return the samples of a chunk; those read last are cached."""
         found = self._kept.pop((file, number), None)
         if found is None:
             try:
@@ -365,9 +365,9 @@ class Recording:
         return found
 
     def _samples(self, file: int, number: int) -> list[Sample]:
-        """Return the samples of a chunk without its other lines, such as a torn one.
+        """Return the samples of a chunk without other lines, such as a torn one.
 
-        Raises WireError after many such lines or chunks in a row, which are no recording.
+        Raises WireError after many other lines or chunks in a row: this is not a recording.
         """
         found: list[Sample] = []
         unreadable = 0
@@ -401,7 +401,7 @@ class Recording:
         return found
 
     def _why_empty(self) -> str:
-        """Return why there is no sample; where a document is refused, with the path in it."""
+        """Return why there is no sample, with the path of a rejected document."""
         if self._segments is not None:
             return "no segment of it can be read"
         if not self._chunks(0).count:
@@ -416,7 +416,7 @@ class Recording:
 
 
 def open_coarse(source: str | Segments) -> Recording:
-    """Return a recording, as `Recording` does, of segments no finer than long times need."""
+    """Return a recording, like `Recording`, of segments no finer than long spans need."""
     seconds, others = _COARSE_SECONDS
     recording = Recording(source, seconds=seconds)
     is_large = len(recording.last.line) > _LARGE_BYTES
@@ -426,9 +426,9 @@ def open_coarse(source: str | Segments) -> Recording:
 def _files_of(
     source: Segments, of_numbers: bool, seconds: int
 ) -> tuple[Sequence[datetime], list[list[str]]]:
-    """Return when segments begin, and the files of each, the best first.
+    """Return the starts of segments, and the files of each, the best first.
 
-    Raises UsageError where there are none.
+    Raises UsageError if there are none.
     """
     try:
         listed = segments.listed(source.names())

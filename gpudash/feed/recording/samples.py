@@ -15,14 +15,14 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document
 
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
-"""How much of the past is read with a sample: what its charts show, in a tenth of a second."""
+"""Limits of the past read with a sample: what its charts show, in a tenth of a second."""
 _CHARTED = timedelta(seconds=CHARTED_SECONDS)
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
 
 
 class DecodedSample(NamedTuple):
-    """A sample of a recording and its document."""
+    """A sample of a recording with its document."""
 
     sample: Sample
     snapshot: Any
@@ -30,9 +30,9 @@ class DecodedSample(NamedTuple):
 
 
 def with_past(recording: Recording, sample: Sample) -> list[DecodedSample]:
-    """Return a sample, or the next one that can be read, behind those of its recent past.
+    """Return a sample, or the next readable one, after those of its recent past.
 
-    Raises WireError if there is none that can be read.
+    Raises WireError if none is readable.
     """
     shown = next(_decoded([sample]), None) or next(_decoded(recording.after(sample)), None)
     if shown is None:
@@ -73,9 +73,9 @@ def before(recording: Recording, sample: Sample, count: int) -> list[DecodedSamp
 
 
 def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) -> str:
-    """Return that there are no samples around an instant, empty if there are.
+    """Return a message that there are no samples around an instant, empty if there are.
 
-    Behind the last sample none is missing, unless there are others from `end` on.
+    After the last sample none is missing, unless there are others from `end` on.
     """
     found = recording.at(moment)
     near = [
@@ -91,9 +91,9 @@ def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) 
 def charted_lines(
     recording: Recording, since: datetime, until: datetime, seconds: int
 ) -> Iterator[bytes]:
-    """Yield the numbers between two instants, for points of so many seconds from the first on.
+    """Yield the numbers between two instants, for chart points of this many seconds.
 
-    Those are lines of several minutes where the points are of as many, and these are whole.
+    Lines of several minutes are used if they match the points and are complete.
     """
     minutes, behind = recording.numbers, since
     charted = recording.charted_numbers if seconds % CHARTED_SECONDS == 0 else None
@@ -110,7 +110,7 @@ def charted_lines(
 def elapsed(first: Document, last: Document) -> float:
     """Return the seconds between two samples by the host's own clock, which is never set.
 
-    By the wall clock where uptime is unknown, or after a reboot; 0 if it was set back.
+    If uptime is unknown, or after a reboot, use the wall clock; return 0 if it was set back.
     """
     if isinstance(first, Snapshot) and isinstance(last, Snapshot):
         start, end = first.host.uptime_seconds, last.host.uptime_seconds
@@ -120,7 +120,7 @@ def elapsed(first: Document, last: Document) -> float:
 
 
 def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
-    """Yield the samples that can be read; raises WireError after many in a row that cannot."""
+    """Yield readable samples; raises WireError after many unreadable ones in a row."""
     unreadable = 0
     for sample in samples:
         try:
@@ -135,14 +135,14 @@ def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
 
 
 class RecordedSource:
-    """A source with one sample: the latest at an instant of a recording."""
+    """A source with one sample: the last one at an instant of a recording."""
 
     def __init__(self, sample: Sample, note: str) -> None:
         self._sample = sample
         self.note = note
 
     def sample(self) -> Snapshot:
-        """Return it; raises WireError for a line that is not a snapshot."""
+        """Return it; raises WireError for any other line."""
         return self._sample.snapshot()
 
     def close(self) -> None:
@@ -150,9 +150,9 @@ class RecordedSource:
 
 
 def open_recorded(recording: Recording, at: str | None) -> RecordedSource:
-    """Return the last sample of a recording, or the one at a time in it.
+    """Return the last sample of a recording, or the one at a given time.
 
-    Raises UsageError for a time that is not in it.
+    Raises UsageError for a time outside it.
     """
     sample, gap = sample_at(recording, at)
     notes = gap, sample.note or recording.note
@@ -160,9 +160,9 @@ def open_recorded(recording: Recording, at: str | None) -> RecordedSource:
 
 
 def sample_at(recording: Recording, at: str | None) -> tuple[Sample, str]:
-    """Return the last sample, or the one at a time in it, and that there is none near that.
+    """Return the last sample, or the one at a given time, and a message if none is near that.
 
-    Raises UsageError for another time.
+    Raises UsageError for a time outside the recording.
     """
     if at is None:
         return recording.last, ""

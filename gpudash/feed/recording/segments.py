@@ -1,9 +1,9 @@
-"""A folder of segments: files of an hour at most that follow each other, and are one recording.
+"""A folder of segments: consecutive files of an hour at most, read as one recording.
 
 `00000012-20261126T160000Z.10s.jsonl.zst`: its number in the order of writing, whatever the clock
-did; when it begins; the seconds between its samples. Those that differ in these alone are the
-same time in more detail or less. `....60s.numbers.jsonl.zst` has numbers of that time, no samples,
-and `....360s.numbers.jsonl.zst` in a line what is charted of so many seconds.
+did; its start; the seconds between its samples. Files that differ only in these cover the same time
+in more detail or less. `....60s.numbers.jsonl.zst` has numbers per minute instead of samples, and
+`....360s.numbers.jsonl.zst` has chart values per 360 seconds.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _NAME = re.compile(
 )
 _TIME = "%Y%m%dT%H%M%S"
 _SHARE = 16
-"""A segment ends early at this part of the size of all, so that the oldest is never much of it."""
+"""A segment ends early at this part of the total size, so that removing the oldest loses little."""
 _BLOCK_BYTES = 4096
 MINUTE_SECONDS, CHARTED_SECONDS = 60, 360
-"""Of how many seconds a line of numbers is, for reports and short charts, and for long charts."""
+"""Seconds per line of numbers: for reports and short charts, and for long charts."""
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""How a recording is opened: not even a pipe blocks."""
+"""How to open a recording: not even a pipe blocks."""
 _EMPTY = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Segment(NamedTuple):
-    """A file of the folder; in their order the first of a number has the most detail."""
+    """A file of the folder; sorted, the first one of a number has the most detail."""
 
     number: int
     start: datetime
     seconds: int
     has_numbers: bool = False
-    """Whether it has numbers, and no samples."""
+    """Whether it has numbers instead of samples."""
 
     @property
     def name(self) -> str:
@@ -54,23 +54,23 @@ class Segment(NamedTuple):
 
 
 class Segments(Protocol):
-    """Segments to read: those of a folder here, or of a service."""
+    """Segments to read: in a local folder, or from a service."""
 
     path: str
-    """What messages call it."""
+    """Its name in messages."""
 
     def names(self) -> Iterable[str]:
-        """Return the names of all, perhaps of other files, too; raises OSError, GpudashError."""
+        """Return all names, possibly with other files; raises OSError, GpudashError."""
 
     def open(self, name: str) -> int:
-        """Return a descriptor of one; raises OSError, GpudashError where none can be had.
+        """Return a descriptor of a segment; raises OSError, GpudashError if there is none.
 
-        FileNotFoundError is that this one has gone.
+        FileNotFoundError means that this segment is gone.
         """
 
 
 class LocalSegments:
-    """Those of a folder here."""
+    """The segments in a local folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -85,12 +85,12 @@ class LocalSegments:
 
 
 def is_name(name: str) -> bool:
-    """Whether a file of that name is a segment: no path, and nothing else of the folder."""
+    """Whether this is the name of a segment, rather than a path or another file."""
     return _NAME.fullmatch(name) is not None
 
 
 def listed(names: Iterable[str]) -> list[Segment]:
-    """Return those that are segments, in order."""
+    """Return the segments among these names, in order."""
     found = []
     for match in filter(None, map(_NAME.fullmatch, names)):
         with suppress(ValueError):
@@ -101,18 +101,18 @@ def listed(names: Iterable[str]) -> list[Segment]:
 
 
 class Folder:
-    """Writes lines to segments, in a folder in which no other process does.
+    """Writes lines to segments in a folder, as its only writer.
 
-    The oldest go where all would take more than `max_bytes`, numbers after all samples while they
-    take less than half of it. `hours` names, by the seconds between samples, in how many later
-    hours something may have been written before a segment goes.
+    The oldest go if all would exceed `max_bytes`; numbers go after all samples while they take less
+    than half of it. `hours` gives, by the seconds between samples, the number of later hours with
+    data after which a segment goes.
     """
 
     def __init__(self, path: str, max_bytes: int, hours: Mapping[int, int] | None = None) -> None:
-        """Make the folder if it is not there; raises UsageError where it cannot be used."""
+        """Make the folder if needed; raises UsageError if it is unusable."""
         self.path = path
         self.lines = self.bytes = 0
-        """What was written, whether or not it is still there."""
+        """How much was written, whether or not it still exists."""
         self._max_bytes, self._hours = max_bytes, hours or {}
         try:
             self._descriptor = _owned(path)
@@ -135,10 +135,10 @@ class Folder:
         *,
         has_numbers: bool = False,
     ) -> None:
-        """Add a line to the segments with so many seconds between samples, whole or not at all.
+        """Add a line to the segments with this many seconds between samples, whole or not at all.
 
-        With `has_numbers` it is one of numbers. Raises OutputError; what is written next goes to
-        new segments.
+        With `has_numbers`, it is one of numbers. Raises OutputError, after which new segments
+        begin.
         """
         try:
             self._write(line, taken_at, seconds, has_numbers)
@@ -150,14 +150,14 @@ class Folder:
         self.lines += 1
 
     def sync(self) -> None:
-        """Have on the disk what was written; raises OutputError."""
+        """Flush written data to the disk; raises OutputError."""
         for writer in self._writers.values():
             writer.sync()
 
     def close(self) -> None:
-        """Finish the segments, which are on the disk then, and leave the folder to others.
+        """Finish the segments, flush them to the disk, and release the folder.
 
-        A folder without one goes. Raises OutputError.
+        An empty folder is removed. Raises OutputError.
         """
         try:
             self._end()
@@ -194,7 +194,7 @@ class Folder:
         self._sizes[segment] = writer.bytes
 
     def _begin(self, start: datetime) -> None:
-        """Begin one, and remove those that are too old then."""
+        """Begin a segment, and remove those that are too old by then."""
         self._number, self._start = self._number + 1, start
         hours = {_hour(start)}
         for each in sorted(self._sizes, reverse=True) if self._hours else ():
@@ -203,7 +203,7 @@ class Folder:
                 self._remove(each)
 
     def _end(self) -> None:
-        """Finish what is written; raises OutputError."""
+        """Finish open segments; raises OutputError."""
         self._start = None
         with ExitStack() as stack:
             for writer in self._writers.values():
@@ -211,7 +211,7 @@ class Folder:
             self._writers = {}
 
     def _make_room(self, count: int) -> None:
-        """Remove the oldest until so many bytes may be added; raises OSError, OutputError."""
+        """Remove the oldest until this many bytes can be added; raises OSError, OutputError."""
         if count > self._max_bytes // 2:
             raise OutputError(f"{self.path}: a sample is too large for --max-size")
         room = self._max_bytes - count - sum(map(_on_disk, self._sizes.values()))
@@ -227,7 +227,7 @@ class Folder:
 
     def _remove(self, segment: Segment) -> None:
         path = self._path(segment)
-        # Whoever has it open keeps nothing of the disk; a copy by a hard link is kept.
+        # Truncating frees the disk even if a reader has it open; a hard-linked copy is kept.
         with suppress(OSError):
             if os.lstat(path).st_nlink == 1:
                 os.close(os.open(path, _EMPTY))
@@ -240,9 +240,9 @@ class Folder:
 
 
 def _owned(folder: str) -> int:
-    """Return a folder, made if it is not there, locked for this process.
+    """Return a folder, made if needed and locked for this process.
 
-    Raises OSError, UsageError where others may write there, or one does.
+    Raises OSError; UsageError if others may write there, or another process does.
     """
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
@@ -266,5 +266,5 @@ def _hour(moment: datetime) -> datetime:
 
 
 def _on_disk(count: int) -> int:
-    """Return what a file of so many bytes takes."""
+    """Return the disk space of a file of this many bytes."""
     return -(-count // _BLOCK_BYTES) * _BLOCK_BYTES

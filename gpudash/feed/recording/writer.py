@@ -1,4 +1,4 @@
-"""Writes lines to a file that never holds half of one."""
+"""Writes lines to a file that never ends in half of one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _CLOSED = -1
 
 
 class Writer:
-    """Writes lines to a new file; compressed if its name ends in .zst.
+    """Writes lines to a new file, compressed if its name ends in .zst.
 
-    Raises UsageError where it cannot be made.
+    Raises UsageError if the file cannot be created.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.lines = self.bytes = 0
-        """What was written."""
+        """How much was written."""
         self._compressor: Compressor | None = None
         if path.endswith(SUFFIX):
             from gpudash.feed.recording.zstd import Compressor
@@ -36,7 +36,7 @@ class Writer:
         self._descriptor = _create(path)
 
     def write(self, line: bytes) -> None:
-        """Add a line, whole or not at all; raises OutputError, after which nothing is added."""
+        """Add a line, whole or not at all; raises OutputError, after which no more are added."""
         data = line + b"\n"
         packed = data if self._compressor is None else self._compressor.compress(data)
         if not os.fstat(self._descriptor).st_nlink:
@@ -45,20 +45,20 @@ class Writer:
         self.lines += 1
 
     def sync(self) -> None:
-        """Have on the disk what was written; raises OutputError."""
+        """Flush written data to the disk; raises OutputError."""
         try:
             os.fsync(self._descriptor)
         except OSError as error:
             raise _failed(self.path, error) from None
 
     def close(self) -> None:
-        """Finish the file, which is on the disk then; one without a line goes.
+        """Finish the file and flush it to the disk; an empty one is removed.
 
         Raises OutputError.
         """
         if self._descriptor == _CLOSED:
             return
-        # A frame that the full disk has no room to end is read all the same.
+        # A frame that a full disk leaves unfinished is still readable.
         with suppress(OutputError):
             self._end_frame()
         try:
@@ -70,8 +70,8 @@ class Writer:
             self._descriptor = _CLOSED
 
     def _remove(self) -> None:
-        """Remove the file, unless another one has its name by now."""
-        # An empty file that stays does no harm; the error that led here must not be hidden.
+        """Remove the file, unless another one has taken its name."""
+        # An empty leftover does no harm; the error that led here must not be hidden.
         with suppress(OSError):
             if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 os.unlink(self.path)
@@ -81,16 +81,16 @@ class Writer:
             self._append(self._compressor.end())
 
     def _append(self, data: bytes) -> None:
-        """Write all of it, or truncate the file to what it was."""
+        """Write everything, or truncate the file to its former size."""
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError as error:
-            # Where that fails too, as in a file that may only grow, half a line is left.
+            # If that fails too, as in an append-only file, half a line is left.
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.bytes)
-            # The open frame has data that the file has not: its end would not fit.
+            # The open frame has data that the file lacks: its end would not fit.
             self._compressor = None
             raise _failed(self.path, error) from None
         self.bytes += len(data)

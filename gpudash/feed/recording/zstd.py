@@ -1,7 +1,7 @@
 """Recordings in zstd: independent frames, each of whole lines.
 
-Every line is flushed, so that what was written before a kill can be read, and a frame ends before
-it grows large, so that any line is found without decompressing what stands before it.
+Every line is flushed, so that data written before a kill is readable, and frames end before they
+grow large, so that any line is found without decompressing everything before it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from gpudash.system.zstd import zstd
 
 _LEVEL = 3
 _WINDOW_LINES, _MIN_WINDOW_LOG, _MAX_WINDOW_LOG = 6, 19, 21
-"""How many lines a window has at least, and the powers of 2 of its smallest and largest size.
+"""Minimum lines in a window, and the powers of 2 of its minimum and maximum size.
 
-Each file that is written takes so much memory; more lines save nothing on the disk.
+Each open file takes this much memory; more lines save no disk space.
 """
 _FRAME_BYTES = 4 << 20
-"""The size of a frame before its last line, which may be as long as a line can be."""
+"""The size of a frame before its last line, which may be of any length."""
 _MAX_BYTES = _FRAME_BYTES + FLEET_LINE_LIMIT
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 256
 _END = b"\x01\0\0gpu!"
 _FIRST_BYTES = 4096
-"""Some of a frame, in which its first line is expected."""
+"""The part of a frame that should contain its first line."""
 
 
 class Compressor:
@@ -41,7 +41,7 @@ class Compressor:
         self._in_frame = 0
 
     def compress(self, data: bytes) -> bytes:
-        """Return all that is needed to read `data` again, behind what was returned before."""
+        """Return everything needed to read `data` again after the earlier output."""
         is_full = self._in_frame and self._in_frame + len(data) > _FRAME_BYTES
         ended = self.end() if is_full else b""
         window_log = min((_WINDOW_LINES * len(data)).bit_length(), _MAX_WINDOW_LOG)
@@ -53,7 +53,7 @@ class Compressor:
         return ended + packed
 
     def end(self) -> bytes:
-        """Return what ends the open frame; nothing if none is open."""
+        """Return the end of the open frame; nothing if none is open."""
         if not self._in_frame:
             return b""
         self._in_frame = 0
@@ -70,7 +70,7 @@ def _options(window_log: int) -> Mapping[int, int]:
 
 
 class ZstdChunks:
-    """A file of zstd frames, the last of which may be cut off; closes the descriptor, too."""
+    """A file of zstd frames, the last of which may be cut off; owns its descriptor."""
 
     max_empty = 8
     is_damaged = is_cut = False
@@ -82,7 +82,7 @@ class ZstdChunks:
         self.count = len(self._ends)
 
     def first_line(self, number: int) -> bytes:
-        """Return the first line of a frame, empty where it is damaged or not whole."""
+        """Return the first line of a frame, empty if it is damaged or incomplete."""
         start, end = self._ends[number - 1] if number else 0, self._ends[number]
         decompressor = zstd.ZstdDecompressor()
         line = b""
@@ -96,16 +96,16 @@ class ZstdChunks:
         return line.partition(b"\n")[0]
 
     def read(self, number: int) -> bytes:
-        """Return the lines of a frame, up to where it is cut off, as a crash leaves it, or damaged.
+        """Return the lines of a frame, up to where it is damaged, or cut off by a crash.
 
-        Raises WireError for one that is too large, FileNotFoundError where the file was emptied.
+        Raises WireError if it is too large, FileNotFoundError if the file was emptied.
         """
         start = self._ends[number - 1] if number else 0
         frame = os.pread(self._descriptor, min(self._ends[number] - start, _MAX_BYTES), start)
         if not frame:
             raise FileNotFoundError(ENOENT, "it was emptied")
         position = 0
-        # A piece with an error in it yields nothing: it is read again byte by byte.
+        # A piece with an error in it yields nothing, so it is read again byte by byte.
         for length in (_PIECE_BYTES, 1):
             decompressor = zstd.ZstdDecompressor()
             found = [decompressor.decompress(frame[:position])]
@@ -126,8 +126,8 @@ class ZstdChunks:
 
 
 def _is_within_block(decompressor: zstd.ZstdDecompressor) -> bool:
-    """Whether what comes next goes on with a block: a line was cut off, each being flushed."""
-    # Else this is an empty last block, and a checksum that is wrong once its last byte is there.
+    """Whether input continues within a block: a line was cut off, as each is flushed."""
+    # Otherwise this is an empty last block with a checksum that fails at its last byte.
     for number, byte in enumerate(_END, 1):
         try:
             decompressor.decompress(bytes([byte]))
@@ -139,7 +139,7 @@ def _is_within_block(decompressor: zstd.ZstdDecompressor) -> bool:
 
 
 def _frame_ends(descriptor: int, size: int) -> list[int]:
-    """Return where each frame ends; with the file, if it is cut off or damaged."""
+    """Return the end of each frame; the last is that of the file, if it is cut off or damaged."""
     ends: list[int] = []
     start, length = 0, _READ_BYTES
     while start < size:
