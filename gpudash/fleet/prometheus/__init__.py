@@ -1,4 +1,4 @@
-"""Hosts as a Prometheus knows them, or what speaks its API: Thanos, Mimir, VictoriaMetrics."""
+"""Hosts as known to a Prometheus or a server with its API: Thanos, Mimir, VictoriaMetrics."""
 
 import warnings
 

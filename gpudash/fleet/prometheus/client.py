@@ -1,8 +1,8 @@
 """Requests to Prometheus' HTTP API over a kept connection, with limits on time and size.
 
-urllib3 does: what is here is a deadline over all of an answer, a limit on what is unpacked,
-credentials, and one clear line for each way in which it fails. No redirect is followed, since the
-credentials would go along.
+It adds to urllib3 one deadline for a whole answer, a limit on its unpacked size, credentials, and
+one clear line for each kind of failure. Redirects are not followed, since the credentials would go
+along.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_BYTES = 64 << 20
 """Of one unpacked answer: 8,000 GPUs with all their labels take 3 MB."""
 
 _FORMS = frozenset({"/api/v1/query", "/api/v1/query_range"})
-"""What is asked by POST, since a question may be longer than a URL; the rest knows GET alone."""
+"""Paths asked by POST, since a query may be longer than a URL; all others support only GET."""
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "gpudash"}
 _GET: dict[str, Any] = {
     "method": "GET",
@@ -52,7 +52,7 @@ _COMMAND_SECONDS = 30.0
 _IDLE_SECONDS = 90.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
-"""What RFC 9110 lets into a header, its bytes as Latin-1."""
+"""Characters that RFC 9110 allows in a header, its bytes as Latin-1."""
 
 
 class Client:
@@ -73,7 +73,7 @@ class Client:
         self._pools = self._manager()
         self._used_at = 0.0
         self._is_kept = False
-        """Whether the connection is open since an answer before."""
+        """Whether the connection is kept from an earlier answer."""
         self.can_lag = False
         """Whether the server, a VictoriaMetrics, may answer with data half a minute old."""
         self._only_get = False
@@ -91,7 +91,7 @@ class Client:
             text, status = str(error), error.status
         for secret in filter(None, self._secrets):
             text = text.replace(secret, "***")
-        # Here, so that the error goes, and with it what it keeps of an answer.
+        # Raised here to drop the caught error, and with it the reference to an answer.
         raise PrometheusError(shortened(text), status)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Client:
             authorization = self._authorization(is_refused=True)
             response, body = ask(authorization)
         if response.status in (403, 405) and not self._only_get and path in _FORMS:
-            # Proxies that only read let GET through alone.
+            # Read-only proxies allow only GET.
             self._only_get = True
             status = response.status
             response, body = ask(authorization)
@@ -122,7 +122,7 @@ class Client:
     def _exchange(
         self, path: str, parameters: list[tuple[str, str]], deadline: float, login: str | None
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Send a request and read all of the answer; once more if the connection was closed."""
+        """Send a request and read the whole answer; retry once if the connection was closed."""
         if time.time() - self._used_at > _IDLE_SECONDS:
             # It may be dead without notice: the host was suspended, or a firewall dropped it.
             self.close()
@@ -152,7 +152,7 @@ class Client:
         return self._exchange(path, parameters, deadline, login)
 
     def _manager(self) -> urllib3.PoolManager:
-        """Return what keeps the connection to the server, or to the proxy before it."""
+        """Return a manager of the connection to the server or its proxy."""
         own = self._endpoint
         files = own.ca_file, own.certificate_file, own.key_file
         context = _tls(*files) if self._address.is_tls else None
@@ -165,7 +165,7 @@ class Client:
                 user, password = unquote(proxy.username), unquote(proxy.password or "")
                 headers["Proxy-Authorization"] = self._basic(user, password)
             pools = urllib3.ProxyManager(proxy.geturl(), proxy_headers=headers, ssl_context=context)
-        # Not left to the garbage collector.
+        # Closed at once, not by the garbage collector.
         pools.pools.dispose_func = urllib3.HTTPConnectionPool.close
         pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
         return pools
@@ -203,7 +203,7 @@ class Client:
 
 
 class _Answer(HTTPResponse):
-    """An answer whose timeout is over all of it: a byte a second does not go on for ever."""
+    """An answer with one timeout for all of it: a byte a second cannot keep it open for ever."""
 
     def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -242,10 +242,10 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise UsageError(f"cannot send the header '{clean(name, 100)}': {expected}")
 
 
-# One takes 20 ms, for all the authorities that the host knows.
+# Loading the authorities that the host trusts takes 20 ms.
 @lru_cache(maxsize=8)
 def _tls(ca_file: str | None, certificate_file: str | None, key_file: str | None) -> ssl.SSLContext:
-    """Return what servers are checked by; raises UsageError for files that cannot be used."""
+    """Return the TLS context; raises UsageError for unusable certificate files."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
         if certificate_file is not None:
@@ -300,7 +300,7 @@ def _body(response: urllib3.BaseHTTPResponse) -> bytes:
     body = source.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise PrometheusError(f"answers with more than {MAX_BYTES >> 20} MiB")
-    # At its end it is known whether it is whole; of nothing at all gzip would make nothing.
+    # Only its end shows whether it is whole; gzip takes an empty answer for an empty file.
     response.read(1)
     if source is not response and not response.tell():
         raise EOFError
