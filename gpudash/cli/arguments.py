@@ -142,7 +142,7 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
             raise UsageError(f"{word}: {why}; run `command nvidia-smi {shlex.join(words)}`")
 
 
-def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _take_environment(parser: Parser, options: argparse.Namespace) -> None:
     """Let GPUDASH_PROMETHEUS stand for --prometheus, unless an option is about this host."""
     if not os.environ.get("GPUDASH_PROMETHEUS") or is_controlled(os.environ):
         return
@@ -162,6 +162,7 @@ def complete_parser() -> ShortHelp:
     )
     for name in verbs.names():
         declare(commands.add_parser(name, help=verbs.load(name).help), name)
+    parser.commands = commands.choices.values()
     _add_all(parser)
     return parser
 
@@ -188,7 +189,7 @@ def _parser() -> ShortHelp:
     return parser
 
 
-def _add_all(parser: argparse.ArgumentParser) -> None:
+def _add_all(parser: Parser) -> None:
     _add_options(parser)
     _add_nvidia_smi_options(parser)
     parser.add_argument("--version", action=Version, help="show the version and exit")
@@ -244,9 +245,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
 
 
-def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
+def _add_nvidia_smi_options(parser: Parser) -> None:
     """Add the options that people and scripts know from nvidia-smi."""
-    add = parser.add_argument_group("as in nvidia-smi").add_argument
+    group = parser.add_argument_group("as in nvidia-smi")
+
+    def add(*names: str, **declared: Any) -> None:
+        parser.declared.append(group.add_argument(*names, **declared))
+
     for query, about in QUERIES.items():
         add(f"--query-{query}", metavar="FIELDS", help=f"print values {about}")
         add(f"--help-query-{query}", action=QueryFields, help=f"list the fields of --query-{query}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from gpudash.cli import verbs
@@ -37,9 +37,24 @@ class Parser(argparse.ArgumentParser):
     """That of what stands before the command whose options it parses."""
     takes_words = False
     """Whether all words, options too, are for what it runs, as `words`."""
+    commands: Collection[Parser] = ()
+    """Those of the commands that it knows."""
 
     def __init__(self, **options: Any) -> None:
+        self.declared: list[argparse.Action] = []
+        """Its options and words."""
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
+
+    def add_argument(self, *names: str, **declared: Any) -> argparse.Action:
+        """Declare an option or a word."""
+        action = super().add_argument(*names, **declared)
+        self.declared.append(action)
+        return action
+
+    @property
+    def spellings(self) -> Mapping[str, argparse.Action]:
+        """Its options by each of their names."""
+        return {name: action for action in self.declared for name in action.option_strings}
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options of all words; raises UsageError for those that nothing takes."""
@@ -58,9 +73,9 @@ class Parser(argparse.ArgumentParser):
 
         The name of a command is no value of an option that goes without one, too.
         """
-        index, commands = 0, verbs.names()
+        index, commands, options = 0, verbs.names(), self.spellings
         while index < len(words) and words[index].startswith("-") and words[index] != "--":
-            action = self._option_string_actions.get(words[index])
+            action = options.get(words[index])
             index += 1
             if action is not None and action.nargs is None:
                 index += 1
@@ -75,6 +90,7 @@ class Parser(argparse.ArgumentParser):
         Before Python 3.14, argparse takes a value such as -30s for an option.
         """
         spelled: list[str] = []
+        options = self.spellings
         needs_value = False
         for index, word in enumerate(words):
             if word == "--":
@@ -84,14 +100,14 @@ class Parser(argparse.ArgumentParser):
                 needs_value = False
                 continue
             spelled.append(re.sub(*self.shorthand, word) if self.shorthand else word)
-            action = self._option_string_actions.get(word)
+            action = options.get(word)
             needs_value = action is not None and action.nargs is None
         return spelled
 
     def _unrecognized(self, left: Sequence[str]) -> UsageError:
         option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
-        names = self._option_string_actions
-        if self.outer is not None and option in self.outer._option_string_actions:
+        names = self.spellings
+        if self.outer is not None and option in self.outer.spellings:
             return UsageError(f"{option} does not go with {self.prog}")
         # One that followed a command is not misspelled.
         near = "" if option in names else did_you_mean(option, names, cutoff=_MIN_LIKENESS)
@@ -141,26 +157,22 @@ def declare(parser: Parser, name: str) -> None:
     parser.set_defaults(command=name, run=verb.run)
 
 
-def refuse_before(
-    parser: argparse.ArgumentParser, options: argparse.Namespace, command: Parser
-) -> None:
+def refuse_before(parser: Parser, options: argparse.Namespace, command: Parser) -> None:
     """Raise UsageError for an option before a command that does not take it."""
-    taken = {action.dest for action in command._actions}
+    taken = {action.dest for action in command.declared}
     for action in given(parser, options):
         if action.dest not in taken:
             option = action.option_strings[0]
-            is_own = option in command._option_string_actions
+            is_own = option in command.spellings
             name = command.prog.removeprefix("gpudash ")
             hint = f"; its own {option} goes after {name}" if is_own else ""
             raise UsageError(f"{option} does not go with gpudash {name}{hint}")
 
 
-def given(
-    parser: argparse.ArgumentParser, options: argparse.Namespace
-) -> Iterator[argparse.Action]:
+def given(parser: Parser, options: argparse.Namespace) -> Iterator[argparse.Action]:
     """Yield the options that were given, except those that go with everything."""
     values = vars(options)
-    for action in parser._actions:
+    for action in parser.declared:
         if action.dest in _HARMLESS or action.default is argparse.SUPPRESS:
             continue
         if values.get(action.dest, action.default) != action.default:

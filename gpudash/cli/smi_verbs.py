@@ -361,8 +361,8 @@ def _usage(name: str) -> str:
     from gpudash.cli.parser import command_parser
     from gpudash.cli.verbs import names
 
-    own = command_parser(name)._actions if name in names() else []
-    helps = {word: action.help for action in own for word in action.option_strings}
+    own = command_parser(name).spellings if name in names() else {}
+    helps = {word: action.help for word, action in own.items()}
     if name == "mig":
         from gpudash.output.smi_mig import LISTINGS
 

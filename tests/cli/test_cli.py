@@ -381,7 +381,7 @@ def test_the_fields_of_a_query_are_listed(printed: Words) -> None:
 
 
 def test_what_a_mode_takes_are_options() -> None:
-    known = {action.dest for action in main_parser()._actions}
+    known = {action.dest for action in main_parser().declared}
     assert all(mode.takes <= known for mode in MODES)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 
 from gpudash.cli.arguments import complete_parser
 from gpudash.cli.options import QUERIES, query_name
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     import shtab
 
     whole, values = complete_parser(), _values()
-    for action in _actions(whole):
+    for action in chain(*(parser.declared for parser in (whole, *whole.commands))):
         if action.metavar == "FILE":
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif found := values.get(action.dest) or dict.fromkeys(action.choices or (), ""):
@@ -123,16 +124,6 @@ def _values() -> Mapping[str, Mapping[str, str]]:
         for name, kind in queries.QUERIES.items()
     }
     return named | fields
-
-
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield all options and arguments, those of commands too."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                yield from _actions(command)
-        else:
-            yield action
 
 
 VERB = Verb("print completions for a shell", add_arguments, run)
