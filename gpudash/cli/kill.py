@@ -15,7 +15,7 @@ from select import POLLOUT, poll
 
 from gpudash.actions.kill.audit import AuditTrail
 from gpudash.actions.kill.pin import masked_command, refuse_host, refuse_pid
-from gpudash.actions.kill.question import Question, question
+from gpudash.actions.kill.question import Question, doubt, question
 from gpudash.actions.kill.report import KillReport, describe
 from gpudash.actions.kill.run import Kill, Timeouts, describe_unfinished
 from gpudash.actions.kill.selection import KillSelection, parse_name, select
@@ -96,14 +96,13 @@ def _is_agreed(asks: Question, dangerous: Sequence[int], *, yes: bool) -> bool:
     """
     terminal.write_lines(_cut(line.text) for line in (*asks.facts, *asks.processes))
     if dangerous and not os.isatty(0):
-        pid = dangerous[0]
-        raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
+        raise UsageError(f"{doubt(dangerous[0])} and there is no terminal to confirm it on")
     if not yes and (
         asks.action is None or terminal.ask(f"{asks.title} [y/N] ").lower() not in (b"y", b"yes")
     ):
         return False
     return all(
-        terminal.ask(f"PID {pid} is not a plain job; type {pid} to confirm: ") == str(pid).encode()
+        terminal.ask(f"{doubt(pid)}; type {pid} to confirm: ") == str(pid).encode()
         for pid in dangerous
     )
 

@@ -63,8 +63,7 @@ def question(
     whom = _whom(selection, with_tree=with_tree, known=bool(offer))
     if again:
         pids = selection.dangerous_pids(with_tree=with_tree)
-        doubt = "is not a plain job" if len(pids) == 1 else "are not plain jobs"
-        title, action = f"{listed(pids)} {doubt}. {asked} {whom} anyway?", f"{action} anyway"
+        title, action = f"{doubt(*pids)}. {asked} {whom} anyway?", f"{action} anyway"
     else:
         title = f"{offer} {asked} {whom}?".strip()
     living = bool(selection.living)
@@ -76,6 +75,11 @@ def question(
         tuple(_facts(selection, signal, now, with_tree=with_tree, command=command)),
         tuple(_processes(selection, now, with_tree=with_tree, command=command)),
     )
+
+
+def doubt(*pids: int) -> str:
+    """Return why a second answer is needed: `PID 4242 is not a plain job`."""
+    return f"{listed(pids)} {'is not a plain job' if len(pids) == 1 else 'are not plain jobs'}"
 
 
 def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> str:
