@@ -236,11 +236,11 @@ class Terminal:
     def send(self, *keys: str) -> None:
         """Press keys: names of `keys.KEYS`, anything else as it is."""
         for key in keys:
-            self._write(sequence(key, cursor_keys=1 in self.modes))
+            self.write(sequence(key, cursor_keys=1 in self.modes))
 
     def click(self, x: int, y: int, *, button: int = 0) -> None:
         """Click at a cell counted from 0; 0 left, 2 right button."""
-        self._write(f"\x1b[<{button};{x + 1};{y + 1}M\x1b[<{button};{x + 1};{y + 1}m".encode())
+        self.write(f"\x1b[<{button};{x + 1};{y + 1}M\x1b[<{button};{x + 1};{y + 1}m".encode())
 
     def click_on(self, text: str) -> None:
         """Click on the middle of the first place where a text stands, once it does."""
@@ -253,7 +253,7 @@ class Terminal:
     def wheel(self, x: int, y: int, steps: int = 1) -> None:
         """Turn the mouse wheel at a cell: down, or up for negative steps."""
         button = 65 if steps > 0 else 64
-        self._write(f"\x1b[<{button};{x + 1};{y + 1}M".encode() * abs(steps))
+        self.write(f"\x1b[<{button};{x + 1};{y + 1}M".encode() * abs(steps))
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the window another size, as a drag at its corner does."""
@@ -271,12 +271,14 @@ class Terminal:
         self.raw += data
         answers = self._emulator.feed(data)
         if answers and not self._mute:
-            self._answer(answers)
+            self.answer(answers)
 
-    def _answer(self, data: bytes) -> None:
-        self._write(data)
+    def answer(self, data: bytes) -> None:
+        """Give the program the answers to what it has asked."""
+        self.write(data)
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Give the program what comes from a terminal, as it is."""
         while data and self._open:
             _, writable, _ = select.select([], [self._master], [], LIMIT_SECONDS)
             assert writable, "the program does not read its terminal"

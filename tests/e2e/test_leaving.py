@@ -43,10 +43,10 @@ class LateTerminal(Terminal):
     def pump(self, timeout: float) -> bool:
         """Give the answers that are due, and read."""
         while self._due and self._due[0][0] <= time.monotonic():
-            super()._write(self._due.pop(0)[1])
+            super().write(self._due.pop(0)[1])
         return super().pump(min(timeout, 0.05) if self._due else timeout) or bool(self._due)
 
-    def _answer(self, data: bytes) -> None:
+    def answer(self, data: bytes) -> None:
         self._due.append((time.monotonic() + self._late, data))
 
 

@@ -187,8 +187,8 @@ def test_screen_is_what_it_would_be_if_it_were_sent_again(fakenvml: Path, presse
 class Plain(SlowTerminal):
     """One that says where its cursor is, and nothing of modes."""
 
-    def _answer(self, data: bytes) -> None:
-        super()._answer(re.sub(rb"\x1b\[\?\d+;\d\$y", b"", data))
+    def answer(self, data: bytes) -> None:
+        super().answer(re.sub(rb"\x1b\[\?\d+;\d\$y", b"", data))
 
 
 @pytest.mark.sweep
