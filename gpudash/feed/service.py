@@ -243,7 +243,7 @@ class LineServer:
             raise _RequestError("past: expected one request after the other")
         client.reads_past = True
         if name == PAST_NAMES:
-            self._send(client, self._names())
+            self._send(client, self._names(self.past))
             return
         descriptor = _segment(os.path.join(self.past, name)) if segments.is_name(name) else None
         if descriptor is None:
@@ -255,11 +255,10 @@ class LineServer:
         finally:
             os.close(descriptor)
 
-    def _names(self) -> bytes:
-        assert self.past is not None
+    def _names(self, past: str) -> bytes:
         if (now := time.monotonic()) - self._listed_at > _LISTED_SECONDS:
             try:
-                names = os.listdir(self.past)
+                names = os.listdir(past)
             except OSError as error:
                 raise _RequestError(f"past: {error.strerror}") from None
             found = [name for name in names if segments.is_name(name)]

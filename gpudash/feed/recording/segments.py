@@ -174,16 +174,13 @@ class Folder:
             self._end()
         self._taken_at = taken_at
         self._make_room(len(seconds) * (_on_disk(len(line) + len(line) // 128) + _BLOCK_BYTES))
-        if self._start is None:
-            self._begin(taken_at.replace(microsecond=0))
+        start = self._start or self._begin(taken_at.replace(microsecond=0))
         for each in seconds:
-            self._add(line, each, has_numbers)
+            self._add(line, Segment(self._number, start, each, has_numbers))
         if any(writer.bytes > self._max_bytes // _SHARE for writer in self._writers.values()):
             self._end()
 
-    def _add(self, line: bytes, seconds: int, has_numbers: bool) -> None:
-        assert self._start is not None
-        segment = Segment(self._number, self._start, seconds, has_numbers)
+    def _add(self, line: bytes, segment: Segment) -> None:
         writer = self._writers.get(segment)
         if writer is None:
             writer = self._writers[segment] = Writer(self._path(segment))
@@ -193,14 +190,15 @@ class Folder:
         self.bytes += writer.bytes - before
         self._sizes[segment] = writer.bytes
 
-    def _begin(self, start: datetime) -> None:
-        """Begin a segment, and remove those that are too old by then."""
+    def _begin(self, start: datetime) -> datetime:
+        """Begin a segment, and remove those that are too old by then; return its start."""
         self._number, self._start = self._number + 1, start
         hours = {_hour(start)}
         for each in sorted(self._sizes, reverse=True) if self._hours else ():
             hours.add(_hour(each.start))
             if len(hours) - 1 > self._hours.get(each.seconds, inf):
                 self._remove(each)
+        return start
 
     def _end(self) -> None:
         """Finish open segments; raises OutputError."""
