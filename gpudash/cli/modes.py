@@ -11,12 +11,9 @@ from gpudash.fleet.sources import OPTIONS, SOURCES, dest
 from gpudash.system import terminal
 from gpudash.system.imports import import_msgspec
 
-_COLLECTS = frozenset(
-    {"gpu", "demo", "show_secrets", "pcie_throughput", "fresh", "host", "ssh_config"}
-)
-_ONE_SHOT = frozenset(
-    {"once", "gpu", "demo", "timeout", "filename", "fresh", "replay", "at", "host", "ssh_config"}
-)
+_OF_ONE = frozenset({"gpu", "demo", "fresh", "host", "ssh_config"})
+_COLLECTS = _OF_ONE | {"show_secrets", "pcie_throughput"}
+_ONE_SHOT = _OF_ONE | {"once", "timeout", "filename", "replay", "at"}
 _SOURCES = frozenset(map(dest, OPTIONS))
 _FLEET = _SOURCES | {"where"}
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
