@@ -220,6 +220,7 @@ class GpudashApp(TerminalApp):
             return False
         finally:
             self._is_acting = False
+            self.front.ask()
             if self.outdated or not self.screen.is_modal:
                 self.redraw()
 

@@ -122,7 +122,7 @@ class Overview(HostPage):
     def draw(self) -> None:
         """Draw the panels; lines that are the same as before cost nothing."""
         if self._fit_panels():
-            self.call_after_refresh(self.app.redraw)
+            self.draw_later()
             return
         if not self.top.size or not self.is_current:
             # Not laid out yet: `on_ready` draws.
@@ -216,7 +216,7 @@ class Overview(HostPage):
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the panels theirs back."""
         self._lay_out()
-        self.call_after_refresh(self.app.redraw)
+        self.draw_later()
 
     # The order
 

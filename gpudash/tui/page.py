@@ -108,7 +108,7 @@ class Page(Closing[str], inherit_bindings=False):
         bottom = footer(keys, notice, theme, self.body.size.width)
         if self._footer_lines != len(bottom):
             self.bottom.styles.height = self._footer_lines = len(bottom)
-            self.call_after_refresh(self.app.redraw)
+            self.draw_later()
             return
         self.top.show([top], theme.header)
         self.body.show(lines, theme.base)
@@ -124,11 +124,20 @@ class Page(Closing[str], inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""
-        self.call_after_refresh(self.app.redraw)
+        self.draw_later()
 
     def on_resize(self) -> None:
         """Draw for the new size."""
-        self.call_after_refresh(self.app.redraw)
+        self.draw_later()
+
+    def draw_later(self) -> None:
+        """Ask for and draw what has room, once its parts have their new sizes."""
+
+        def laid_out() -> None:
+            self.app.front.ask()
+            self.app.redraw()
+
+        self.call_after_refresh(laid_out)
 
     # The feed, to which its first page listens
 
@@ -148,6 +157,7 @@ class Page(Closing[str], inherit_bindings=False):
         """Take what the feed brings, except while a page over another feed is in front."""
         if self.app.root is self:
             self.shown.time.receive(received, after_jump)
+            self.app.front.ask()
             self.app.outdated = True
 
     def _feed_changed(self) -> None:
@@ -155,6 +165,12 @@ class Page(Closing[str], inherit_bindings=False):
         if self.app.root is self:
             self.tick()
             self.app.outdated = True
+
+    def ask(self) -> None:
+        """Ask for what it shows besides the present, if that has changed.
+
+        Called when it is in front and something has happened: a key, a sample, another size.
+        """
 
     # What the app asks of the page in front
 

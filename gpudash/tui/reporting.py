@@ -219,11 +219,10 @@ class Reporting(Page):
         """Wait for none any more."""
         self._report.close()
 
-    def draw(self) -> None:
-        """Draw the present state, the report up to the instant that is shown."""
-        if self.is_current:
-            self._report.follow_time()
-        super().draw()
+    def ask(self) -> None:
+        """Have the report made up to the instant that is shown."""
+        self._report.follow_time()
+        super().ask()
 
     def action_zoom(self, step: int) -> None:
         """Report a longer (1) or a shorter (-1) time."""

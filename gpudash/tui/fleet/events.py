@@ -52,13 +52,10 @@ class EventsPage(TablePage[Event]):
         self._put: Event | None = None
         """Where the cursor was put for it."""
 
-    def on_screen_resume(self) -> None:
-        """Have the collector asked for them."""
-        self.model.wants_events = True
-
-    def on_screen_suspend(self) -> None:
-        """Ask for no more of them."""
-        self.model.wants_events = False
+    def ask(self) -> None:
+        """Have the signals on record read, too."""
+        self.model.read_signals(self.draw)
+        super().ask()
 
     @property
     def heading(self) -> str:
@@ -78,7 +75,6 @@ class EventsPage(TablePage[Event]):
         self._above_table = len(summed) if height - len(summed) >= _MIN_TABLE else 0
         height -= self._above_table
         self._follow_time(height)
-        self.model.read_signals(self.draw)
         since = self.model.happened.jobs_since if self.model.lists_jobs else None
         if since is None:
             table, below = super().lines(theme, cells, height), []

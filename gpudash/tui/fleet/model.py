@@ -92,7 +92,7 @@ class FleetModel:
     """How often hosts that do not answer were to be connected at once."""
     chart_metric, chart_seconds = METRICS[0], SPANS[0]
     charts: tuple[ChartRequest, ...] = ()
-    """Those that the page in front shows."""
+    """Those that were asked for last."""
     painting: Painting = PAINTINGS[0]
     grouping = next(iter(GROUPINGS))
     """What hosts are grouped by."""
@@ -109,8 +109,6 @@ class FleetModel:
     """What happened around the instant that is shown, with what that is derived from."""
     _compared: tuple[tuple[FleetSnapshot, ...], Sequence[Event]] = (), ()
     """What differs now from the instant that is shown, with both snapshots."""
-    wants_events = False
-    """Whether the page in front lists what happened."""
     finding = 0
     """The index of the one under the cursor."""
     report_command: ReportCommand | None = None
@@ -161,17 +159,18 @@ class FleetModel:
 
     # What the collector is asked for
 
-    def ask(self) -> bool:
+    def ask(self, charts: tuple[ChartRequest, ...], *, wants_events: bool) -> bool:
         """Ask the collector for what is shown besides the present; return whether that is new."""
+        self.charts = charts
         if self.feed.collector is None:
             return False
         happened, is_past = self.happened, self.time.is_past
-        has_events = (self.wants_events or is_past) and self.snapshot is not EMPTY
+        has_events = (wants_events or is_past) and self.snapshot is not EMPTY
         if has_events:
             happened.cover(self._then if is_past else None, self.history.latest.taken_at)
         request = FleetRequest(
             at=self.time.asked,
-            charts=self.charts,
+            charts=charts,
             retries=self.retries,
             events_since=happened.asked_since if has_events else None,
             events_until=happened.until if has_events else None,

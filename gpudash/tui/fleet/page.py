@@ -123,6 +123,17 @@ class FleetPage(Wheel, Page):
         """Go into what is under the cursor."""
         raise NotImplementedError
 
+    def ask(self) -> None:
+        """Send the collector what the page needs, if that has changed."""
+        model, (cells, height) = self.model, self.body.size
+        if not cells:
+            return
+        charts: tuple[ChartRequest, ...] = ()
+        if model.snapshot is not EMPTY:
+            charts = self.charts(cells, self._around(model.theme, cells, height)[-1])
+        if model.ask(charts, wants_events=self.LISTS_EVENTS) and charts and not chart.is_loaded():
+            self.run_worker(self.load_charts())
+
     # What the app asks of the page in front
 
     @property
@@ -151,7 +162,6 @@ class FleetPage(Wheel, Page):
         if not cells or not self.is_current:
             return
         lines = self._framed(cells, height)
-        self._ask()
         time = self.model.time
         state = state_mark(self.feed) if time.is_live else ""
         top = header(self.model, state or time.mark, cells)
@@ -166,17 +176,23 @@ class FleetPage(Wheel, Page):
             return []
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
         theme = faded(model.theme) if is_old and model.time.is_live else model.theme
-        filtered = filter_line(model, theme, cells, self.leaves)
-        filtered += [] if self.LISTS_EVENTS else around_line(model, theme, cells)
-        filtered += since_line(model, theme, cells)
-        below = source_lines(model, theme, cells)
-        self._above = 1 + len(filtered)
-        room = max(0, height - self._above - len(below))
-        model.charts = self.charts(cells, room)
+        above, below, room = self._around(theme, cells, height)
+        self._above = 1 + len(above)
         page = self.lines(theme, cells, room)[:room]
         title, place = self.heading, self.position
         sums = fleet_line(self.totals, theme, cells, title=title, position=place)
-        return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
+        return [sums, *above, *page, *[[]] * (room - len(page)), *below]
+
+    def _around(
+        self, theme: Theme, cells: int, height: int
+    ) -> tuple[Sequence[Line], Sequence[Line], int]:
+        """Return what stands between the sums and the page, and below, and the room it leaves."""
+        model = self.model
+        above = filter_line(model, theme, cells, self.leaves)
+        above += [] if self.LISTS_EVENTS else around_line(model, theme, cells)
+        above += since_line(model, theme, cells)
+        below = source_lines(model, theme, cells)
+        return above, below, max(0, height - 1 - len(above) - len(below))
 
     @property
     def leaves(self) -> Sequence[str]:
@@ -186,11 +202,6 @@ class FleetPage(Wheel, Page):
             f"   {part_of(sums.gpus, everything.gpus, 'GPU')}",
             f" on {part_of(sums.hosts, everything.hosts, 'host')}",
         )
-
-    def _ask(self) -> None:
-        """Send the collector what the screen needs, if that has changed."""
-        if self.model.ask() and self.model.charts and not chart.is_loaded():
-            self.run_worker(self.load_charts())
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
@@ -381,7 +392,7 @@ class FleetPage(Wheel, Page):
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the page its own back."""
         self.bottom.set_class(self.prompt.is_open, "-covered")
-        self.call_after_refresh(self.app.redraw)
+        self.draw_later()
 
     # The cursor
 

@@ -32,11 +32,14 @@ class EventsView(View):
         until = self.dashboard.snapshot.taken_at
         return [each for each in reversed(self.dashboard.events.all) if each.at <= until]
 
+    def ask(self) -> None:
+        """Have read what is on record of before, and the signals that were sent."""
+        self.dashboard.events.read_earlier(self.dashboard.snapshot.taken_at)
+        self.dashboard.events.read_signals(self.draw)
+
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title, and the headings where there are rows."""
         events = self.dashboard.events
-        events.read_earlier(self.dashboard.snapshot.taken_at)
-        events.read_signals(self.draw)
         theme, found = self.dashboard.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
         if events.is_loading:

@@ -396,6 +396,16 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
         assert on.feed.asked[-1].charts == ()
 
 
+async def test_a_chart_is_asked_for_while_the_terminal_takes_no_picture() -> None:
+    async with on_screen(fleet(some_hosts(3)), "2", "home", size=(120, 40), captured=True) as on:
+        assert on.feed.asked[-1].charts == ()
+        assert on.driver.output is not None
+        on.driver.output.busy = True
+        await on.press("enter")
+        assert [each.hosts for each in on.feed.asked[-1].charts] == [("gpu0000",)]
+        on.driver.output.busy = False
+
+
 def test_what_is_charted_is_known_of_hosts_of_every_source() -> None:
     assert set(METRICS) <= set(AnyDevice.__struct_fields__)
 
