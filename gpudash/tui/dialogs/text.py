@@ -21,7 +21,7 @@ from gpudash.model.text import fold, pad, width
 from gpudash.model.units import counted
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.dialogs.dialog import Dialog
-from gpudash.tui.draw.line import Line, fitted
+from gpudash.tui.draw.line import Line, fitted, in_view
 from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
@@ -89,8 +89,8 @@ class TextScreen(Dialog[None]):
         room, count = self._box.size.height, self._box.virtual_size.height
         keys = self.hint
         if count > room > 0:
-            first = round(self._box.scroll_y) + 1
-            place = f"{first}-{min(first + room - 1, count)} of {count}"
+            first = round(self._box.scroll_y)
+            place = in_view(first, min(room, count - first), count)
             texts = (f"j k PgDn scroll  {keys}  {place}", f"{keys}  {place}", keys)
             keys = next((text for text in texts if len(text) + 4 <= self._box.size.width), "")
         self._box.border_subtitle = Content(keys)

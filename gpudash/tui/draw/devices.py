@@ -25,7 +25,7 @@ from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.header import host_line
-from gpudash.tui.draw.line import Line, beside, cells_of, fitted, highlighted, joined
+from gpudash.tui.draw.line import Line, beside, cells_of, fitted, highlighted, in_view, joined
 from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.keymap import Key
 from gpudash.tui.layout import MIN_DEVICE_CELLS, Layout
@@ -216,7 +216,7 @@ class DeviceTable:
         lines = [beside([title] * max(1, len(blocks)), room, theme.base)]
         lines += [beside(line, room, theme.base) for line in zip_longest(*blocks)]
         if plan.devices > height and len(visible) < len(rows):
-            note = f" {first + 1}-{first + len(visible)} of {len(rows)}"
+            note = f" {in_view(first, len(visible), len(rows))}"
             lines += [[]] * (height + 1 - len(lines))
             turn, page = (shown_key(keys, name) for name in ("move.turn", "move.page_down"))
             how = f"   {turn}, {page} for the others"

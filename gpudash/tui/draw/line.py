@@ -74,6 +74,15 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
     return joined([*fitted(left, cells - cells_of(end), blank), *end])
 
 
+def in_view(first: int, shown: int, count: int) -> str:
+    """Return which of so many are in view, from index `first` on: `1-20 of 1,000`; "" for all."""
+    if shown >= count:
+        return ""
+    last = first + shown
+    which = f"{last:,}" if shown == 1 else f"{first + 1:,}-{last:,}"
+    return f"{which} of {count:,}"
+
+
 def beside(lines: Sequence[Line | None], room: int, blank: Style) -> Line:
     """Return lines side by side, each but the last in exactly `room` cells."""
     *others, last = lines

@@ -14,7 +14,7 @@ from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.text import width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
-from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
+from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, in_view, spread
 from gpudash.tui.listing import Listing
 from gpudash.tui.theme import Theme
 
@@ -29,9 +29,8 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         parts.append(Segment(f" {share(listing)} ", theme.sorted))
     if tagged := len(listing.tagged_rows):
         parts.append(Segment(f" {tagged} tagged ", theme.mark))
-    if len(window) < len(listing.rows):
-        text = f" {window.start + 1}-{window.stop} of {len(listing.rows)} "
-        parts.append(Segment(text, theme.heading))
+    if which := in_view(window.start, len(window), len(listing.rows)):
+        parts.append(Segment(f" {which} ", theme.heading))
     typed = listing.filter.text.strip()
     needed = min(width(typed), _MIN_FILTER) + 3 if typed else 0
     while parts and cells_of(parts) + needed > cells:

@@ -8,11 +8,10 @@ from gpudash.analysis.health.acknowledged import Place
 from gpudash.fleet.summary import brief, concerns, gpu_index, names_of
 from gpudash.model.units import counted
 from gpudash.tui.draw.findings import whole
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, in_view
 from gpudash.tui.fleet.head import verdict_line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
-from gpudash.tui.fleet.tables import position
 from gpudash.tui.theme import Theme
 
 _IN_SENTENCE = 3
@@ -68,7 +67,7 @@ class FindingsPage(FleetPage):
     def position(self) -> str:
         """Which findings are in view, empty where all are: `1-3 of 11`."""
         seen = [n for n, start in enumerate(self._starts) if self._first <= start < self._end]
-        return position(seen[0], len(seen), len(self.model.findings)) if seen else ""
+        return in_view(seen[0], len(seen), len(self.model.findings)) if seen else ""
 
     def move(self, rows: int) -> None:
         """Move the cursor by findings."""

@@ -28,7 +28,7 @@ from gpudash.model.units import celsius, duration, megahertz, percent, watts
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, beside, highlighted, joined
+from gpudash.tui.draw.line import Line, beside, highlighted, in_view, joined
 from gpudash.tui.fleet.chart import of_host, past
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
@@ -120,7 +120,7 @@ class TablePage(FleetPage, Generic[Row]):
     def position(self) -> str:
         """Which rows are in view, empty where all are: `1-20 of 1,000`."""
         count = len(self.ranking.rows)
-        text = position(self._first, self._shown, count)
+        text = in_view(self._first, self._shown, count)
         # MIG instances have rows beside those of their GPU, and are not counted as GPUs.
         return f"{text} rows" if text and count > self.totals.gpus else text
 
@@ -393,15 +393,6 @@ class JobPage(TablePage[JobGpu]):
         """Go into the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.gpu.host)
-
-
-def position(first: int, shown: int, count: int) -> str:
-    """Return which of so many are in view, empty where all are."""
-    if shown >= count:
-        return ""
-    last = first + shown
-    which = f"{last:,}" if shown == 1 else f"{first + 1:,}-{last:,}"
-    return f"{which} of {count:,}"
 
 
 def _medians(usual: Usual) -> str:

@@ -22,7 +22,7 @@ from gpudash.model.snapshot import EMPTY, Snapshot, gpus_unknown
 from gpudash.model.units import size
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid, within_margins
-from gpudash.tui.draw.line import Line, highlighted, joined, spread
+from gpudash.tui.draw.line import Line, highlighted, in_view, joined, spread
 from gpudash.tui.keymap import USERS_KEYS, VIEW_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
@@ -51,10 +51,8 @@ class UserTable:
         index = ranking.cursor - window.start
         drawn[index] = highlighted(drawn[index], theme, cells)
         titles = self.grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
-        position = []
-        if len(rows) < len(ranking.rows):
-            text = f" {window.start + 1}-{window.stop} of {len(ranking.rows)} "
-            position = [Segment(text, theme.heading)]
+        which = in_view(window.start, len(rows), len(ranking.rows))
+        position = [Segment(f" {which} ", theme.heading)] if which else []
         return [spread(titles, position, cells, theme.base), *drawn]
 
     def _drawn(

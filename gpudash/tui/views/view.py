@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, in_view
 from gpudash.tui.host import HostPage
 from gpudash.tui.keymap import LIST_KEYS, VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
@@ -70,9 +70,7 @@ class View(Wheel, HostPage):
     @property
     def _position(self) -> str:
         """Which lines are in view, empty where all are: `1-22 of 155`."""
-        if not 0 < self._room < self._total:
-            return ""
-        return f"{self.first + 1}-{self.first + self._room} of {self._total}"
+        return in_view(self.first, self._room, self._total) if self._room else ""
 
     def action_back(self) -> None:
         """Go back to where this was opened."""
