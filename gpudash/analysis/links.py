@@ -79,6 +79,11 @@ class Matrix(Struct, frozen=True):
         return known + [(name, _UNKNOWN_KIND) for name in sorted(names - self.kinds.keys())]
 
 
+def gpu_names(topology: Topology) -> list[str]:
+    """Return what nvidia-smi calls the GPUs in a matrix: `GPU0`."""
+    return [f"GPU{index}" for index in topology.indices]
+
+
 def link_matrix(topology: Topology) -> Matrix:
     """Return the link between each pair."""
     return Matrix("Links", _square(topology, topology.links), _LINKS)

@@ -9,6 +9,7 @@ from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
     access_matrix,
+    gpu_names,
     legend_lines,
     link_matrix,
     p2p_matrices,
@@ -81,7 +82,7 @@ def _wrapped(text: str, room: int | None) -> list[str]:
 
 def _links(topology: Topology, paint: Paint) -> list[list[str]]:
     matrix = link_matrix(topology)
-    names = _names(topology)
+    names = gpu_names(topology)
     beside = [_column("CPU Affinity", texts(topology.cpu_affinity))]
     beside += [_column("NUMA Affinity", texts(topology.numa_affinity))]
     grid = _grid("", names, names, matrix, paint)
@@ -90,12 +91,8 @@ def _links(topology: Topology, paint: Paint) -> list[list[str]]:
     return [lines, _legend(matrix, paint)]
 
 
-def _names(topology: Topology) -> list[str]:
-    return [f"GPU{index}" for index in topology.indices]
-
-
 def _peer_access(topology: Topology, paint: Paint) -> list[list[str]]:
-    names = _names(topology)
+    names = gpu_names(topology)
     matrices = p2p_matrices(topology)
     sections = [
         [paint(matrix.title, "bold"), *_grid("", names, names, matrix, paint)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpudash.analysis.links import link_matrix, p2p_matrix, pci_matrix, texts
+from gpudash.analysis.links import gpu_names, link_matrix, p2p_matrix, pci_matrix, texts
 from gpudash.model.snapshot import Topology
 from gpudash.model.units import ABSENT
 
@@ -47,7 +47,7 @@ LEVELS = tuple(_PATHS)
 def matrix(topology: Topology, *, pci_only: bool = False) -> str:
     """Return what -m prints, with `pci_only` what -mp does."""
     links = (pci_matrix if pci_only else link_matrix)(topology).cells
-    names, nics = _names(topology), topology.nics
+    names, nics = gpu_names(topology), topology.nics
     cards = [f"NIC{number}" for number in range(len(nics))]
     near = (topology.cpu_affinity, topology.numa_affinity)
     cpus, numa = ([_known(each) for each in texts(ranges)] for ranges in near)
@@ -69,7 +69,7 @@ def matrix(topology: Topology, *, pci_only: bool = False) -> str:
 
 def capability(topology: Topology, letter: str) -> str:
     """Return what -p2p prints for one of r, w, n, a and p."""
-    names = _names(topology)
+    names = gpu_names(topology)
     lines = [" \t" + _UNDERLINED + "".join(f"{name}\t" for name in names) + _PLAIN]
     for name, cells in zip(names, p2p_matrix(topology, letter).cells, strict=True):
         lines.append(f" {name}\t" + "".join(f"{cell}\t" for cell in cells))
@@ -111,10 +111,6 @@ def numa_nodes(topology: Topology, index: int, of: str) -> str:
 def own_numa_node(topology: Topology, index: int) -> str:
     """Return what -gnid prints: the NUMA node that a GPU's memory is."""
     return f"{_node(topology, topology.indices.index(index))}\n"
-
-
-def _names(topology: Topology) -> list[str]:
-    return [f"GPU{index}" for index in topology.indices]
 
 
 def _row(topology: Topology, index: int) -> Sequence[str]:
