@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from time import ctime
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
@@ -11,7 +12,7 @@ from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
 from gpudash.output.smi_layout import branch
 from gpudash.output.smi_lines import fields_of, resolved
-from gpudash.output.smi_lists import ABSENT, Node, log_time
+from gpudash.output.smi_lists import ABSENT, Node
 from gpudash.output.smi_sections import PARTS, Part
 
 _WIDTHS = {580: 55, 0: 42}
@@ -65,7 +66,7 @@ def heads(snapshot: Snapshot) -> Sequence[Node]:
     """Return what a log begins with."""
     host = snapshot.host
     return (
-        Node("Timestamp", "timestamp", log_time(snapshot.taken_at.timestamp())),
+        Node("Timestamp", "timestamp", ctime(snapshot.taken_at.timestamp())),
         Node("Driver Version", "driver_version", host.driver_version or ABSENT),
         Node("CUDA Version", "cuda_version", host.cuda_driver_version or ABSENT),
         Node("Attached GPUs", "attached_gpus", str(len(whole_gpus(snapshot)))),

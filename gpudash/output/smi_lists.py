@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from time import ctime
 from typing import NamedTuple
 
 from gpudash.analysis.usage import is_unlisted
@@ -56,11 +56,11 @@ def processes(snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
         return None
     found = []
     for process, share in sorted(uses, key=by_instance_and_pid):
-        size = mebibytes(share.used_gpu_memory_bytes)
+        size = _number(mebibytes(share.used_gpu_memory_bytes), " MiB")
         below = (
             Node("Type", "type", share.type or ABSENT),
             Node("Name", "process_name", program(process) or "[Not Found]"),
-            Node("Used GPU Memory", "used_memory", ABSENT if size is None else f"{size} MiB"),
+            Node("Used GPU Memory", "used_memory", size),
         )
         lines = (
             Node("GPU instance ID", "gpu_instance_id", _number(share.gpu_instance_id)),
@@ -77,7 +77,7 @@ def accounted_processes(_snapshot: Snapshot, device: Device) -> Sequence[Node] |
         return None if device.accounting_mode is None else ()
     found = []
     for process in device.accounted_processes:
-        size = mebibytes(process.max_gpu_memory_bytes)
+        size = _number(mebibytes(process.max_gpu_memory_bytes), " MiB")
         below = (
             Node("GPU Utilization", "gpu_util", _number(process.gpu_utilization_percent, " %")),
             Node(
@@ -85,7 +85,7 @@ def accounted_processes(_snapshot: Snapshot, device: Device) -> Sequence[Node] |
                 "memory_util",
                 _number(process.memory_utilization_percent, " %"),
             ),
-            Node("Max memory usage", "max_memory_usage", ABSENT if size is None else f"{size} MiB"),
+            Node("Max memory usage", "max_memory_usage", size),
             Node("Time", "time", f"{(process.active_seconds or 0) * 1000:.0f} ms"),
             Node("Is Running", "is_running", str(int(process.is_running))),
         )
@@ -103,8 +103,7 @@ def retired_pages(device: Device, cause: str) -> Sequence[Node] | None:
         if page.cause == cause:
             lines = [Node("", "retired_page_address", f"0x{page.address:016x}")]
             if page.retired_at is not None:
-                when = log_time(page.retired_at)
-                lines.append(Node("", "retired_page_timestamp", when))
+                lines.append(Node("", "retired_page_timestamp", ctime(page.retired_at)))
             found.append(Node("", "retired_page", None, tuple(lines)))
     return found
 
@@ -129,10 +128,5 @@ def samples(device: Device, name: str, form: str) -> Sequence[Node]:
     ]
 
 
-def log_time(seconds: float) -> str:
-    """Return a Unix time as in the head of a log, local: `Thu Nov 26 05:02:30 2026`."""
-    return time.ctime(seconds)
-
-
-def _number(value: int | None, unit: str = "") -> str:
+def _number(value: int | str | None, unit: str = "") -> str:
     return ABSENT if value is None else f"{value}{unit}"
