@@ -223,7 +223,8 @@ class Library:
         """The clock that measures how long calls take, in seconds."""
         self._errors = (module.NVMLError, module.NVMLLibraryMismatchError)
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._raw = hasattr(module, "_nvmlGetFunctionPointer")
+        self.is_of_this_machine = hasattr(module, "_nvmlGetFunctionPointer")
+        """Whether it is a driver's, rather than that of a simulated host."""
         self._wide_processes = False
         self._renumbered: Mapping[int, int | None] = {}
         """What this release calls fields by other ids than nvml.h; None for an unknown id."""
@@ -232,11 +233,6 @@ class Library:
     def is_for_a_table(self) -> bool:
         """Whether one sample of no particular fields is taken, which leaves out what is rare."""
         return self.single_sample and self.wanted is None
-
-    @property
-    def is_of_this_machine(self) -> bool:
-        """Whether it is a driver's, rather than that of a simulated host."""
-        return self._raw
 
     def wants(self, *fields: str) -> bool:
         """Whether one of these fields is to be read."""
@@ -322,7 +318,7 @@ class Library:
         _, _, version = kind.partition("_v")
         if version:
             info.version = sizeof(info) | int(version) << 24
-        if self._raw:
+        if self.is_of_this_machine:
             code = self._fill(name, handle, info)
         else:
             _, code = self.call(name, handle, info)
@@ -332,7 +328,7 @@ class Library:
 
     def is_same(self, one: Any, other: Any) -> bool:
         """Whether two handles are of one device."""
-        if not self._raw:
+        if not self.is_of_this_machine:
             return bool(one == other)
         from ctypes import c_void_p, cast
 
@@ -341,7 +337,7 @@ class Library:
     def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
         """List the Compute, Graphics or MPSCompute processes of a device in one call."""
         name = f"nvmlDeviceGet{kind}RunningProcesses_v3"
-        if self._raw:
+        if self.is_of_this_machine:
             entries, code = self._list_processes(name, handle)
             if code == codes.FUNCTION_NOT_FOUND:
                 entries, code = self._list_processes(name.replace("_v3", "_v2"), handle)
@@ -360,7 +356,7 @@ class Library:
     def process_samples(self, handle: Any, since_us: int) -> tuple[list[ProcessSample], int]:
         """List the utilization samples of processes that are newer than `since_us`."""
         name = "nvmlDeviceGetProcessUtilization"
-        if self._raw:
+        if self.is_of_this_machine:
             structure = plain(self.module.c_nvmlProcessUtilizationSample_t)
             entries, code = self._list(name, handle, structure, since_us)
         else:
@@ -405,7 +401,7 @@ class Library:
 
     def _field_values(self, handle: Any, ids: Sequence[Scoped]) -> tuple[Any, int]:
         name = "nvmlDeviceGetFieldValues"
-        if not self._raw:
+        if not self.is_of_this_machine:
             return self.call(name, handle, list(ids))
         function, code = self.call("_nvmlGetFunctionPointer", name)
         if code:
