@@ -44,6 +44,8 @@ from gpudash.model.text import clean
 
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 NAMES_PATH = "/api/v1/label/__name__/values"
+NAMES_REFUSED = (400, 403, 404, 405, 422)
+"""HTTP statuses of servers and proxies that do not list the names of metrics."""
 
 Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
 """Queries the server and waits; raises PrometheusError."""
@@ -88,14 +90,12 @@ class Past:
 
     def snapshots(self, since: float, until: float) -> Iterator[FleetSnapshot]:
         """Yield a snapshot of the start, and one for each instant at which something changed."""
-        # If the clocks differ, everything would be gone after the server's present.
-        for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
-            until = min(until, row.number or until)
+        until = self._present(until)
         if until - since > _LONG_SECONDS:
             # Months without data would make the steps too coarse.
             since = max(since, min(until, oldest(self._ask, since, until)))
         self._learn(since, until)
-        count = sum(1 for _ in self._inventory.devices())
+        count = self._inventory.size
         if not count:
             return
         spacing = self._spacing(since, until, count)
@@ -112,6 +112,13 @@ class Past:
 
     # What is asked
 
+    def _present(self, until: float) -> float:
+        """Return an instant, or the server's present if that is earlier."""
+        # Where the clocks differ, all would be gone after that.
+        for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
+            until = min(until, row.number or until)
+        return until
+
     def _learn(self, since: float, until: float) -> None:
         """Learn which metrics and devices there were."""
         inventory = self._inventory
@@ -119,7 +126,7 @@ class Past:
         try:
             found = self._ask(NAMES_PATH, [*span, ("match[]", inventory.catalog.selector)], NAMES)
         except PrometheusError as error:
-            if error.status not in (400, 403, 404, 405, 422):
+            if error.status not in NAMES_REFUSED:
                 raise
             found = ()
         inventory.set_names(found)

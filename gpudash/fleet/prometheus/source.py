@@ -30,7 +30,7 @@ from gpudash.fleet.prometheus.happened import Happened
 from gpudash.fleet.prometheus.instant import Instant, Task
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
-from gpudash.fleet.prometheus.past import NAMES_PATH, QUERY, RANGE, Ask, Past, oldest
+from gpudash.fleet.prometheus.past import NAMES_PATH, NAMES_REFUSED, QUERY, RANGE, Ask, Past, oldest
 from gpudash.fleet.prometheus.picture import STALE_SECONDS
 from gpudash.fleet.prometheus.questions import DATES, INTERVAL_SECONDS
 from gpudash.fleet.prometheus.workers import (
@@ -390,7 +390,7 @@ class PrometheusSource(Source):
 
     def _fail(self, view: Instant, task: Task, error: PrometheusError) -> None:
         """Keep the last answer, and retry later; an overloaded server is left alone for longer."""
-        if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
+        if task.name == "names" and error.status in NAMES_REFUSED and not task.failures:
             # A server without this request may have the metrics all the same.
             view.picture.inventory.set_names(())
             self._finish(view, task, 0.0)

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from gpudash.analysis.activity import BUSY_PERCENT, IDLE_PERCENT, PAUSE_SECONDS
 from gpudash.fleet.prometheus.dialects import INSTANCE_LABEL, PERSON_LABELS, Dialect, Labels
 from gpudash.fleet.prometheus.known import KnownHost, Row, index_of, number_of, uuid_of
-from gpudash.fleet.prometheus.past import QUERY, Past
+from gpudash.fleet.prometheus.past import Past
 from gpudash.fleet.prometheus.queries import Metric, promql, series
-from gpudash.fleet.prometheus.workers import VECTOR
 from gpudash.model.dcgm import dcgm_metric
 from gpudash.model.device import device_fields, device_label
 from gpudash.model.report import Minute, MinuteDevice, MinuteFinding, MinuteUse
@@ -145,8 +144,7 @@ class PastUse(Past):
         With `by_host`, one GPU of a host has the peak memory of all of them together.
         """
         self._by_host, self._owners = by_host, owners
-        for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
-            until = min(until, row.number or until)
+        until = self._present(until)
         self._learn(since, until)
         count = self._inventory.size
         if not count:
