@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
     gpus = gpu_selectors(options)
     if options.loop is not None:
-        return _follow(options, query.reads, _Rows(query).print)
+        return _follow(options, query)
     return with_source(
         lambda source, _: _print_once(source, query, gpus),
         options,
@@ -121,41 +121,31 @@ def _print_once(source: HostSource, query: Csv, gpus: Sequence[str]) -> int:
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
-def _follow(
-    options: argparse.Namespace, reads: Set[str], show: Callable[[Snapshot, Snapshot], None]
-) -> NoReturn:
-    """Show each sample and its chosen GPUs, until a signal or a closed pipe; raises UsageError."""
+def _follow(options: argparse.Namespace, query: Csv) -> NoReturn:
+    """Print the rows of each sample below one heading, until a signal or a closed pipe.
+
+    A process list that is not available has a line on stderr. Raises UsageError.
+    """
     refuse(options, ("once", "timeout", "replay", "at"), "--loop")
-    if "supported_clocks" in reads:
+    if "supported_clocks" in query.reads:
         raise UsageError("--loop does not go with supported clocks, which do not change")
     gpus = gpu_selectors(options)
     # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
     found = lines(options)
+    heading = [query.heading()] if query.header else []
+    reported: Sequence[Fault] = ()
     sampler = Sampler(found.argv, interval=options.loop, keep=1, decode=found.decode)
     with closing(sampler):
         while True:
             sampler.next_sample()
             snapshot = sampler.samples[-1]
-            show(snapshot, select_existing(snapshot, gpus))
-
-
-class _Rows:
-    """Prints the rows of sample after sample below one heading."""
-
-    def __init__(self, query: Csv) -> None:
-        self._query = query
-        self._heading = [query.heading()] if query.header else []
-        self._reported: Sequence[Fault] = ()
-
-    def print(self, snapshot: Snapshot, chosen: Snapshot) -> None:
-        """Print those of the chosen GPUs; a list that is not available has a line on stderr."""
-        terminal.write_lines([*self._heading, *self._query.rows(snapshot, keys(chosen))])
-        self._heading = []
-        unlisted = _unlisted(self._query, chosen)
-        if unlisted != self._reported:
-            _warn(unlisted, chosen)
-        self._reported = unlisted
+            chosen = select_existing(snapshot, gpus)
+            terminal.write_lines([*heading, *query.rows(snapshot, keys(chosen))])
+            heading, unlisted = [], _unlisted(query, chosen)
+            if unlisted != reported:
+                _warn(unlisted, chosen)
+            reported = unlisted
 
 
 def _print_list(source: HostSource, gpus: Sequence[str]) -> int:
