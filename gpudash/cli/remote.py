@@ -33,11 +33,6 @@ class LineSource(NamedTuple):
     encode: Callable[[Snapshot], bytes] | None = None
 
 
-def host_of(options: argparse.Namespace) -> str | None:
-    """Return the one host that --host names, None for this one."""
-    return options.host[0] if options.host else None
-
-
 def is_name(name: str) -> bool:
     """Whether ssh may be given that name."""
     from gpudash.fleet.names import check_host
@@ -51,10 +46,9 @@ def is_name(name: str) -> bool:
 
 def lines(options: argparse.Namespace) -> LineSource:
     """Return what prints the snapshots of this host, or of that of --host."""
-    host = host_of(options)
-    return (
-        LineSource(collector_command(options), wire.decode) if host is None else of(options, host)
-    )
+    if options.host:
+        return of(options, options.host[0])
+    return LineSource(collector_command(options), wire.decode)
 
 
 def of(options: argparse.Namespace, host: str) -> LineSource:
