@@ -23,7 +23,7 @@ from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.findings import worst
-from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.grid import MARGIN, Grid, trend, with_trends
 from gpudash.tui.draw.header import host_line
 from gpudash.tui.draw.line import Line, beside, cells_of, fitted, highlighted, in_view, joined
 from gpudash.tui.draw.main_charts import Trends, charts
@@ -146,23 +146,9 @@ def _parts(label: int, cells: int) -> _Parts:
 _BAR = 5
 
 _NAMES = frozenset({"index", "name"})
-_ROLES = {"index": "strong", "utilization_trend": "utilization"}
-_UTILIZATION_TREND: Column[DeviceRow] = Column(
-    key="utilization_trend",
-    header="",
-    text=lambda row: ABSENT if row.device.gpu_utilization_percent is None else "",
-    sort_key=lambda row: "",
-    width=7,
-    stretch=48,
-    priority=4,
-)
-_AFTER = {"utilization": _UTILIZATION_TREND}
-
-_CURVED_COLUMNS = [
-    column
-    for plain in DEVICE_COLUMNS
-    for column in (plain, *([_AFTER[plain.key]] if plain.key in _AFTER else ()))
-]
+_TREND, _CHARTED = "utilization_trend", "gpu_utilization_percent"
+_ROLES = {"index": "strong", _TREND: "utilization"}
+_CURVED_COLUMNS = with_trends(DEVICE_COLUMNS, {"utilization": trend(_TREND, _CHARTED, "", 7, 4)})
 _BEFORE_BARS = frozenset({"name", "pcie", "encoder", "decoder"})
 # What the bars of a GPU alone show is charted below it, which these are not.
 _COLUMNS_OF_ONE = [
@@ -176,7 +162,7 @@ class DeviceTable:
 
     def __init__(self, trends: Trends) -> None:
         self._trends = trends
-        curves = {_UTILIZATION_TREND.key: self._utilization}
+        curves = {_TREND: self._utilization}
         self._one = Grid(_COLUMNS_OF_ONE, _ROLES, bar=_BAR)
         self._plain = Grid(DEVICE_COLUMNS, _ROLES, bar=_BAR)
         self._curved = self._grid = Grid(_CURVED_COLUMNS, _ROLES, bar=_BAR, curves=curves)
@@ -240,19 +226,18 @@ class DeviceTable:
         return [*segments, *_fault(row, theme, room - cells_of(segments) - MARGIN)]
 
     def _utilization(self, row: DeviceRow, cells: int, theme: Theme) -> str:
-        field = "gpu_utilization_percent"
-        return self._trends.lines([row.device.key], field, 100, (cells, 1), theme.glyphs)[0]
+        return self._trends.lines([row.device.key], _CHARTED, 100, (cells, 1), theme.glyphs)[0]
 
     def _title(self, theme: Theme) -> Line:
         """Return the headings; that of the curves is the time that they show."""
         for fitted_column in self._grid.fitted:
-            if fitted_column.column.key == _UTILIZATION_TREND.key:
+            if fitted_column.column.key == _TREND:
                 cells = fitted_column.width
                 time = self._trends.filled(cells)
                 past = time.partition(" ")[0]
                 names = f"last {time}", f"last {past}", past
                 name = next((each for each in names if len(each) <= cells), names[-1])
-                return self._grid.heading(theme, names={_UTILIZATION_TREND.key: name})
+                return self._grid.heading(theme, names={_TREND: name})
         return self._grid.heading(theme)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -32,6 +32,27 @@ _MAX_DRAWN = 1024
 """Values of a column that are remembered as they were drawn: most stay as they are for long."""
 _WHOLE_TEXTS = frozenset({"pid", "time", "idle", "elapsed", "left"})
 """Columns aligned to the right whose text does not end in a unit."""
+
+
+def trend(key: str, field: str, header: str, width: int, priority: int) -> Column[Any]:
+    """Return a column for the past of a field of a row's device, a dash where that has no value."""
+    return Column(
+        key=key,
+        header=header,
+        text=lambda row: ABSENT if getattr(row.device, field, None) is None else "",
+        sort_key=lambda row: "",
+        width=width,
+        stretch=48,
+        priority=priority,
+    )
+
+
+def with_trends(
+    columns: Iterable[Column[Row]], trends: Mapping[str, Column[Row]]
+) -> list[Column[Row]]:
+    """Return columns, behind some of them, by their keys, those of their past."""
+    pairs = ((column, trends.get(column.key)) for column in columns)
+    return [each for pair in pairs for each in pair if each is not None]
 
 
 class Grid(Generic[Row]):

@@ -25,13 +25,12 @@ from gpudash.analysis.links import (
     link_matrix,
     p2p_matrices,
 )
-from gpudash.analysis.table import Column, fit, line_cells
+from gpudash.analysis.table import fit, line_cells
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import StyledLine, fold, width, wrap
-from gpudash.model.units import ABSENT
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.bars import sparkline
-from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.grid import MARGIN, Grid, trend, with_trends
 from gpudash.tui.draw.line import Line, fit_parts, joined
 from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import LINKS_KEYS
@@ -52,26 +51,13 @@ _TRENDS = {
     "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second", "NVL RX TREND"),
 }
 """The column behind which each curve stands, what it is of, and its heading."""
-
-
-def _trend(key: str, field: str, header: str) -> Column[GpuAffinity]:
-    return Column(
-        key=key,
-        header=header,
-        text=lambda row: ABSENT if getattr(row.device, field, None) is None else "",
-        sort_key=lambda row: "",
-        width=len(header),
-        stretch=48,
-        priority=6,
-    )
-
-
-_AFTER = {after: _trend(key, field, header) for key, (after, field, header) in _TRENDS.items()}
-_COLUMNS = [
-    column
-    for plain in TRAFFIC_COLUMNS
-    for column in (plain, *([_AFTER[plain.key]] if plain.key in _AFTER else ()))
-]
+_COLUMNS = with_trends(
+    TRAFFIC_COLUMNS,
+    {
+        behind: trend(key, field, header, len(header), 6)
+        for key, (behind, field, header) in _TRENDS.items()
+    },
+)
 
 
 class TrafficTable:
