@@ -19,7 +19,7 @@ from rich.color import ColorSystem
 from gpudash.model.errors import ExitStatus
 from gpudash.tui.bindings import remap
 from gpudash.tui.cells import color_system
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import Dialog, put_above
 from gpudash.tui.keymap import Key
 from gpudash.tui.page import WHILE_TYPING, Page
@@ -292,7 +292,7 @@ class GpudashApp(TerminalApp):
                 await self.run_action(found[id].action, default_namespace=page)
 
         choices = [entry.choice for entry in found.values()]
-        put_above(self, ChooseScreen("Actions", choices, page.shown.theme), chosen)
+        page.choose("Actions", choices, chosen)
 
     # Settings
 
@@ -340,9 +340,7 @@ class GpudashApp(TerminalApp):
         has_16 = color_system(os.environ) is ColorSystem.STANDARD
         few = "no" if self._no_color else "16" if has_16 else ""
         hint = f"{few} colours here: themes show on other terminals" if few else "type to find"
-        theme = self.front.shown.theme
-        dialog = ChooseScreen("Theme", choices, theme, current=current, pointed=preview, hint=hint)
-        put_above(self, dialog, chosen)
+        self.front.choose("Theme", choices, chosen, current=current, pointed=preview, hint=hint)
 
     def prefer(self, **fields: object) -> None:
         """Note a setting that the user changed, to be saved a little later."""

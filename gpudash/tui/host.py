@@ -17,7 +17,7 @@ from gpudash.model.state import ASLEEP, RESTING
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import SELECTION_ACTIONS, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
 from gpudash.tui.page import Page
@@ -118,9 +118,7 @@ class HostPage(Page):
             "To reset a GPU or the driver, every program must have left it. "
             f"No GPU is monitored until {key} reattaches."
         )
-        title, theme = "Detach from the driver?", self.dashboard.theme
-        dialog = ChooseScreen(title, choices, theme, by_letter=True, asked=asked)
-        put_above(self.app, dialog, chosen)
+        self.choose("Detach from the driver?", choices, chosen, by_letter=True, asked=asked)
 
     def release_gpus(self) -> None:
         """Detach from the driver, for a reset or a change of MIG mode; or reattach."""

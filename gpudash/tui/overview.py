@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -17,8 +17,7 @@ from gpudash.model.wire import Received
 from gpudash.tui.bindings import QUIT, bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.device_list import DeviceList
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.dialogs.dialog import put_above
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.host import NONE_SELECTED, HostPage
 from gpudash.tui.keymap import LIST_KEYS
@@ -268,7 +267,7 @@ class Overview(HostPage):
             )
             for column in PROCESS_ORDERS
         ]
-        self._choose("Sort by", choices, chosen, current=current)
+        self.choose("Sort by", choices, chosen, current=current)
 
     def action_choose_order(self) -> None:
         """Choose the column to sort by with a letter, a capital for the opposite direction."""
@@ -292,18 +291,9 @@ class Overview(HostPage):
         ]
         current = next((each.value for each in choices if each.marked), "")
         title = "Sort by letter, a capital reverses"
-        self._choose(title, choices, chosen, current=current, by_letter=True)
+        self.choose(title, choices, chosen, current=current, by_letter=True)
 
     # What is shown
-
-    def _choose(
-        self,
-        title: str,
-        choices: Sequence[Choice],
-        chosen: Callable[[str | None], object] = lambda _value: None,
-        **options: Any,
-    ) -> None:
-        put_above(self.app, ChooseScreen(title, choices, self.dashboard.theme, **options), chosen)
 
     def action_choose_metric(self) -> None:
         """Choose the metric that the charts show of all GPUs."""
@@ -317,7 +307,7 @@ class Overview(HostPage):
             dashboard.metric = name or dashboard.metric
 
         choices = [Choice(each.name, each.label, marked=each.name == current) for each in fields]
-        self._choose("Chart", choices, chosen, current=current)
+        self.choose("Chart", choices, chosen, current=current)
 
     def action_choose_columns(self) -> None:
         """Choose the columns of the processes with the space bar; none is as good as all."""
@@ -344,7 +334,7 @@ class Overview(HostPage):
             self.panels.process_table.choose(preferences.current.columns)
             return choices()
 
-        self._choose("Columns", choices(), toggled=toggled, marks_only=True)
+        self.choose("Columns", choices(), toggled=toggled, marks_only=True)
 
     def action_choose_devices(self) -> None:
         """Choose one GPU from a list, or some with the space bar: then the marks count."""
@@ -374,7 +364,7 @@ class Overview(HostPage):
             elif value is not None:
                 dashboard.hide_devices(lambda devices: devices.only(int(value)))
 
-        self._choose("Show only GPU", choices(), chosen, toggled=toggled)
+        self.choose("Show only GPU", choices(), chosen, toggled=toggled)
 
     def action_toggle_panel(self, panel: str) -> None:
         """Hide a panel, or show it again; say so, as that may not be seen."""

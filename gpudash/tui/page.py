@@ -19,6 +19,7 @@ from gpudash.feed.timeline import Timeline
 from gpudash.model.errors import ExitStatus
 from gpudash.model.wire import Document, Received
 from gpudash.tui.bindings import bindings
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.dialogs.dialog import Closing, put_above
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
@@ -231,6 +232,16 @@ class Page(Closing[str], inherit_bindings=False):
                 time.go_to(datetime.fromisoformat(value))
 
         put_above(self.app, dialog, chosen)
+
+    def choose(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        chosen: Callable[[str | None], object] = lambda _value: None,
+        **options: Any,
+    ) -> None:
+        """Let one of several be chosen, with the options of `ChooseScreen`."""
+        put_above(self.app, ChooseScreen(title, choices, self.shown.theme, **options), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show what an action led to in the footer, for some seconds unless it `stays`."""

@@ -17,16 +17,14 @@ from gpudash.analysis.health.acknowledged import (
 )
 from gpudash.model.errors import GpudashError
 from gpudash.model.units import parse_span
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.dialogs.dialog import put_above
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.page import Page
-from gpudash.tui.theme import Theme
 
 _BACK = "take back"
 _SPANS = {"8h": "8 hours", "1h": "1 hour", "1d": "1 day", "7d": "7 days", "": "until taken back"}
 
 
-def ask(page: Page, places: Sequence[Place], theme: Theme, *, is_demo: bool) -> None:
+def ask(page: Page, places: Sequence[Place], *, is_demo: bool) -> None:
     """Ask for how long hosts and GPUs are to be acknowledged, and why; then write that down.
 
     Where all of them are, it can be taken back.
@@ -63,10 +61,7 @@ def ask(page: Page, places: Sequence[Place], theme: Theme, *, is_demo: bool) -> 
         choices.insert(0, Choice(_BACK, _BACK, in_force[0].text))
     title = f"Acknowledge {_named(places)}"
     hint = "type for how long and why: 8h RMA 4711"
-    dialog = ChooseScreen(
-        title, choices, theme, current=choices[0].value, understood=_choice, hint=hint
-    )
-    put_above(page.app, dialog, chosen)
+    page.choose(title, choices, chosen, current=choices[0].value, understood=_choice, hint=hint)
 
 
 def _named(places: Sequence[Place]) -> str:

@@ -296,7 +296,7 @@ class FleetPage(Wheel, Page):
         elif not self.places:
             self.show_message("only hosts, GPUs and findings can be acknowledged")
         else:
-            ask(self, self.places, self.model.theme, is_demo=self.model.is_demo)
+            ask(self, self.places, is_demo=self.model.is_demo)
 
     def action_retry(self) -> None:
         """Connect at once where ssh failed, also to hosts that refused the login."""

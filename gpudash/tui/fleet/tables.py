@@ -25,7 +25,7 @@ from gpudash.model.fleet import ChartRequest, FleetHost, FleetJob, FleetUser, Ho
 from gpudash.model.host_words import HOST_STATES
 from gpudash.model.text import width
 from gpudash.model.units import celsius, duration, megahertz, percent, watts
-from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, beside, highlighted, in_view, joined
@@ -177,8 +177,7 @@ class TablePage(FleetPage, Generic[Row]):
             for each in self.COLUMNS
             if each.priority == 0 or each.has_content(ranking.rows)
         ]
-        dialog = ChooseScreen("Sort by", found, self.model.theme, current=current)
-        put_above(self.app, dialog, chosen)
+        self.choose("Sort by", found, chosen, current=current)
 
 
 class HostsPage(TablePage[HostRow]):

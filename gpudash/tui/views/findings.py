@@ -155,7 +155,7 @@ class FindingsView(View):
             uuids = {each.index: each.uuid for each in gpus}
             places = [Place(host, gpu, uuids.get(gpu)) for gpu in finding.indices]
             is_demo = self.dashboard.snapshot.host.simulated
-            ask(self, places or [Place(host)], self.dashboard.theme, is_demo=is_demo)
+            ask(self, places or [Place(host)], is_demo=is_demo)
 
     def action_open(self) -> None:
         """Open the process that the finding under the cursor is about, else its GPU."""

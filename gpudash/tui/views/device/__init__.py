@@ -20,7 +20,6 @@ from gpudash.model.units import ABSENT, Unit, readable, short, span
 from gpudash.tui.bindings import keys_while_enlarged, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
-from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.draw.chart import drawn
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
@@ -260,17 +259,13 @@ class DeviceView(View):
 
     def action_list_metrics(self) -> None:
         """Choose the metric from a list."""
-        from gpudash.tui.dialogs.choose import ChooseScreen
-
         row = self.row()
         if row is None:
             return
         current = self.charting.field(row.device).name
         fields = [device_fields()[name] for name in self.charting.fields(row.device)]
         choices = [_choice(field, row, current) for field in fields]
-        theme = self.dashboard.theme
-        screen = ChooseScreen("Chart", choices, theme, current=current)
-        put_above(self.app, screen, self.chart_metric)
+        self.choose("Chart", choices, self.chart_metric, current=current)
 
     def action_range(self) -> None:
         """Show the next range of time."""
@@ -286,8 +281,6 @@ class DeviceView(View):
 
     def action_compare(self) -> None:
         """Choose whose curve is beside the one looked at, with the digit of a GPU at once."""
-        from gpudash.tui.dialogs.choose import ChooseScreen
-
         shown = self.row()
         others = {row.label: row.device for row in self.rows() if row is not shown}
         if shown is None or not others:
@@ -309,9 +302,8 @@ class DeviceView(View):
             if label is not None:
                 toggled(label)
 
-        title, theme = f"Compare GPU {shown.label} with", self.dashboard.theme
-        dialog = ChooseScreen(title, choices(), theme, toggled=toggled, by_letter=True)
-        put_above(self.app, dialog, chosen)
+        title = f"Compare GPU {shown.label} with"
+        self.choose(title, choices(), chosen, toggled=toggled, by_letter=True)
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
