@@ -13,6 +13,7 @@ from gpudash.cli.preframe import require_terminal
 from gpudash.feed.live import LiveFeed
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording, Sample
+from gpudash.model.fleet import decode
 from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ def run(options: argparse.Namespace) -> int:
         forked = watch.fork_collector(collect)
 
         def open_feed(_interval: float) -> Feed[FleetSnapshot]:
-            from gpudash.model.fleet import decode
-
             return LiveFeed(argv, seconds, decode, environ=environ, forked=forked)
 
         return open_feed

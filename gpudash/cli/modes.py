@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES, is_recorded, query_name
 from gpudash.fleet.sources import OPTIONS, SOURCES, dest
+from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 from gpudash.system.imports import import_msgspec
 
@@ -62,7 +63,6 @@ def _print_schema(_options: Namespace) -> int:
     import json
 
     from gpudash.model import fleet, report, wire
-    from gpudash.model.errors import ExitStatus
 
     # A line is one of them.
     one, *others = wire.json_schema(), fleet.json_schema(), report.json_schema()

@@ -30,13 +30,13 @@ from gpudash.cli.preframe import (
 )
 from gpudash.model.errors import UsageError
 from gpudash.system.files import settings_file
+from gpudash.system.fork import ForkedProcess
 from gpudash.system.imports import import_asyncio, import_msgspec
 from gpudash.system.terminal import allows_color
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Feed, SnapshotFeed
     from gpudash.model.snapshot import Snapshot
-    from gpudash.system.fork import ForkedProcess
     from gpudash.tui.cells import ScreenBuffer
     from gpudash.tui.page import Page
     from gpudash.tui.preferences import Preferences
@@ -177,8 +177,6 @@ def fork_collector(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
 
     The feed then starts one by its command, and reports why if that fails, too.
     """
-    from gpudash.system.fork import ForkedProcess
-
     try:
         return ForkedProcess(collect)
     except OSError:

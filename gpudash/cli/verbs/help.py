@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from gpudash.cli import verbs
 from gpudash.cli.options import is_ascii
 from gpudash.cli.verbs import Verb
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import MEANINGS, ExitStatus, UsageError
 from gpudash.model.text import did_you_mean, pad, wrap
 from gpudash.system import terminal
 from gpudash.system.files import settings_file
@@ -231,8 +231,6 @@ def _delay(seconds: float) -> str:
 
 
 def _exit() -> Iterator[Section]:
-    from gpudash.model.errors import MEANINGS
-
     yield Section(
         "Exit statuses", [(str(number), text) for number, text in sorted(MEANINGS.items())]
     )

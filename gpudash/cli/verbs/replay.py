@@ -21,6 +21,7 @@ from gpudash.feed.instants import parse_instant
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import sample_at
+from gpudash.model import fleet, wire
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
@@ -86,7 +87,6 @@ def print_lines(options: argparse.Namespace) -> int:
 
 def _encoded_again(sample: Sample, gpus: Sequence[str]) -> bytes:
     from gpudash.analysis.selection import select
-    from gpudash.model import fleet, wire
 
     if sample.is_fleet and not gpus:
         return fleet.encode(sample.fleet())
