@@ -138,6 +138,12 @@ def holders() -> Iterator[Holders]:
 
 
 @pytest.fixture
+def job(holders: Holders) -> Holder:
+    """A process that sleeps."""
+    return holders(1)[0]
+
+
+@pytest.fixture
 def nvidia_smi() -> str:
     """NVIDIA's own, run on the stand-in; skips where there is none."""
     found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")

@@ -17,7 +17,7 @@ from gpudash.model.text import clean, wire_size
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import TICK_SECONDS, in_first_pid_namespace
 from tests import waiting
-from tests.holders import Holders
+from tests.holders import Holder, Holders
 from tests.pid_reuse import start_as
 
 ME = os.getpid()
@@ -116,12 +116,11 @@ def test_two_samples_at_once_give_the_same_share() -> None:
     assert first.cpu_percent == second.cpu_percent
 
 
-def test_tells_everything_about_an_own_process(holders: Holders) -> None:
-    (holder,) = holders(1)
+def test_tells_everything_about_an_own_process(job: Holder) -> None:
     process = until(
-        lambda process: process.status == "sleeping" and process.cpu_percent == 0, holder.pid
+        lambda process: process.status == "sleeping" and process.cpu_percent == 0, job.pid
     )
-    oracle = psutil.Process(holder.pid)
+    oracle = psutil.Process(job.pid)
     assert process.devices == ()
     assert process.username == pwd.getpwuid(os.getuid()).pw_name
     assert process.name == "sleep"

@@ -120,16 +120,15 @@ def sample(table: ProcessReader, holder: Holder) -> Process:
     return table.sample([holder.pid])[holder.pid]
 
 
-def test_a_process_at_rest_is_reported_as_before(holders: Holders) -> None:
-    (holder,) = holders(1)
+def test_a_process_at_rest_is_reported_as_before(job: Holder) -> None:
     table = ProcessReader(Asked())
 
     def rests() -> bool:
-        process = sample(table, holder)
+        process = sample(table, job)
         return process.status == "sleeping" and process.cpu_percent == 0.0
 
     waiting.until(rests)
-    waiting.until(lambda: sample(table, holder) is sample(table, holder))
+    waiting.until(lambda: sample(table, job) is sample(table, job))
 
 
 def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:
@@ -144,32 +143,30 @@ def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:
 
 
 def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
-    holders: Holders,
+    job: Holder,
 ) -> None:
-    (holder,) = holders(1)
     table = ProcessReader(Asked())
     for _ in range(3):
-        assert table.sample([holder.pid])[holder.pid].hidden_reason is None
-    holder.end()
-    assert table.sample([holder.pid])[holder.pid].hidden_reason is not None
+        assert table.sample([job.pid])[job.pid].hidden_reason is None
+    job.end()
+    assert table.sample([job.pid])[job.pid].hidden_reason is not None
 
 
 def test_of_a_process_that_exits_its_owner_and_name_stay_known(
-    holders: Holders,
+    job: Holder,
 ) -> None:
     if not proc_stat.in_first_pid_namespace():
         pytest.skip("these tests run in a PID namespace")
-    (holder,) = holders(1)
     table = ProcessReader(Asked(Facts(username="alice", name="sleep", command_line=("sleep",))))
-    before = table.sample([holder.pid])[holder.pid]
-    holder.end()
+    before = table.sample([job.pid])[job.pid]
+    job.end()
     for _ in range(3):
-        after = table.sample([holder.pid])[holder.pid]
+        after = table.sample([job.pid])[job.pid]
         assert after.hidden_reason == "exited"
         assert (after.username, after.name, after.key) == ("alice", "sleep", before.key)
         assert (after.command_line, after.status, after.cpu_percent) == (None, None, None)
     table.sample([])
-    assert table.sample([holder.pid])[holder.pid].username is None
+    assert table.sample([job.pid])[job.pid].username is None
 
 
 def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:

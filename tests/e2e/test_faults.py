@@ -5,18 +5,17 @@ from pathlib import Path
 
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.e2e.stream import streaming
-from tests.holders import Holders
+from tests.holders import Holder
 
 
-def test_garbage_is_null(fakenvml: Path, holders: Holders) -> None:
-    (holder,) = holders(1)
+def test_garbage_is_null(fakenvml: Path, job: Holder) -> None:
     run = gpudash(
         *("--once", "--json"),
         library=fakenvml,
         DEVICES=2,
         MODEL="geforce",
         PROCS_PER_DEVICE=1,
-        PIDS=holder.pid,
+        PIDS=job.pid,
         GARBAGE="nvmlDeviceGetUtilizationRates:1,nvmlDeviceGetTemperature:1,"
         "nvmlDeviceGetTemperatureV:1,nvmlDeviceGetPowerUsage:1,nvmlDeviceGetFanSpeed:1,"
         "nvmlDeviceGetClockInfo:1,nvmlDeviceGetPerformanceState:1,nvmlDeviceGetMemoryInfo:1,"

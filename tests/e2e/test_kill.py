@@ -42,9 +42,8 @@ def forgotten_after(holder: Holder, control: Path, **fault: object) -> Iterator[
 
 
 def test_a_job_is_shown_ended_and_what_it_freed(
-    fakenvml: Path, holders: Holders, tmp_path: Path
+    fakenvml: Path, job: Holder, tmp_path: Path
 ) -> None:
-    (job,) = holders(1)
     with forgotten_after(job, tmp_path / "control") as settings:
         run = kill(job.pid, library=fakenvml, settings=settings, first=PATIENT, yes=True)
         assert not job.alive
@@ -138,9 +137,8 @@ def test_one_that_is_refused_does_not_spare_the_other(fakenvml: Path, holders: H
 
 
 def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
-    fakenvml: Path, holders: Holders, tmp_path: Path
+    fakenvml: Path, job: Holder, tmp_path: Path
 ) -> None:
-    (job,) = holders(1)
     with forgotten_after(job, tmp_path / "control", LOST=1) as settings:
         run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
     assert run.returncode == 0
@@ -149,9 +147,8 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
 
 
 def test_a_driver_that_hangs_from_the_start_does_not_hold_the_prompt(
-    fakenvml: Path, holders: Holders
+    fakenvml: Path, job: Holder
 ) -> None:
-    (job,) = holders(1)
     hang = {"PIDS": job.pid, "HANG": "nvmlInitWithFlags:*:inf"}
     run = kill(job.pid, library=fakenvml, settings=hang, yes=True)
     assert run.returncode == 1
@@ -160,10 +157,7 @@ def test_a_driver_that_hangs_from_the_start_does_not_hold_the_prompt(
     assert job.alive
 
 
-def test_a_record_that_cannot_be_kept_is_reported(
-    fakenvml: Path, holders: Holders, state: Path
-) -> None:
-    (job,) = holders(1)
+def test_a_record_that_cannot_be_kept_is_reported(fakenvml: Path, job: Holder, state: Path) -> None:
     state.write_text("no folder")
     run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
     assert run.returncode == 0
@@ -191,9 +185,8 @@ def test_memory_that_children_keep_is_reported_with_what_ends_them(
 
 
 def test_it_asks_on_the_terminal_and_an_answer_that_is_typed_ahead_does_not_count(
-    fakenvml: Path, holders: Holders
+    fakenvml: Path, job: Holder
 ) -> None:
-    (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
         terminal.send("y", "enter")
@@ -212,8 +205,7 @@ def test_it_asks_on_the_terminal_and_an_answer_that_is_typed_ahead_does_not_coun
         assert not job.alive
 
 
-def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, job: Holder) -> None:
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
         terminal.wait_for("? [y/N]")

@@ -36,10 +36,9 @@ def test_a_process_that_uses_no_gpu_is_refused(fakenvml: Path, holders: Holders)
     assert job.alive
 
 
-def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders) -> None:
+def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, job: Holder) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    (job,) = holders(1)
     settings: dict[str, object] = {"PIDS": job.pid}
     run = kill(
         job.pid, library=fakenvml, settings=settings, first=AS_NOBODY, yes=True, config=False
@@ -77,8 +76,7 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_done_is_one_line(fakenvml: Path, holders: Holders) -> None:
-    (job,) = holders(1)
+def test_what_cannot_be_done_is_one_line(fakenvml: Path, job: Holder) -> None:
     lines: list[Line] = [(f"kill {words} {job.pid}", {}) for words in REFUSED]
     found = each_of([*lines, ("kill 1", {})], fakenvml, PROCS_PER_DEVICE=1, PIDS=job.pid)
     *refused, init = found
@@ -90,10 +88,7 @@ def test_what_cannot_be_done_is_one_line(fakenvml: Path, holders: Holders) -> No
     assert (init[0], job.alive) == (1, True)
 
 
-def test_a_start_that_is_named_too_must_be_that_of_the_process(
-    fakenvml: Path, holders: Holders
-) -> None:
-    (job,) = holders(1)
+def test_a_start_that_is_named_too_must_be_that_of_the_process(fakenvml: Path, job: Holder) -> None:
     stat = proc_stat.read_stat(job.pid)
     assert stat is not None
     for ticks in (-1, 0):
@@ -104,10 +99,9 @@ def test_a_start_that_is_named_too_must_be_that_of_the_process(
 
 
 def test_the_settings_that_forbid_signals_hold_here_too(
-    fakenvml: Path, holders: Holders, config: Path
+    fakenvml: Path, job: Holder, config: Path
 ) -> None:
     config.parent.mkdir()
-    (job,) = holders(1)
     for text, words in (
         ("read_only = true", "gpudash is read-only ("),
         ('read_only = "no"', "read_only: "),

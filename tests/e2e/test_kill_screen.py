@@ -9,13 +9,12 @@ from tests.e2e.run import tell
 from tests.e2e.screen import press_until, watching
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holders
+from tests.holders import Holder
 
 
 def test_a_kill_reports_what_the_driver_gave_back(
-    fakenvml: Path, holders: Holders, tmp_path: Path
+    fakenvml: Path, job: Holder, tmp_path: Path
 ) -> None:
-    (job,) = holders(1)
     control = tmp_path / "control"
     tell(control, PIDS=job.pid, LOAD="idle")
     told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "CONTROL": control, "PIDS": job.pid}

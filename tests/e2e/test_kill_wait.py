@@ -62,8 +62,7 @@ def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders:
         assert sent in " ".join(terminal.text.split())
 
 
-def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Holders) -> None:
-    (job,) = holders(1)
+def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, job: Holder) -> None:
     with agreed(fakenvml, [job], signal="KILL") as terminal:
         terminal.wait_for(re.compile(r"killed.*waiting for the driver to release the memory"))
         terminal.send("ctrl+c")

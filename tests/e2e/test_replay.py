@@ -16,7 +16,7 @@ from tests.e2e.run import each_of
 from tests.e2e.terminal import Terminal
 from tests.factories import make_device, make_host, make_process
 from tests.feed.recording.lines import START, line, write
-from tests.holders import Holders
+from tests.holders import Holder
 
 _CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
@@ -106,14 +106,13 @@ def test_it_plays_stops_steps_ends_and_begins_again(
 
 
 def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
-    tmp_path: Path, replay: Callable[..., Terminal], holders: Holders
+    tmp_path: Path, replay: Callable[..., Terminal], job: Holder
 ) -> None:
-    (holder,) = holders(1)
-    process = make_process(pid=holder.pid, create_time=None, start_ticks=1)
+    process = make_process(pid=job.pid, create_time=None, start_ticks=1)
     here = make_host(hostname=os.uname().nodename)
     path = write(tmp_path / "host.jsonl", [line(0, processes=(process,), host=here)])
     terminal = replay(path)
-    terminal.wait_for(str(holder.pid))
+    terminal.wait_for(str(job.pid))
     for key in ("K", "T", "I", "f9"):
         terminal.send(key)
         terminal.wait_for("this is a recording: its processes cannot be signalled")
@@ -127,7 +126,7 @@ def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(
     terminal.wait_for("/proc was not recorded")
     terminal.send("K")
     terminal.wait_for("this is a recording: its processes")
-    assert holder.alive
+    assert job.alive
     terminal.send("escape")
     terminal.wait_for("p play [ back ] next @ time + faster")
     terminal.resize(160, 60)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.run import Line, each_of, gpudash
 from tests.fakenvml.build import environment
-from tests.holders import Holders
+from tests.holders import Holder
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,12 @@ from tests.holders import Holders
     ],
 )
 def test_the_lines_are_those_of_nvidia_smi(
-    fakenvml: Path, nvidia_smi: str, holders: Holders, words: tuple[str, ...]
+    fakenvml: Path, nvidia_smi: str, job: Holder, words: tuple[str, ...]
 ) -> None:
-    (holder,) = holders(1)
     settings: dict[str, object] = {
         "DEVICES": 2,
         "PROCS_PER_DEVICE": 1,
-        "PIDS": holder.pid,
+        "PIDS": job.pid,
         "DRIVER": "535.261.03",
         "GPM": 1,
         "LOAD": "busy",

@@ -13,7 +13,7 @@ from tests.e2e.forking import GPUDASH
 from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holders
+from tests.holders import Holder
 
 SCREEN_MODES = frozenset({1000, 1002, 1006, 1049, 2004})
 """The alternate screen, the mouse, and pasted text in brackets."""
@@ -76,8 +76,7 @@ def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) ->
             )
 
 
-def test_what_was_typed_to_the_shell_does_not_answer(fakenvml: Path, holders: Holders) -> None:
-    (job,) = holders(1)
+def test_what_was_typed_to_the_shell_does_not_answer(fakenvml: Path, job: Holder) -> None:
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
         ask(terminal)
         stopped(terminal)
@@ -91,10 +90,7 @@ def test_what_was_typed_to_the_shell_does_not_answer(fakenvml: Path, holders: Ho
         terminal.wait_until(lambda: not job.alive)
 
 
-def test_keys_right_behind_the_one_that_suspends_do_not_answer(
-    fakenvml: Path, holders: Holders
-) -> None:
-    (job,) = holders(1)
+def test_keys_right_behind_the_one_that_suspends_do_not_answer(fakenvml: Path, job: Holder) -> None:
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
         ask(terminal)
         terminal.send("\x1ayyy")

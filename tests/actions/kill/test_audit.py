@@ -15,7 +15,7 @@ from gpudash.actions.kill.audit import AuditTrail, Sending, record
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import pinned
-from tests.holders import Holders
+from tests.holders import Holder
 
 TERM = find_signal("TERM")
 
@@ -25,8 +25,7 @@ def lines(state: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_signal_is_a_line_for_its_owner_alone(holders: Holders, state: Path) -> None:
-    (job,) = holders(1)
+def test_a_signal_is_a_line_for_its_owner_alone(job: Holder, state: Path) -> None:
     with pinned(job.pid, command_line=("python", "x.py", "--token", "hunter2")) as target:
         record([Sending(target, TERM, None)])
         record([Sending(target, TERM, "not permitted")])
@@ -46,8 +45,7 @@ def test_nothing_sent_is_no_line(state: Path) -> None:
     assert not state.exists()
 
 
-def test_a_link_is_not_followed(holders: Holders, state: Path, tmp_path: Path) -> None:
-    (job,) = holders(1)
+def test_a_link_is_not_followed(job: Holder, state: Path, tmp_path: Path) -> None:
     (state / "gpudash").mkdir(parents=True)
     (state / "gpudash" / "audit.jsonl").symlink_to(tmp_path / "elsewhere")
     with pinned(job.pid) as target, pytest.raises(ActionError, match=r"not recorded in audit"):
@@ -55,16 +53,14 @@ def test_a_link_is_not_followed(holders: Holders, state: Path, tmp_path: Path) -
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_pipe_that_nobody_reads_does_not_hold_it(holders: Holders, state: Path) -> None:
-    (job,) = holders(1)
+def test_a_pipe_that_nobody_reads_does_not_hold_it(job: Holder, state: Path) -> None:
     (state / "gpudash").mkdir(parents=True)
     os.mkfifo(state / "gpudash" / "audit.jsonl")
     with pinned(job.pid) as target, pytest.raises(ActionError, match=r"not recorded"):
         record([Sending(target, TERM, None)])
 
 
-def test_a_line_that_does_not_fit_is_given_and_taken_back(holders: Holders, state: Path) -> None:
-    (job,) = holders(1)
+def test_a_line_that_does_not_fit_is_given_and_taken_back(job: Holder, state: Path) -> None:
     with pinned(job.pid) as target:
         record([Sending(target, TERM, None)])
         size = (state / "gpudash" / "audit.jsonl").stat().st_size
@@ -94,8 +90,7 @@ def test_a_home_of_another_user_is_not_written_to(tmp_path: Path) -> None:
         os.environ["HOME"] = before
 
 
-def test_a_home_that_hangs_holds_up_nothing(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_home_that_hangs_holds_up_nothing(job: Holder) -> None:
     is_back = threading.Event()
 
     def write(_: object) -> None:
@@ -109,8 +104,7 @@ def test_a_home_that_hangs_holds_up_nothing(holders: Holders) -> None:
     assert trail.errors() == ()
 
 
-def test_one_reason_for_several_lines_is_one_error(holders: Holders, state: Path) -> None:
-    (job,) = holders(1)
+def test_one_reason_for_several_lines_is_one_error(job: Holder, state: Path) -> None:
     state.write_text("no folder")
     trail = AuditTrail()
     with pinned(job.pid) as target:

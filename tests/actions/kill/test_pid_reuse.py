@@ -24,7 +24,7 @@ from gpudash.system import processes as proc_stat
 from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_snapshot
-from tests.holders import Holders
+from tests.holders import Holder, Holders
 from tests.pid_reuse import Cloner
 
 ROUNDS = 40
@@ -56,8 +56,7 @@ def gone() -> Snapshot:
     return make_snapshot(1, host=HERE, processes=())
 
 
-def test_what_took_a_pid_ends_with_the_test(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_what_took_a_pid_ends_with_the_test(job: Holder) -> None:
     job.end()
     with Cloner() as cloner:
         cloner.start(job.pid)

@@ -292,13 +292,12 @@ def test_a_process_whose_first_thread_ended_lives_on(holders: Holders) -> None:
         assert target.state().name == "alive"
 
 
-def test_one_known_by_its_start_time_is_pinned_to_send(holders: Holders) -> None:
-    (holder,) = holders(1)
-    with Target(shown(holder.pid, start_ticks=1), None) as other:
+def test_one_known_by_its_start_time_is_pinned_to_send(job: Holder) -> None:
+    with Target(shown(job.pid, start_ticks=1), None) as other:
         with pytest.raises(ActionError, match="already exited"):
             other.send(signal.SIGKILL)
-        assert holder.alive
-    with Target(shown(holder.pid), None) as target:
+        assert job.alive
+    with Target(shown(job.pid), None) as target:
         assert not target.protected
         before = open_descriptors()
         target.send(signal.SIGKILL)

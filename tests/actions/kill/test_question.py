@@ -11,7 +11,7 @@ from gpudash.model.process import EXITED, Job, Process
 from tests.actions.kill.family import DEAF_LAUNCHER, Family
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
-from tests.holders import Holders
+from tests.holders import Holder, Holders
 
 Asked = Callable[..., Question]
 
@@ -34,8 +34,7 @@ def facts(asked: Question) -> list[str]:
     return [text for text, _ in asked.facts]
 
 
-def test_says_who_how_long_what_is_held_and_what_it_is(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_says_who_how_long_what_is_held_and_what_it_is(job: Holder) -> None:
     process = shown(
         job.pid, job=Job(kind="slurm", id="77", step="0"), command_line=("sleep", "--token", "x")
     )
@@ -50,8 +49,7 @@ def test_says_who_how_long_what_is_held_and_what_it_is(holders: Holders) -> None
         assert asked("HUP").title == f"Send SIGHUP to PID {job.pid}?"
 
 
-def test_one_without_a_gpu_says_so(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_one_without_a_gpu_says_so(job: Holder) -> None:
     with selected(shown(job.pid, devices=())) as asked:
         assert facts(asked())[0].endswith(", no GPU memory")
 

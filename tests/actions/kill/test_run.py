@@ -72,8 +72,7 @@ def text(report: KillReport) -> str:
     return "; ".join(describe(report))
 
 
-def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_it_tells_what_was_sent_and_what_came_of_it(job: Holder) -> None:
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, said = carried_out(
             [KillRequest(target, None, False)], later=[host()], timeouts=RELEASED
@@ -97,8 +96,7 @@ def test_a_zombie_is_reported_only_once_it_has_lasted(holders: Holders) -> None:
         assert text(report.refreshed()) == text(report)
 
 
-def test_a_later_sample_corrects_what_is_reported_memory(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_later_sample_corrects_what_is_reported_memory(job: Holder) -> None:
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process)
         report, _ = carried_out(
@@ -109,16 +107,14 @@ def test_a_later_sample_corrects_what_is_reported_memory(holders: Holders) -> No
         assert "8.0 GiB freed on GPU 0" in text(report.refreshed(host()))
 
 
-def test_a_collector_that_stopped_leaves_it_unknown(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_collector_that_stopped_leaves_it_unknown(job: Holder) -> None:
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, _ = carried_out([KillRequest(target, None, False)])
         assert "GPU 0: no newer sample has arrived" in text(report)
         assert not report.stubborn
 
 
-def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(job: Holder) -> None:
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, _ = carried_out(
             [KillRequest(target, None, False)],
@@ -149,8 +145,7 @@ def until_deaf(*pids: int) -> None:
     waiting.until(lambda: all(signal.SIGTERM in signals_of(pid, "SigIgn") for pid in pids))
 
 
-def test_a_signal_that_ends_nothing_waits_for_nothing(holders: Holders) -> None:
-    (job,) = holders(1)
+def test_a_signal_that_ends_nothing_waits_for_nothing(job: Holder) -> None:
     with pinned(job.pid) as target:
         report, said = carried_out([KillRequest(target, None, False)], STOP)
         assert (report.done, said) == (True, [])
