@@ -28,20 +28,19 @@ def slow_down(machine: Machine, call: str, seconds: float = LONG_SECONDS * 1.2) 
     machine.driver.replaced[call] = answer
 
 
-def test_a_slow_call_is_asked_every_ten_seconds_until_it_is_quick_again() -> None:
-    machine = Machine("single")
+def test_a_slow_call_is_asked_every_ten_seconds_until_it_is_quick_again(single: Machine) -> None:
     call = "nvmlDeviceGetPowerUsage"
-    slow_down(machine, call)
-    machine.read()
-    machine.read()
-    assert machine.driver.asked.count(call) == 2
-    devices = [machine.read().devices[0] for _ in range(9)]
-    assert machine.driver.asked.count(call) == 2
+    slow_down(single, call)
+    single.read()
+    single.read()
+    assert single.driver.asked.count(call) == 2
+    devices = [single.read().devices[0] for _ in range(9)]
+    assert single.driver.asked.count(call) == 2
     assert all(device.temperature_celsius is not None for device in devices)
-    del machine.driver.replaced[call]
-    machine.read(2.0)
-    machine.read()
-    assert machine.driver.asked.count(call) == 4
+    del single.driver.replaced[call]
+    single.read(2.0)
+    single.read()
+    assert single.driver.asked.count(call) == 4
 
 
 @pytest.mark.parametrize(
@@ -53,15 +52,14 @@ def test_a_slow_call_is_asked_every_ten_seconds_until_it_is_quick_again() -> Non
     ],
 )
 def test_what_is_not_asked_at_its_pace_is_unknown_in_between(
-    call: str, field: str, pace: int
+    single: Machine, call: str, field: str, pace: int
 ) -> None:
-    machine = Machine("single")
-    slow_down(machine, call)
+    slow_down(single, call)
     ages: list[int] = []
     for _ in range(30):
-        asked = machine.driver.asked.count(call)
-        value = getattr(machine.read().devices[0], field)
-        is_new = machine.driver.asked.count(call) > asked
+        asked = single.driver.asked.count(call)
+        value = getattr(single.read().devices[0], field)
+        is_new = single.driver.asked.count(call) > asked
         ages.append(0 if is_new else ages[-1] + 1)
         assert (value is not None) == (ages[-1] < pace)
     assert max(ages) >= 9

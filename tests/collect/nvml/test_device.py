@@ -12,19 +12,17 @@ from tests.collect.nvml.tampering import Machine
 UTILIZATION = "nvmlDeviceGetUtilizationRates"
 
 
-def test_a_metric_that_is_no_longer_supported_shows_no_old_value() -> None:
-    machine = Machine("single")
-    assert machine.read().devices[0].power_usage_mw is not None
-    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
-    assert machine.read().devices[0].power_usage_mw is None
-    assert machine.read().devices[0].power_usage_mw is None
+def test_a_metric_that_is_no_longer_supported_shows_no_old_value(single: Machine) -> None:
+    assert single.read().devices[0].power_usage_mw is not None
+    single.driver.replaced["nvmlDeviceGetPowerUsage"] = single.driver.error(codes.NOT_SUPPORTED)
+    assert single.read().devices[0].power_usage_mw is None
+    assert single.read().devices[0].power_usage_mw is None
 
 
-def test_a_fallback_shows_nothing_of_the_call_that_it_replaces() -> None:
-    machine = Machine("single")
-    assert machine.read().devices[0].memory_reserved_bytes is not None
-    machine.forget_memory_versions()
-    device = machine.read().devices[0]
+def test_a_fallback_shows_nothing_of_the_call_that_it_replaces(single: Machine) -> None:
+    assert single.read().devices[0].memory_reserved_bytes is not None
+    single.forget_memory_versions()
+    device = single.read().devices[0]
     assert device.memory_used_bytes is not None
     assert device.memory_reserved_bytes is None
 
@@ -67,106 +65,95 @@ def test_a_gpu_that_comes_back_is_asked_for_all_that_it_once_refused() -> None:
     assert None not in fields(machine.read(after=60.0).devices[0])
 
 
-def test_leaving_mig_mode_brings_back_what_it_took_away() -> None:
-    machine = Machine("dgx-h100")
-    machine.driver.replaced[UTILIZATION] = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
-    assert machine.read().devices[0].gpu_utilization_percent is None
-    del machine.driver.replaced[UTILIZATION]
-    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [0, 0]
-    device = machine.device_after(12)
+def test_leaving_mig_mode_brings_back_what_it_took_away(dgx: Machine) -> None:
+    dgx.driver.replaced[UTILIZATION] = dgx.driver.error(codes.NOT_SUPPORTED)
+    dgx.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
+    assert dgx.read().devices[0].gpu_utilization_percent is None
+    del dgx.driver.replaced[UTILIZATION]
+    dgx.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [0, 0]
+    device = dgx.device_after(12)
     assert device.mig_mode is False
     assert device.gpu_utilization_percent is not None
 
 
-def test_entering_mig_mode_shows_no_value_of_before() -> None:
-    machine = Machine("dgx-h100")
-    before = machine.read().devices[0]
+def test_entering_mig_mode_shows_no_value_of_before(dgx: Machine) -> None:
+    before = dgx.read().devices[0]
     assert before.gpu_utilization_percent is not None
-    machine.driver.replaced[UTILIZATION] = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
-    seen = [machine.read().devices[0] for _ in range(12)]
+    dgx.driver.replaced[UTILIZATION] = dgx.driver.error(codes.NOT_SUPPORTED)
+    dgx.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
+    seen = [dgx.read().devices[0] for _ in range(12)]
     assert seen[-1].mig_mode is True
     assert {device.gpu_utilization_percent for device in seen} == {None}
     assert {device.uuid for device in seen} == {before.uuid}
 
 
-def test_a_fact_that_failed_once_is_asked_again() -> None:
-    machine = Machine("single")
-    machine.driver.replaced["nvmlDeviceGetUUID"] = machine.driver.error(codes.UNKNOWN)
-    assert machine.read().devices[0].uuid is None
-    del machine.driver.replaced["nvmlDeviceGetUUID"]
-    device = machine.device_after(12)
+def test_a_fact_that_failed_once_is_asked_again(single: Machine) -> None:
+    single.driver.replaced["nvmlDeviceGetUUID"] = single.driver.error(codes.UNKNOWN)
+    assert single.read().devices[0].uuid is None
+    del single.driver.replaced["nvmlDeviceGetUUID"]
+    device = single.device_after(12)
     assert device.uuid is not None
-    assert machine.driver.asked.count("nvmlDeviceGetUUID") == 2
+    assert single.driver.asked.count("nvmlDeviceGetUUID") == 2
 
 
-def test_facts_that_answered_are_not_asked_with_the_one_that_failed() -> None:
-    machine = Machine("single")
-    machine.driver.replaced["nvmlDeviceGetSerial"] = machine.driver.error(codes.UNKNOWN)
-    machine.device_after(25)
-    assert machine.driver.asked.count("nvmlDeviceGetName") == 1
-    assert machine.driver.asked.count("nvmlDeviceGetSerial") == 3
+def test_facts_that_answered_are_not_asked_with_the_one_that_failed(single: Machine) -> None:
+    single.driver.replaced["nvmlDeviceGetSerial"] = single.driver.error(codes.UNKNOWN)
+    single.device_after(25)
+    assert single.driver.asked.count("nvmlDeviceGetName") == 1
+    assert single.driver.asked.count("nvmlDeviceGetSerial") == 3
 
 
-def test_another_gpu_of_a_reloaded_driver_keeps_no_fact_of_the_one_before() -> None:
-    machine = Machine("single")
-    before = machine.read().devices[0]
-    machine.fail(codes.UNINITIALIZED)
-    machine.read()
-    machine.driver.replaced.clear()
-    machine.driver.replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-another"
-    refuse = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.driver.replaced["nvmlDeviceGetVbiosVersion"] = refuse
-    after = machine.read().devices[0]
+def test_another_gpu_of_a_reloaded_driver_keeps_no_fact_of_the_one_before(single: Machine) -> None:
+    before = single.read().devices[0]
+    single.fail(codes.UNINITIALIZED)
+    single.read()
+    single.driver.replaced.clear()
+    single.driver.replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-another"
+    refuse = single.driver.error(codes.NOT_SUPPORTED)
+    single.driver.replaced["nvmlDeviceGetVbiosVersion"] = refuse
+    after = single.read().devices[0]
     assert before.vbios_version is not None
     assert (after.uuid, after.vbios_version) == ("GPU-another", None)
 
 
-def test_every_fan_keeps_its_place() -> None:
-    machine = Machine("single")
-
+def test_every_fan_keeps_its_place(single: Machine) -> None:
     def speed(_: object, fan: int) -> int:
-        return machine.driver.error(codes.UNKNOWN)() if fan == 0 else 55
+        return single.driver.error(codes.UNKNOWN)() if fan == 0 else 55
 
-    machine.driver.replaced["nvmlDeviceGetNumFans"] = lambda _: 2
-    machine.driver.replaced["nvmlDeviceGetFanSpeed_v2"] = speed
-    assert machine.read().devices[0].fan_speeds_percent == (None, 55)
+    single.driver.replaced["nvmlDeviceGetNumFans"] = lambda _: 2
+    single.driver.replaced["nvmlDeviceGetFanSpeed_v2"] = speed
+    assert single.read().devices[0].fan_speeds_percent == (None, 55)
 
 
-def test_fans_that_no_longer_answer_show_no_old_speed() -> None:
-    machine = Machine("single")
-    assert machine.read().devices[0].fan_speeds_percent is not None
+def test_fans_that_no_longer_answer_show_no_old_speed(single: Machine) -> None:
+    assert single.read().devices[0].fan_speeds_percent is not None
     for name in ("nvmlDeviceGetFanSpeed", "nvmlDeviceGetFanSpeed_v2"):
-        machine.driver.replaced[name] = machine.driver.error(codes.UNKNOWN)
-    device = machine.read(after=5.0).devices[0]
+        single.driver.replaced[name] = single.driver.error(codes.UNKNOWN)
+    device = single.read(after=5.0).devices[0]
     assert device.fan_speed_percent is None
     assert device.fan_speeds_percent is None
 
 
-def test_a_number_of_fans_that_failed_once_is_asked_again() -> None:
-    machine = Machine("single")
-    machine.driver.replaced["nvmlDeviceGetNumFans"] = machine.driver.error(codes.UNKNOWN)
-    assert machine.read().devices[0].fan_speeds_percent is None
-    del machine.driver.replaced["nvmlDeviceGetNumFans"]
-    assert machine.read(after=5.0).devices[0].fan_speeds_percent is not None
-    machine.read(after=5.0)
-    assert machine.driver.asked.count("nvmlDeviceGetNumFans") == 2
+def test_a_number_of_fans_that_failed_once_is_asked_again(single: Machine) -> None:
+    single.driver.replaced["nvmlDeviceGetNumFans"] = single.driver.error(codes.UNKNOWN)
+    assert single.read().devices[0].fan_speeds_percent is None
+    del single.driver.replaced["nvmlDeviceGetNumFans"]
+    assert single.read(after=5.0).devices[0].fan_speeds_percent is not None
+    single.read(after=5.0)
+    assert single.driver.asked.count("nvmlDeviceGetNumFans") == 2
 
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetNumFans", "nvmlDeviceGetFanSpeed_v2"])
-def test_a_fan_that_says_that_the_gpu_is_gone_is_believed(name: str) -> None:
-    machine = Machine("single")
-    machine.driver.replaced[name] = machine.driver.error(codes.GPU_IS_LOST)
-    assert machine.read().devices[0].state == "lost"
+def test_a_fan_that_says_that_the_gpu_is_gone_is_believed(single: Machine, name: str) -> None:
+    single.driver.replaced[name] = single.driver.error(codes.GPU_IS_LOST)
+    assert single.read().devices[0].state == "lost"
 
 
-def test_a_board_without_fans_is_asked_for_them_once() -> None:
-    machine = Machine("dgx-h100")
-    device = machine.device_after(8)
+def test_a_board_without_fans_is_asked_for_them_once(dgx: Machine) -> None:
+    device = dgx.device_after(8)
     assert device.fan_speeds_percent is None
-    assert machine.driver.asked.count("nvmlDeviceGetNumFans") == 8
-    assert "nvmlDeviceGetFanSpeed_v2" not in machine.driver.asked
+    assert dgx.driver.asked.count("nvmlDeviceGetNumFans") == 8
+    assert "nvmlDeviceGetFanSpeed_v2" not in dgx.driver.asked
 
 
 def test_the_energy_which_holds_the_driver_for_milliseconds_is_read_every_ten_seconds() -> None:
@@ -179,19 +166,18 @@ def test_the_energy_which_holds_the_driver_for_milliseconds_is_read_every_ten_se
     assert times == [1] * 10 + [2] * 10 + [3]
 
 
-def test_counters_of_pcie_are_read_only_where_nothing_else_has_its_rates() -> None:
-    machine = Machine("dgx-h100")
-    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
-    asked = machine.change_fields()
-    machine.read()
-    machine.read()
+def test_counters_of_pcie_are_read_only_where_nothing_else_has_its_rates(dgx: Machine) -> None:
+    dgx.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
+    asked = dgx.change_fields()
+    dgx.read()
+    dgx.read()
     assert any(197 in ids for ids in asked)
     asked.clear()
-    assert machine.read().devices[0].pcie_tx_bytes_per_second is not None
+    assert dgx.read().devices[0].pcie_tx_bytes_per_second is not None
     assert not any(197 in ids for ids in asked)
-    machine.driver.replaced["nvmlGpmSampleGet"] = machine.driver.error(codes.UNKNOWN)
-    machine.read()
-    machine.read()
+    dgx.driver.replaced["nvmlGpmSampleGet"] = dgx.driver.error(codes.UNKNOWN)
+    dgx.read()
+    dgx.read()
     assert any(197 in ids for ids in asked)
 
 
@@ -205,18 +191,16 @@ def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
     assert not {82, 83, 193} & set().union(*asked[1:])
 
 
-def test_a_field_that_failed_for_another_reason_is_asked_again() -> None:
-    machine = Machine("dgx-h100")
-
+def test_a_field_that_failed_for_another_reason_is_asked_again(dgx: Machine) -> None:
     def change(entry: Any) -> None:
         entry.nvmlReturn = codes.UNKNOWN if entry.fieldId in (82, 194) else entry.nvmlReturn
 
-    machine.change_fields(change)
-    device = machine.read().devices[0]
+    dgx.change_fields(change)
+    device = dgx.read().devices[0]
     assert (device.memory_temperature_celsius, device.slowdown_tlimit_celsius) == (None, None)
     assert device.shutdown_tlimit_celsius is not None
-    asked = machine.change_fields()
-    device = machine.device_after(12)
+    asked = dgx.change_fields()
+    device = dgx.device_after(12)
     assert device.memory_temperature_celsius is not None
     assert device.slowdown_tlimit_celsius is not None
     flat = [number for batch in asked for number in batch]
@@ -266,9 +250,8 @@ def test_a_board_with_memory_has_its_own() -> None:
     assert Machine("single").read().devices[0].unified_memory is False
 
 
-def test_a_failed_call_is_not_taken_for_shared_memory() -> None:
-    tampered = Machine("single")
-    tampered.driver.replaced[MEMORY] = tampered.driver.error(codes.NO_PERMISSION)
-    device = tampered.read().devices[0]
+def test_a_failed_call_is_not_taken_for_shared_memory(single: Machine) -> None:
+    single.driver.replaced[MEMORY] = single.driver.error(codes.NO_PERMISSION)
+    device = single.read().devices[0]
     assert device.unified_memory is None
     assert device.memory_used_bytes is None

@@ -160,18 +160,15 @@ def test_a_list_of_more_processes_than_there_can_be_is_not_made_room_for(count: 
     assert asked == [64]
 
 
-def test_a_count_that_no_memory_has_room_for_is_unknown() -> None:
-    machine = Machine("single")
-
+def test_a_count_that_no_memory_has_room_for_is_unknown(single: Machine) -> None:
     def make_room(*_: object) -> Any:
         raise MemoryError
 
-    machine.driver.replaced["nvmlDeviceGetRetiredPages"] = make_room
-    device = machine.read().devices[0]
+    single.driver.replaced["nvmlDeviceGetRetiredPages"] = make_room
+    device = single.read().devices[0]
     assert (device.state, device.retired_pages_single_bit_count) == ("ok", None)
 
 
-def test_more_retired_pages_than_there_can_be_are_unknown() -> None:
-    machine = Machine("single")
-    machine.driver.replaced["nvmlDeviceGetRetiredPages"] = lambda *_: range(1_000_000)
-    assert machine.read().devices[0].retired_pages_single_bit_count is None
+def test_more_retired_pages_than_there_can_be_are_unknown(single: Machine) -> None:
+    single.driver.replaced["nvmlDeviceGetRetiredPages"] = lambda *_: range(1_000_000)
+    assert single.read().devices[0].retired_pages_single_bit_count is None

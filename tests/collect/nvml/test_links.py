@@ -23,11 +23,6 @@ def machine_with(**members: Any) -> Machine:
     return machine
 
 
-@pytest.fixture
-def machine() -> Machine:
-    return Machine("dgx-h100")
-
-
 def test_a_gpu_in_a_fabric_tells_where_it_is() -> None:
     device = Machine("dgx-h100").read().devices[0]
     assert device.fabric_state == "completed"
@@ -69,17 +64,17 @@ def test_the_fabric_in_a_word(configuration: int, word: str | None) -> None:
 
 
 @pytest.mark.parametrize("code", [codes.ARGUMENT_VERSION_MISMATCH, codes.INVALID_ARGUMENT])
-def test_an_older_driver_reports_its_fabric_without_that_word(code: int, machine: Machine) -> None:
-    fail, genuine = machine.driver.error(code), machine.host.library.nvmlDeviceGetGpuFabricInfoV
+def test_an_older_driver_reports_its_fabric_without_that_word(code: int, dgx: Machine) -> None:
+    fail, genuine = dgx.driver.error(code), dgx.host.library.nvmlDeviceGetGpuFabricInfoV
 
     def second_version(handle: Any, info: Any) -> Any:
         return fail() if hasattr(info, "healthSummary") else genuine(handle, info)
 
-    machine.driver.replaced[FABRIC_CALL] = second_version
-    device = machine.device_after(25)
+    dgx.driver.replaced[FABRIC_CALL] = second_version
+    device = dgx.device_after(25)
     assert (device.fabric_state, device.fabric_bandwidth_degraded) == ("completed", False)
     # Once for all of the eight GPUs, and then every ten seconds.
-    assert machine.driver.asked.count(FABRIC_CALL) == 8 * 4
+    assert dgx.driver.asked.count(FABRIC_CALL) == 8 * 4
 
 
 @pytest.mark.parametrize("code", [None, codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND])
@@ -92,17 +87,17 @@ def test_one_outside_of_any_or_without_part_in_it_is_asked_once(code: int | None
     assert machine.driver.asked.count(FABRIC_CALL) == 8
 
 
-def test_a_look_that_failed_is_repeated(machine: Machine) -> None:
-    machine.driver.replaced[FABRIC_CALL] = machine.driver.error(codes.UNKNOWN)
-    assert machine.read().devices[0].fabric_state is None
-    del machine.driver.replaced[FABRIC_CALL]
-    device = machine.device_after(12)
+def test_a_look_that_failed_is_repeated(dgx: Machine) -> None:
+    dgx.driver.replaced[FABRIC_CALL] = dgx.driver.error(codes.UNKNOWN)
+    assert dgx.read().devices[0].fabric_state is None
+    del dgx.driver.replaced[FABRIC_CALL]
+    device = dgx.device_after(12)
     assert device.fabric_state == "completed"
 
 
-def test_a_fabric_call_that_says_the_gpu_is_gone_is_believed(machine: Machine) -> None:
-    machine.driver.replaced[FABRIC_CALL] = machine.driver.error(codes.GPU_IS_LOST)
-    assert machine.read().devices[0].state == "lost"
+def test_a_fabric_call_that_says_the_gpu_is_gone_is_believed(dgx: Machine) -> None:
+    dgx.driver.replaced[FABRIC_CALL] = dgx.driver.error(codes.GPU_IS_LOST)
+    assert dgx.read().devices[0].state == "lost"
 
 
 FIELDS = "nvmlDeviceGetFieldValues"
@@ -127,11 +122,11 @@ def erring(number: int, link: int, per_second: int) -> Callable[[Any, float], No
     return change
 
 
-def test_a_one_shot_does_not_ask(machine: Machine) -> None:
-    asked = machine.change_fields()
-    assert machine.read().devices[0].nvlink_crc_error_count is None
+def test_a_one_shot_does_not_ask(dgx: Machine) -> None:
+    asked = dgx.change_fields()
+    assert dgx.read().devices[0].nvlink_crc_error_count is None
     assert not {*ERRORS} & set().union(*asked)
-    assert "nvmlEventSetCreate" not in machine.driver.asked
+    assert "nvmlEventSetCreate" not in dgx.driver.asked
 
 
 def test_healthy_links_have_no_errors() -> None:
@@ -195,12 +190,12 @@ def test_an_older_driver_is_asked_link_by_link() -> None:
     assert device.nvlink_replay_count == 0
 
 
-def test_links_that_are_down_are_named(machine: Machine) -> None:
-    genuine = machine.host.library.nvmlDeviceGetNvLinkState
-    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda handle, link: (
+def test_links_that_are_down_are_named(dgx: Machine) -> None:
+    genuine = dgx.host.library.nvmlDeviceGetNvLinkState
+    dgx.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda handle, link: (
         0 if link in (4, 11) else genuine(handle, link)
     )
-    device = machine.device_after(14)
+    device = dgx.device_after(14)
     assert (device.nvlink_count, device.nvlink_total_count) == (16, 18)
     assert device.nvlink_inactive_links == (4, 11)
     assert device.nvlink_version == "4.0"

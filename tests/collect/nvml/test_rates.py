@@ -113,10 +113,9 @@ def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed(
     )
 
 
-def test_averages_go_for_counters_that_go_round() -> None:
-    machine = Machine("dgx-h100")
-    machine.change_fields(wrap)
-    assert machine.device_after(4).pcie_rx_bytes_per_second is not None
+def test_averages_go_for_counters_that_go_round(dgx: Machine) -> None:
+    dgx.change_fields(wrap)
+    assert dgx.device_after(4).pcie_rx_bytes_per_second is not None
 
 
 def test_a_counter_that_misses_a_tick_starts_again(board: Boards) -> None:
@@ -164,13 +163,12 @@ def test_a_gpu_without_links_is_not_asked_for_them() -> None:
     assert {number for number, _ in Boards().counters.wanted(0.0)} == {PCIE_TX, 198}
 
 
-def test_a_dgx_tells_its_traffic_from_the_second_sample_on() -> None:
-    machine = Machine("dgx-h100")
-    first = machine.read().devices[0]
+def test_a_dgx_tells_its_traffic_from_the_second_sample_on(dgx: Machine) -> None:
+    first = dgx.read().devices[0]
     assert first.nvlink_count == 18
     assert first.nvlink_tx_bytes_per_second is None
     assert first.pcie_rx_bytes_per_second is None
-    busy = machine.read().devices[0]
+    busy = dgx.read().devices[0]
     assert busy.pcie_rx_bytes_per_second
     assert busy.pcie_tx_bytes_per_second == pytest.approx(
         0.8 * busy.pcie_rx_bytes_per_second, rel=0.01
@@ -187,42 +185,38 @@ def test_a_board_without_counters_tells_its_averages_instead() -> None:
         assert getattr(device, field) == pytest.approx(getattr(expected, field), rel=0.001)
 
 
-def test_a_driver_without_field_values_is_asked_once() -> None:
-    machine = Machine("dgx-h100")
-    missing = machine.driver.error(codes.FUNCTION_NOT_FOUND)
-    machine.driver.replaced["nvmlDeviceGetFieldValues"] = missing
-    rates = {machine.read().devices[0].pcie_rx_bytes_per_second for _ in range(4)}
+def test_a_driver_without_field_values_is_asked_once(dgx: Machine) -> None:
+    missing = dgx.driver.error(codes.FUNCTION_NOT_FOUND)
+    dgx.driver.replaced["nvmlDeviceGetFieldValues"] = missing
+    rates = {dgx.read().devices[0].pcie_rx_bytes_per_second for _ in range(4)}
     assert len(rates) == 4
-    asked = machine.driver.asked.count("nvmlDeviceGetFieldValues")
-    machine.device_after(4)
-    assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == asked
+    asked = dgx.driver.asked.count("nvmlDeviceGetFieldValues")
+    dgx.device_after(4)
+    assert dgx.driver.asked.count("nvmlDeviceGetFieldValues") == asked
 
 
-def test_a_board_without_nvlink_or_counters_has_none() -> None:
-    machine = Machine("single")
-    machine.refuse_fields(PCIE_TX, 198)
-    device = machine.device_after(3)
+def test_a_board_without_nvlink_or_counters_has_none(single: Machine) -> None:
+    single.refuse_fields(PCIE_TX, 198)
+    device = single.device_after(3)
     assert device.nvlink_count is None
     assert device.nvlink_tx_bytes_per_second is None
     assert device.pcie_tx_bytes_per_second is None
     assert device.power_instant_mw is not None
 
 
-def test_a_gpu_that_comes_back_shows_no_rate_over_its_absence() -> None:
-    machine = Machine("dgx-h100")
-    machine.device_after(2)
-    fail = machine.driver.error(codes.GPU_IS_LOST)
-    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = fail
-    assert machine.read().devices[0].nvlink_rx_bytes_per_second is None
-    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
-    assert machine.read(after=60.0).devices[0].pcie_rx_bytes_per_second is None
-    assert machine.read().devices[0].pcie_rx_bytes_per_second is not None
+def test_a_gpu_that_comes_back_shows_no_rate_over_its_absence(dgx: Machine) -> None:
+    dgx.device_after(2)
+    fail = dgx.driver.error(codes.GPU_IS_LOST)
+    dgx.driver.replaced["nvmlDeviceGetUtilizationRates"] = fail
+    assert dgx.read().devices[0].nvlink_rx_bytes_per_second is None
+    del dgx.driver.replaced["nvmlDeviceGetUtilizationRates"]
+    assert dgx.read(after=60.0).devices[0].pcie_rx_bytes_per_second is None
+    assert dgx.read().devices[0].pcie_rx_bytes_per_second is not None
 
 
-def test_links_are_counted_rarely() -> None:
-    machine = Machine("single")
-    machine.device_after(20)
-    asked = [name for name in machine.driver.asked if name == "nvmlDeviceGetNvLinkState"]
+def test_links_are_counted_rarely(single: Machine) -> None:
+    single.device_after(20)
+    asked = [name for name in single.driver.asked if name == "nvmlDeviceGetNvLinkState"]
     assert len(asked) == 1
 
 
@@ -378,9 +372,8 @@ def test_what_holds_the_driver_for_long_is_asked_less_often() -> None:
     assert [now for now in range(10) if brake in asked[now]] == [0, 5]
 
 
-def test_a_capped_card_says_so_and_a_cool_one_too() -> None:
-    machine = Machine("dgx-h100")
+def test_a_capped_card_says_so_and_a_cool_one_too(dgx: Machine) -> None:
     for _ in range(5):
-        devices = machine.read().devices
+        devices = dgx.read().devices
     assert devices[2].throttled_sw_power_cap_percent == 100.0
     assert devices[0].throttled_sw_power_cap_percent == 0.0

@@ -12,11 +12,6 @@ from gpudash.model.fields import declared_fields
 from tests.collect.nvml.tampering import Machine
 
 
-@pytest.fixture
-def machine() -> Machine:
-    return Machine("single")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_simulated_host_becomes_a_document(name: str) -> None:
     from gpudash.collect.local import LocalSource
@@ -63,27 +58,26 @@ def test_a_field_with_an_nvml_call_is_read() -> None:
     assert detailed - read - fields_of_the_tables() == {"mig_layout", "sample_buffers"}
 
 
-def test_a_metric_that_fails_costs_only_itself_and_is_asked_again() -> None:
-    machine = Machine("dgx-h100")
-    healthy = machine.read().devices[0]
-    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.UNKNOWN)
-    device = machine.read().devices[0]
+def test_a_metric_that_fails_costs_only_itself_and_is_asked_again(dgx: Machine) -> None:
+    healthy = dgx.read().devices[0]
+    dgx.driver.replaced["nvmlDeviceGetPowerUsage"] = dgx.driver.error(codes.UNKNOWN)
+    device = dgx.read().devices[0]
     assert healthy.power_usage_mw is not None
     assert device.power_usage_mw is None
     assert device.state == "ok"
     assert device.temperature_celsius is not None
-    del machine.driver.replaced["nvmlDeviceGetPowerUsage"]
-    assert machine.read().devices[0].power_usage_mw is not None
+    del dgx.driver.replaced["nvmlDeviceGetPowerUsage"]
+    assert dgx.read().devices[0].power_usage_mw is not None
 
 
-def test_an_unsupported_metric_is_asked_once(machine: Machine) -> None:
-    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.device_after(3)
-    assert machine.driver.asked.count("nvmlDeviceGetPowerUsage") == 1
+def test_an_unsupported_metric_is_asked_once(single: Machine) -> None:
+    single.driver.replaced["nvmlDeviceGetPowerUsage"] = single.driver.error(codes.NOT_SUPPORTED)
+    single.device_after(3)
+    assert single.driver.asked.count("nvmlDeviceGetPowerUsage") == 1
 
 
-def test_an_old_driver_is_read_through_the_older_calls(machine: Machine) -> None:
-    expected = machine.read().devices[0]
+def test_an_old_driver_is_read_through_the_older_calls(single: Machine) -> None:
+    expected = single.read().devices[0]
     old = Machine("single")
     for name in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"):
         old.driver.replaced[name] = old.driver.error(codes.FUNCTION_NOT_FOUND)
@@ -102,53 +96,49 @@ def test_a_lost_gpu_keeps_its_row_and_the_others_are_complete() -> None:
     assert all(d.gpu_utilization_percent is not None for d in devices if d.state == "ok")
 
 
-def test_a_gpu_that_stays_broken_keeps_its_identity() -> None:
-    machine = Machine("dgx-h100")
-    before = machine.read().devices[0]
-    fail = machine.driver.error(codes.UNKNOWN)
+def test_a_gpu_that_stays_broken_keeps_its_identity(dgx: Machine) -> None:
+    before = dgx.read().devices[0]
+    fail = dgx.driver.error(codes.UNKNOWN)
     counting = {"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
-    for name in set(machine.driver.asked) - counting:
+    for name in set(dgx.driver.asked) - counting:
         if name.startswith("nvmlDeviceGet"):
-            machine.driver.replaced[name] = fail
+            dgx.driver.replaced[name] = fail
     assert before.serial is not None
     for _ in range(3):
-        after = machine.read(after=calls.RETRY_SECONDS + 1).devices[0]
+        after = dgx.read(after=calls.RETRY_SECONDS + 1).devices[0]
         assert after.state == "failed"
         assert (after.uuid, after.serial) == (before.uuid, before.serial)
         assert after.fault is not None
         assert after.fault.uuid == before.uuid
 
 
-def test_another_gpu_in_its_place_has_none_of_its_identity() -> None:
-    machine = Machine("dgx-h100")
-    machine.read()
-    replaced, utilization = machine.driver.replaced, "nvmlDeviceGetUtilizationRates"
-    replaced[utilization] = machine.driver.error(codes.GPU_IS_LOST)
-    machine.read()
+def test_another_gpu_in_its_place_has_none_of_its_identity(dgx: Machine) -> None:
+    dgx.read()
+    replaced, utilization = dgx.driver.replaced, "nvmlDeviceGetUtilizationRates"
+    replaced[utilization] = dgx.driver.error(codes.GPU_IS_LOST)
+    dgx.read()
     del replaced[utilization]
     replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-other"
-    replaced["nvmlDeviceGetSerial"] = machine.driver.error(codes.NOT_SUPPORTED)
-    machine.read(after=calls.RETRY_SECONDS + 1)
-    replaced[utilization] = machine.driver.error(codes.GPU_IS_LOST)
-    device = machine.read().devices[0]
+    replaced["nvmlDeviceGetSerial"] = dgx.driver.error(codes.NOT_SUPPORTED)
+    dgx.read(after=calls.RETRY_SECONDS + 1)
+    replaced[utilization] = dgx.driver.error(codes.GPU_IS_LOST)
+    device = dgx.read().devices[0]
     assert (device.state, device.uuid, device.serial) == ("lost", "GPU-other", None)
 
 
-def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(machine: Machine) -> None:
-    before = machine.read().devices[0]
-    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = machine.driver.error(
-        codes.GPU_IS_LOST
-    )
-    after = machine.read().devices[0]
+def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(single: Machine) -> None:
+    before = single.read().devices[0]
+    single.driver.replaced["nvmlDeviceGetUtilizationRates"] = single.driver.error(codes.GPU_IS_LOST)
+    after = single.read().devices[0]
     assert (after.state, after.uuid, after.name) == ("lost", before.uuid, before.name)
     assert after.memory_used_bytes is None
     assert after.power_usage_mw is None
 
 
-def test_a_gpu_whose_every_call_fails_is_failed_not_idle(machine: Machine) -> None:
-    machine.read()
-    machine.fail(codes.UNKNOWN)
-    device = machine.read().devices[0]
+def test_a_gpu_whose_every_call_fails_is_failed_not_idle(single: Machine) -> None:
+    single.read()
+    single.fail(codes.UNKNOWN)
+    device = single.read().devices[0]
     assert device.state == "failed"
     assert device.fault is not None
     assert device.fault.code == codes.UNKNOWN
@@ -163,10 +153,10 @@ def test_a_sleeping_gpu_is_shown_and_not_woken() -> None:
     assert not machine.host.library.woken
 
 
-def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick(machine: Machine) -> None:
+def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick(single: Machine) -> None:
     for _ in range(8):
-        machine.read(after=1.0)
-    asked = machine.driver.asked.count
+        single.read(after=1.0)
+    asked = single.driver.asked.count
     assert asked("nvmlDeviceGetUtilizationRates") == 8
     assert asked("nvmlDeviceGetEncoderUtilization") == 4
     assert asked("nvmlDeviceGetComputeMode") == 1
@@ -185,38 +175,37 @@ def test_a_gpu_without_performance_counters_costs_at_most_twelve_calls_a_second(
     assert sum("RunningProcesses" in name for name in asked) <= 2 * 8 * 60
 
 
-def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some() -> None:
-    machine = Machine("dgx-h100")
-    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
+def test_mps_is_asked_for_when_compute_processes_change_and_while_it_has_some(dgx: Machine) -> None:
+    dgx.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
     compute, mps = (f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "MPSCompute"))
-    machine.read()
-    machine.driver.asked.clear()
-    machine.device_after(10)
-    assert machine.driver.asked.count(compute) == 5
-    assert machine.driver.asked.count(mps) == 0
-    handle = machine.host.library.nvmlDeviceGetHandleByIndex(1)
-    entry = getattr(machine.host.library, compute)(handle)[0]
-    machine.driver.replaced.update(dict.fromkeys((compute, mps), lambda _: [entry]))
+    dgx.read()
+    dgx.driver.asked.clear()
+    dgx.device_after(10)
+    assert dgx.driver.asked.count(compute) == 5
+    assert dgx.driver.asked.count(mps) == 0
+    handle = dgx.host.library.nvmlDeviceGetHandleByIndex(1)
+    entry = getattr(dgx.host.library, compute)(handle)[0]
+    dgx.driver.replaced.update(dict.fromkeys((compute, mps), lambda _: [entry]))
     for _ in range(6):
-        sample = machine.read()
-    assert machine.driver.asked.count(mps) == 3
+        sample = dgx.read()
+    assert dgx.driver.asked.count(mps) == 3
     assert [[on.type for on in entries] for entries in sample.processes.values()] == [["M+C"]]
 
 
-def test_at_most_one_field_values_batch_per_device_and_tick(machine: Machine) -> None:
-    machine.read()
-    machine.driver.asked.clear()
-    machine.device_after(20)
-    assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 11
+def test_at_most_one_field_values_batch_per_device_and_tick(single: Machine) -> None:
+    single.read()
+    single.driver.asked.clear()
+    single.device_after(20)
+    assert single.driver.asked.count("nvmlDeviceGetFieldValues") == 11
 
 
-def test_a_reloaded_driver_is_opened_again(machine: Machine) -> None:
-    machine.read()
-    machine.fail(codes.UNINITIALIZED)
-    machine.read()
-    machine.driver.replaced.clear()
-    assert machine.read().devices[0].state == "ok"
-    assert machine.driver.asked.count("nvmlInitWithFlags") == 2
+def test_a_reloaded_driver_is_opened_again(single: Machine) -> None:
+    single.read()
+    single.fail(codes.UNINITIALIZED)
+    single.read()
+    single.driver.replaced.clear()
+    assert single.read().devices[0].state == "ok"
+    assert single.driver.asked.count("nvmlInitWithFlags") == 2
 
 
 def test_mig_instances_follow_their_parent() -> None:

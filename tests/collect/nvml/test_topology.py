@@ -37,25 +37,22 @@ def test_a_driver_that_tells_no_links_leaves_them_none() -> None:
     assert access_matrix(topology).cells[0][1] == "-"
 
 
-def test_affinity_is_a_list_of_ranges() -> None:
-    machine = Machine("single")
+def test_affinity_is_a_list_of_ranges(single: Machine) -> None:
     words = [0b1011, 0, 1 << 63, 1]
-    machine.driver.replaced["nvmlDeviceGetCpuAffinity"] = lambda *_: words
-    machine.driver.replaced["nvmlDeviceGetMemoryAffinity"] = lambda *_: [0]
-    topology = topology_of(machine)
+    single.driver.replaced["nvmlDeviceGetCpuAffinity"] = lambda *_: words
+    single.driver.replaced["nvmlDeviceGetMemoryAffinity"] = lambda *_: [0]
+    topology = topology_of(single)
     assert topology.cpu_affinity == ("0-1,3,191-192",)
     assert topology.numa_affinity == (None,)
 
 
-def test_a_number_of_links_that_cannot_be_is_none() -> None:
-    machine = Machine("dgx-h100")
-
+def test_a_number_of_links_that_cannot_be_is_none(dgx: Machine) -> None:
     def change(entry: Any) -> None:
         if entry.fieldId == 147:
             entry.value.sllVal = 0xFFFFFFFF
 
-    machine.change_fields(change)
-    assert topology_of(machine).links[0][1] == "NV18"
+    dgx.change_fields(change)
+    assert topology_of(dgx).links[0][1] == "NV18"
 
 
 def test_the_topology_is_read_once() -> None:
@@ -94,11 +91,10 @@ def test_a_lost_gpu_is_not_in_the_topology() -> None:
     assert topology_of(Machine("lost")).indices == (0, 1, 3)
 
 
-def test_links_to_switches_that_the_driver_counts_are_not_asked_one_by_one() -> None:
-    machine = Machine("dgx-h100")
-    topology_of(machine)
-    assert "nvmlDeviceGetNvLinkRemotePciInfo" not in machine.driver.asked
-    assert machine.driver.asked.count("nvmlDeviceGetNvLinkState") <= 8 * 19
+def test_links_to_switches_that_the_driver_counts_are_not_asked_one_by_one(dgx: Machine) -> None:
+    topology_of(dgx)
+    assert "nvmlDeviceGetNvLinkRemotePciInfo" not in dgx.driver.asked
+    assert dgx.driver.asked.count("nvmlDeviceGetNvLinkState") <= 8 * 19
 
 
 P2P = "nvmlDeviceGetP2PStatus"

@@ -37,29 +37,24 @@ def events(machine: Machine) -> tuple[XidEvent, ...] | None:
     return machine.read().devices[0].xid_events
 
 
-@pytest.fixture
-def machine() -> Machine:
-    return Machine("single")
+def test_a_gpu_is_watched_from_the_second_tick_on(single: Machine) -> None:
+    assert events(single) is None
+    assert events(single) == ()
+    assert single.driver.asked.count("nvmlEventSetCreate") == 1
 
 
-def test_a_gpu_is_watched_from_the_second_tick_on(machine: Machine) -> None:
-    assert events(machine) is None
-    assert events(machine) == ()
-    assert machine.driver.asked.count("nvmlEventSetCreate") == 1
+def test_an_xid_is_kept_with_its_time(single: Machine) -> None:
+    single.read()
+    raising(single).append(event(31))
+    assert events(single) == (XidEvent(code=31, seen_at=single.now),)
+    seen_at = single.now
+    assert events(single) == (XidEvent(code=31, seen_at=seen_at),)
 
 
-def test_an_xid_is_kept_with_its_time(machine: Machine) -> None:
-    machine.read()
-    raising(machine).append(event(31))
-    assert events(machine) == (XidEvent(code=31, seen_at=machine.now),)
-    seen_at = machine.now
-    assert events(machine) == (XidEvent(code=31, seen_at=seen_at),)
-
-
-def test_the_same_one_again_counts_up(machine: Machine) -> None:
-    machine.read()
-    raising(machine).extend([event(13), event(94, 2), event(94, 2), event(94, 3)])
-    found = events(machine) or ()
+def test_the_same_one_again_counts_up(single: Machine) -> None:
+    single.read()
+    raising(single).extend([event(13), event(94, 2), event(94, 2), event(94, 3)])
+    found = events(single) or ()
     assert [(each.code, each.gpu_instance_id, each.count) for each in found] == [
         (13, None, 1),
         (94, 2, 2),
@@ -78,39 +73,39 @@ def test_failing_programs_do_not_push_out_what_failed_before() -> None:
     assert found[-1].seen_at == machine.now
 
 
-def test_the_last_ones_are_kept(machine: Machine) -> None:
-    machine.read()
-    raising(machine).extend(event(code) for code in range(1, 41))
-    assert [each.code for each in events(machine) or ()] == list(range(25, 41))
+def test_the_last_ones_are_kept(single: Machine) -> None:
+    single.read()
+    raising(single).extend(event(code) for code in range(1, 41))
+    assert [each.code for each in events(single) or ()] == list(range(25, 41))
 
 
-def test_a_storm_does_not_hold_up_a_tick(machine: Machine) -> None:
-    machine.read()
-    machine.driver.replaced[WAIT] = lambda *_: event(63)
-    found = events(machine) or ()
+def test_a_storm_does_not_hold_up_a_tick(single: Machine) -> None:
+    single.read()
+    single.driver.replaced[WAIT] = lambda *_: event(63)
+    found = events(single) or ()
     assert [(each.code, each.count) for each in found] == [(63, 64)]
 
 
-def test_one_that_the_driver_does_not_know_has_no_number(machine: Machine) -> None:
-    machine.read()
-    raising(machine).append(event(999))
-    found = events(machine) or ()
+def test_one_that_the_driver_does_not_know_has_no_number(single: Machine) -> None:
+    single.read()
+    raising(single).append(event(999))
+    found = events(single) or ()
     assert found[0].code is None
     assert str(found[0]).startswith("unknown at ")
 
 
-def test_the_xid_by_which_a_gpu_was_lost_stays_with_it(machine: Machine) -> None:
-    machine.read()
-    machine.read()
-    raising(machine).append(event(79))
-    lost = machine.driver.error(codes.GPU_IS_LOST)
-    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lost
-    device = machine.read().devices[0]
+def test_the_xid_by_which_a_gpu_was_lost_stays_with_it(single: Machine) -> None:
+    single.read()
+    single.read()
+    raising(single).append(event(79))
+    lost = single.driver.error(codes.GPU_IS_LOST)
+    single.driver.replaced["nvmlDeviceGetTemperatureV"] = lost
+    device = single.read().devices[0]
     assert device.state == "lost"
     assert [each.code for each in device.xid_events or ()] == [79]
-    assert machine.driver.asked.count("nvmlEventSetFree") == 1
+    assert single.driver.asked.count("nvmlEventSetFree") == 1
     for _ in range(30):
-        assert over(machine) == [(79, False)]
+        assert over(single) == [(79, False)]
 
 
 def over(machine: Machine) -> list[tuple[int | None, bool]]:
@@ -303,34 +298,33 @@ def test_an_xid_of_before_says_so_in_words() -> None:
 @pytest.mark.parametrize(
     "call", ["nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents"]
 )
-def test_a_driver_that_reports_none_is_asked_once(call: str, machine: Machine) -> None:
-    machine.driver.replaced[call] = machine.driver.error(codes.NOT_SUPPORTED)
+def test_a_driver_that_reports_none_is_asked_once(call: str, single: Machine) -> None:
+    single.driver.replaced[call] = single.driver.error(codes.NOT_SUPPORTED)
     for _ in range(30):
-        assert events(machine) is None
-    assert machine.driver.asked.count(call) == 1
-    made = machine.driver.asked.count("nvmlEventSetCreate")
-    assert machine.driver.asked.count("nvmlEventSetFree") == (
+        assert events(single) is None
+    assert single.driver.asked.count(call) == 1
+    made = single.driver.asked.count("nvmlEventSetCreate")
+    assert single.driver.asked.count("nvmlEventSetFree") == (
         made if call == "nvmlDeviceRegisterEvents" else 0
     )
 
 
-def test_a_set_that_fails_is_made_again(machine: Machine) -> None:
-    machine.read()
-    machine.read()
-    machine.driver.replaced[WAIT] = machine.driver.error(codes.UNKNOWN)
-    machine.read()
-    del machine.driver.replaced[WAIT]
-    machine.device_after(12)
-    assert machine.driver.asked.count("nvmlEventSetCreate") == 2
-    assert events(machine) == ()
+def test_a_set_that_fails_is_made_again(single: Machine) -> None:
+    single.read()
+    single.read()
+    single.driver.replaced[WAIT] = single.driver.error(codes.UNKNOWN)
+    single.read()
+    del single.driver.replaced[WAIT]
+    single.device_after(12)
+    assert single.driver.asked.count("nvmlEventSetCreate") == 2
+    assert events(single) == ()
 
 
-def test_letting_go_of_the_driver_gives_the_set_back() -> None:
-    machine = Machine("dgx-h100")
-    machine.read()
-    machine.read()
-    machine.reader.close()
-    assert machine.driver.asked.count("nvmlEventSetFree") == 8
+def test_letting_go_of_the_driver_gives_the_set_back(dgx: Machine) -> None:
+    dgx.read()
+    dgx.read()
+    dgx.reader.close()
+    assert dgx.driver.asked.count("nvmlEventSetFree") == 8
 
 
 def test_a_simulated_card_reports_in_its_time() -> None:
