@@ -158,6 +158,11 @@ class Terminal:
             self.pump(0)
         return self._process.wait()
 
+    def quit(self) -> int:
+        """Press the key that quits, and return the exit status."""
+        self.send("q")
+        return self.wait_exit()
+
     def settle(self, quiet: float = 0.15) -> str:
         """Read until nothing came for `quiet` seconds, and return the screen.
 

@@ -87,5 +87,4 @@ def test_screen_goes_on(fakenvml: Path, clock: Clock) -> None:
                 shown = row.findall(terminal.text)
                 assert not STALE.search(terminal.text)
                 assert "NO COLLECTOR" not in terminal.text
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0

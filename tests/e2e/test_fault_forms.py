@@ -77,8 +77,7 @@ def test_a_terminal_of_an_unknown_kind_and_locale_shows_the_screen_in_ascii(fake
         terminal.wait_for("q quit")
         terminal.settle(0.1)
         assert terminal.raw.isascii()
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
 
 
 @pytest.mark.sweep

@@ -250,8 +250,7 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
         terminal.wait_for("2 of 3 hosts")
         terminal.send("q")
         terminal.wait_for("q quit")
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
 
 
 def test_the_collector_of_a_screen_is_replaced_when_it_dies(far: Far) -> None:

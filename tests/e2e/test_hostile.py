@@ -108,8 +108,7 @@ def test_a_hostile_file_of_settings_and_its_folder_are_reported_as_text(
     with screen({**hostile, "GPUDASH_CONFIG": str(path)}) as terminal:
         terminal.wait_for(SHOWN)
         terminal.settle(0.05)
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         assert SHOWN in terminal.text
         assert forbidden(terminal.raw) == []
 

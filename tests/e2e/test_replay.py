@@ -101,8 +101,7 @@ def test_it_plays_stops_steps_ends_and_begins_again(
     terminal.wait_for(lambda text: at(59, 59) in text and "REPLAY END" in text)
     terminal.send("p")
     terminal.wait_for(lambda text: after(0, 1)(text) and not after(50)(text))
-    terminal.send("q")
-    assert terminal.wait_exit() == 0
+    assert terminal.quit() == 0
 
 
 def test_no_process_is_killed_in_a_recording_and_help_names_its_keys(

@@ -149,8 +149,7 @@ def test_screen_waits_for_files_to_open_and_goes_on(fakenvml: Path) -> None:
         assert "A100" in terminal.text
         resource.prlimit(terminal.pid, resource.RLIMIT_NOFILE, before)
         terminal.wait_for(lambda text: "NO COLLECTOR" not in text and "too many" not in text)
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
 
 
 def test_stream_goes_on_without_files_to_open(fakenvml: Path) -> None:

@@ -36,8 +36,7 @@ def test_eight_gpus_leave_room_for_processes_and_quit_restores_the_terminal(
         before = row.findall(terminal.text)
         terminal.wait_for(lambda text: row.findall(text) not in ([], before))
         assert 1049 in terminal.modes
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         assert terminal.modes == {7, 25}
         assert terminal.text.strip() == ""
         terminal.wait_until(lambda: not terminal.processes())
@@ -75,8 +74,7 @@ def test_nothing_is_drawn_once_the_terminal_is_given_back() -> None:
 
 def test_key_pressed_before_anything_is_shown_is_obeyed(fakenvml: Path) -> None:
     with watching(fakenvml, DEVICES=2) as terminal:
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
 
 
 def test_collector_that_dies_is_replaced_and_none_outlives_the_screen(fakenvml: Path) -> None:
@@ -163,6 +161,5 @@ def test_a_redraw_changes_no_cell(fakenvml: Path) -> None:
             terminal.wait_until(lambda count=count: len(terminal.raw) > count + 300)
             terminal.idle()
             assert cells(terminal.screen) == before, f"after {key}:\n{terminal.text}"
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         assert 1049 not in terminal.modes

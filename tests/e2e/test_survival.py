@@ -42,8 +42,7 @@ def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: P
         terminal.wait_for(lambda text: "NO ANSWER" not in text and "A100" in text)
         tell(control, HANG=HANG)
         terminal.wait_for(SILENT)
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         terminal.wait_until(lambda: not terminal.processes())
 
 

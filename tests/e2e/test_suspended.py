@@ -133,7 +133,6 @@ def test_what_was_pushed_is_popped_also_after_a_stop_that_gave_no_warning(fakenv
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.wait_until(lambda: len(terminal.raw) > count + 2000 and terminal.text == before)
         assert terminal.settle(0.3) == before
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         pushed, popped = re.findall(rb"\x1b\[>\d+u", terminal.raw), terminal.raw.count(b"\x1b[<u")
         assert len(pushed) == popped == 2

@@ -27,8 +27,7 @@ def test_a_screen_leaves_standard_error_to_a_file(tmp_path: Path) -> None:
         terminal.wait_for("show all keys")
         terminal.send("q")
         terminal.wait_for("1 free")
-        terminal.send("q")
-        assert terminal.wait_exit() == 0
+        assert terminal.quit() == 0
         assert terminal.modes == {7, 25}
     assert errors.read_bytes() == b""
 
