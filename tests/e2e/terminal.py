@@ -238,10 +238,12 @@ class Terminal:
         """Wait until the program has written something, which `pump` will read."""
         return bool(select.select([self._master], [], [], max(timeout, 0))[0])
 
-    def send(self, *keys: str) -> None:
-        """Press keys: names of `keys.KEYS`, anything else as it is."""
+    def send(self, *keys: str, then: Condition | None = None) -> None:
+        """Press keys, names of `keys.KEYS` or anything else as it is, and wait for what follows."""
         for key in keys:
             self.write(sequence(key, cursor_keys=1 in self.modes))
+        if then is not None:
+            self.wait_for(then)
 
     def click(self, x: int, y: int, *, button: int = 0) -> None:
         """Click at a cell counted from 0; 0 left, 2 right button."""

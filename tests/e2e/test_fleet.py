@@ -237,19 +237,13 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
     argv = [*GPUDASH, "--no-config", "--host", "gpu1,gpu2,down"]
     with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
         terminal.wait_for("2 of 3 hosts")
-        terminal.send("2")
-        terminal.wait_for("HOST ")
+        terminal.send("2", then="HOST ")
         terminal.wait_for("DOWN")
-        terminal.send("down", "enter")
-        terminal.wait_for("COMMAND")
-        terminal.send("q")
-        terminal.wait_for("2 of 3 hosts")
-        terminal.send("enter")
-        terminal.wait_for("COMMAND")
-        terminal.send("escape")
-        terminal.wait_for("2 of 3 hosts")
-        terminal.send("q")
-        terminal.wait_for("q quit")
+        terminal.send("down", "enter", then="COMMAND")
+        terminal.send("q", then="2 of 3 hosts")
+        terminal.send("enter", then="COMMAND")
+        terminal.send("escape", then="2 of 3 hosts")
+        terminal.send("q", then="q quit")
         assert terminal.quit() == 0
 
 

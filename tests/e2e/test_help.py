@@ -22,6 +22,5 @@ def test_the_pager_gets_ctrl_c_and_options_of_less(own: dict[str, str], seen: st
     environ = {**os.environ, "PAGER": PAGER, **own}
     with Terminal([*GPUDASH, "help", "filter"], env=environ) as terminal:
         terminal.wait_for(f"LESS is {seen}")
-        terminal.send("ctrl+c")
-        terminal.wait_for("left by Ctrl-C")
+        terminal.send("ctrl+c", then="left by Ctrl-C")
         assert terminal.wait_exit() == 0

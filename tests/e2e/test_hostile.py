@@ -90,8 +90,7 @@ def test_screens_show_attacks_as_text(hostile: dict[str, str]) -> None:
         terminal.wait_for(SHOWN)
         terminal.wait_until(lambda: 1000 in terminal.modes)
         for key, awaited in JOURNEY:
-            terminal.send(key)
-            terminal.wait_for(awaited)
+            terminal.send(key, then=awaited)
             terminal.settle(PATIENCE.get(key, 0.05))
         os.kill(terminal.pid, signal.SIGTERM)
         assert terminal.wait_exit() == 128 + signal.SIGTERM

@@ -14,19 +14,15 @@ def demo(*arguments: str, size: tuple[int, int] = (100, 30), **env: str) -> Term
 def test_a_paste_escape_and_alt_are_told_apart_however_fast_they_are_typed() -> None:
     with demo() as terminal:
         terminal.wait_for("vllm")
-        terminal.send("/\x1b[200~user:car\x1b[201~")
-        terminal.wait_for("/ user:car")
+        terminal.send("/\x1b[200~user:car\x1b[201~", then="/ user:car")
         # Until the terminal's own answers have been read.
         terminal.settle()
         # Alt with a letter leaves what is typed alone.
-        terminal.send("\x1bq", "ol")
-        terminal.wait_for("/ user:carol")
+        terminal.send("\x1bq", "ol", then="/ user:carol")
         terminal.wait_for("2 of 8")
-        terminal.send("enter", "d")
-        terminal.wait_for("Encoder utilization")
+        terminal.send("enter", "d", then="Encoder utilization")
         # Escape and a key are two keys.
-        terminal.send("\x1bu")
-        terminal.wait_for("IDLE-MEM")
+        terminal.send("\x1bu", then="IDLE-MEM")
         terminal.send("\x1b\x1b[B\x1bq")
         assert terminal.wait_exit() == 0
 
@@ -39,14 +35,12 @@ def test_mouse_sorts_selects_opens_and_presses_the_footer() -> None:
         terminal.wait_for("▼PID")
         terminal.click_on("filter")
         terminal.wait_for("Enter apply")
-        terminal.send("escape")
-        terminal.wait_for("quit")
+        terminal.send("escape", then="quit")
         terminal.settle()
         terminal.click_on("vllm")
         terminal.click_on("vllm")
         terminal.wait_for("q back")
-        terminal.send("q")
-        terminal.wait_for("q quit")
+        terminal.send("q", then="q quit")
         terminal.click_on("sort")
         terminal.wait_for("Sort by")
         terminal.wheel(50, 15, 2)

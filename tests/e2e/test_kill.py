@@ -189,8 +189,7 @@ def test_it_asks_on_the_terminal_and_an_answer_that_is_typed_ahead_does_not_coun
 ) -> None:
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
-        terminal.send("y", "enter")
-        terminal.wait_for("? [y/N]")
+        terminal.send("y", "enter", then="? [y/N]")
         terminal.settle(0.3)
         assert terminal.exit_status is None
         assert job.alive
@@ -212,8 +211,7 @@ def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, job: Holde
         job.end()
         with Cloner() as innocent:
             innocent.start(job.pid)
-            terminal.send("y", "enter")
-            terminal.wait_for("already exited")
+            terminal.send("y", "enter", then="already exited")
             terminal.wait_exit()
             assert innocent.end() == -SIGTERM
 

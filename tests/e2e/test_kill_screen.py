@@ -21,13 +21,11 @@ def test_a_kill_reports_what_the_driver_gave_back(
     with watching(fakenvml, size=(100, 30), **told) as terminal:
         terminal.wait_for(str(job.pid))
         terminal.settle(0.05)
-        terminal.send("K")
-        terminal.wait_for("Kill PID ")
+        terminal.send("K", then="Kill PID ")
         press_until(terminal, "y", lambda: not job.alive)
         tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
         terminal.wait_for(re.compile(rf"killed {job.pid} .*: [\d.]+ [GM]iB freed on GPU 0-1"))
-        terminal.send("down")
-        terminal.wait_for(lambda text: "freed" not in text)
+        terminal.send("down", then=lambda text: "freed" not in text)
 
 
 def test_why_a_kill_on_another_host_failed_stays_until_it_is_read(

@@ -58,18 +58,15 @@ def shell(late: float, *arguments: str) -> LateTerminal:
 def test_late_answers_do_not_reach_the_shell() -> None:
     with shell(0.1) as terminal:
         terminal.wait_until(lambda: b"?2026$p" in terminal.raw)
-        terminal.send("ctrl+c")
-        terminal.wait_for("status 0")
+        terminal.send("ctrl+c", then="status 0")
         terminal.wait_until(lambda: terminal.has_answered)
-        terminal.send("x.")
-        terminal.wait_for("typed 'x.'")
+        terminal.send("x.", then="typed 'x.'")
 
 
 def device_view(terminal: Terminal) -> None:
     terminal.wait_for("quit")
     terminal.settle()
-    terminal.send("d")
-    terminal.wait_for("q back")
+    terminal.send("d", then="q back")
 
 
 PLACES: dict[str, Callable[[Terminal], object]] = {

@@ -54,10 +54,8 @@ def test_the_screen_and_its_collector_import_none(
     with Terminal([*command, "--interval", "0.2"], env=env) as terminal:
         terminal.wait_for("A100")
         terminal.wait_until(lambda: 1000 in terminal.modes)
-        terminal.send("d")
-        terminal.wait_for("back")
-        terminal.send("q")
-        terminal.wait_for("quit")
+        terminal.send("d", then="back")
+        terminal.send("q", then="quit")
         assert not poisoned.exists()
 
 

@@ -100,16 +100,14 @@ def go(terminal: SlowTerminal, place: str, limit: float = LIMIT) -> None:
     """Go somewhere and wait until the screen, sent whole for it, has arrived."""
     keys, mark = PLACES[place]
     terminal.wait_for(lambda text: "quit" in text and terminal.age < limit)
-    terminal.send(*keys)
-    terminal.wait_for(lambda text: mark in text and terminal.age < limit)
+    terminal.send(*keys, then=lambda text: mark in text and terminal.age < limit)
     terminal.oldest(LINK_SECONDS)
     terminal.wait_for(lambda text: terminal.age < limit)
 
 
 def answer_seconds(terminal: SlowTerminal, key: str, seen: re.Pattern[str]) -> float:
     start = time.monotonic()
-    terminal.send(key)
-    terminal.wait_for(seen)
+    terminal.send(key, then=seen)
     return time.monotonic() - start
 
 

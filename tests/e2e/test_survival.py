@@ -35,8 +35,7 @@ def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: P
         first = SILENT.search(terminal.text)
         assert first is not None
         terminal.wait_for(lambda text: (m := SILENT.search(text)) and m[1] != first[1])
-        terminal.send("h")
-        terminal.wait_for("quit")
+        terminal.send("h", then="quit")
         terminal.send("escape")
         tell(control)
         terminal.wait_for(lambda text: "NO ANSWER" not in text and "A100" in text)

@@ -29,8 +29,7 @@ def in_shell(library: Path, *, config: Path | None = None, **told: object) -> Te
         env = {**env, "GPUDASH_CONFIG": str(config)}
     shell = ["bash", "--norc", "--noprofile", "-i"]
     terminal = Terminal(shell, env=env, columns=100, rows=30)
-    terminal.send(" ".join([*GPUDASH, "--interval", "600"]) + "\r")
-    terminal.wait_for("q quit")
+    terminal.send(" ".join([*GPUDASH, "--interval", "600"]) + "\r", then="q quit")
     terminal.idle(SECOND_SAMPLE)
     return terminal
 
@@ -43,8 +42,7 @@ def stopped(terminal: Terminal, key: str = "ctrl+z") -> None:
 
 def ask(terminal: Terminal) -> None:
     """Open the question, and wait until it may be answered."""
-    terminal.send("K")
-    terminal.wait_for("Kill PID ")
+    terminal.send("K", then="Kill PID ")
     terminal.settle(0.5)
 
 
@@ -61,13 +59,11 @@ def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) ->
     }
     with in_shell(fakenvml) as terminal:
         for key, (sign, after) in dialogs.items():
-            terminal.send(key)
-            terminal.wait_for(sign)
+            terminal.send(key, then=sign)
             before = terminal.settle(0.3)
             modes = terminal.modes
             stopped(terminal)
-            terminal.send("fg\r")
-            terminal.wait_for(lambda text, before=before: text == before)
+            terminal.send("fg\r", then=lambda text, before=before: text == before)
             assert terminal.modes == modes >= SCREEN_MODES
             terminal.settle(0.4)
             terminal.send("escape")
@@ -80,8 +76,7 @@ def test_what_was_typed_to_the_shell_does_not_answer(fakenvml: Path, job: Holder
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
         ask(terminal)
         stopped(terminal)
-        terminal.send("fg\r" + "y" * 20)
-        terminal.wait_for("Kill PID ")
+        terminal.send("fg\r" + "y" * 20, then="Kill PID ")
         terminal.settle(0.6)
         assert "Kill PID " in terminal.text
         assert job.alive
@@ -93,10 +88,8 @@ def test_what_was_typed_to_the_shell_does_not_answer(fakenvml: Path, job: Holder
 def test_keys_right_behind_the_one_that_suspends_do_not_answer(fakenvml: Path, job: Holder) -> None:
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
         ask(terminal)
-        terminal.send("\x1ayyy")
-        terminal.wait_for("Stopped")
-        terminal.send("\x15fg\r")
-        terminal.wait_for("Kill PID ")
+        terminal.send("\x1ayyy", then="Stopped")
+        terminal.send("\x15fg\r", then="Kill PID ")
         terminal.settle(0.6)
         assert "Kill PID " in terminal.text
         assert job.alive
@@ -106,19 +99,14 @@ def test_another_key_suspends_where_it_types_nothing(fakenvml: Path, tmp_path: P
     settings = tmp_path / "config.toml"
     settings.write_text('[keys]\n"screen.suspend" = ["B", "f9"]\n"process.kill" = []\n')
     with in_shell(fakenvml, config=settings) as terminal:
-        terminal.send("/", "B", "ctrl+z")
-        terminal.wait_for("/B")
+        terminal.send("/", "B", "ctrl+z", then="/B")
         stopped(terminal, "f9")
-        terminal.send("fg\r")
-        terminal.wait_for("/B")
+        terminal.send("fg\r", then="/B")
         terminal.settle(0.5)
-        terminal.send("escape")
-        terminal.wait_for("q quit")
-        terminal.send("h")
-        terminal.wait_for("close")
+        terminal.send("escape", then="q quit")
+        terminal.send("h", then="close")
         stopped(terminal, "B")
-        terminal.send("fg\r")
-        terminal.wait_for("close")
+        terminal.send("fg\r", then="close")
 
 
 def test_what_was_pushed_is_popped_also_after_a_stop_that_gave_no_warning(fakenvml: Path) -> None:

@@ -23,10 +23,8 @@ def test_a_screen_leaves_standard_error_to_a_file(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     with Terminal(shell(f"{GPUDASH} 2>{errors}"), env=os.environ) as terminal:
         terminal.wait_for("1 free")
-        terminal.send("h")
-        terminal.wait_for("show all keys")
-        terminal.send("q")
-        terminal.wait_for("1 free")
+        terminal.send("h", then="show all keys")
+        terminal.send("q", then="1 free")
         assert terminal.quit() == 0
         assert terminal.modes == {7, 25}
     assert errors.read_bytes() == b""
@@ -56,8 +54,7 @@ def test_a_plain_terminal_gets_neither_colours_nor_unicode() -> None:
     env = {**os.environ, "LANG": "C.UTF-8"}
     with Terminal(shell(f"{GPUDASH} --no-config"), env=env, term="xterm-mono") as terminal:
         terminal.wait_for("1 free")
-        terminal.send("h")
-        terminal.wait_for("show all keys")
+        terminal.send("h", then="show all keys")
         sent = bytes(terminal.raw)
     codes = {int(code) for found in _STYLE.findall(sent) for code in found.split(b";") if code}
     assert [code for code in codes if code >= 30] == []
