@@ -59,12 +59,6 @@ def test_holding_is_distinguished_from_working(
     assert found_states(snapshot) == [state]
 
 
-def test_memory_of_no_listed_process_keeps_a_gpu_from_being_free() -> None:
-    devices = (make_device(gpu_utilization_percent=0), make_device(index=1, **IDLE))
-    snapshot = make_snapshot(devices=devices, processes=())
-    assert found_states(snapshot) == [states.IN_USE, states.FREE]
-
-
 def test_process_on_an_instance_holds_that_alone() -> None:
     parent = make_device(gpu_utilization_percent=0)
     instances = tuple(
@@ -182,14 +176,6 @@ def at(seconds: float, utilization: int) -> Snapshot:
         topology=None,
     )
     return later(before, seconds)
-
-
-def test_one_idle_sample_of_a_working_gpu_does_not_make_it_held() -> None:
-    diagnosis, words = Diagnosis(), []
-    for second, utilization in enumerate((90, 90, 0, 90, 0, 0, 90)):
-        (row,) = device_rows(diagnosis.examine(at(second, utilization)))
-        words.append(row.state.word)
-    assert "held idle" not in words
 
 
 def test_worker_that_rests_for_longer_than_a_pause_holds_its_gpu() -> None:

@@ -145,10 +145,6 @@ def test_wall_clock_that_is_set_back_changes_nothing() -> None:
     assert finding.held_seconds == 4
 
 
-def test_healthy_host_has_an_empty_list_and_no_absent_one() -> None:
-    assert Diagnosis().examine(FINE).findings == ()
-
-
 def test_many_gpus_in_trouble_are_few_sentences() -> None:
     devices = tuple(
         make_device(

@@ -85,10 +85,6 @@ STARTED: dict[str, Any] = {
 }
 
 
-def test_use_without_process_or_memory_right_after_a_start_is_none() -> None:
-    assert levels.is_start_artifact(make_device(**STARTED), has_processes=False)
-
-
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -18,7 +18,7 @@ from gpudash.model.snapshot import Topology
 from gpudash.model.state import STATES
 from gpudash.model.text import clean
 from tests.analysis.health.examined import Watched, found, host, of_device, rules
-from tests.factories import GIB, gpu_uuid, make_device, make_host, make_topology
+from tests.factories import GIB, gpu_uuid, make_device, make_topology
 
 ORPHAN: dict[str, Any] = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
 ERRING: dict[str, Any] = {
@@ -568,10 +568,6 @@ def test_mig_gpu_is_not_full_because_its_instances_are() -> None:
     finding = found(host(devices=(parent, instance)), "memory-almost-full")
     assert finding.sentence == "GPU 0:1 has less than 1% of its memory left"
     assert (finding.uuids, finding.indices) == (("MIG-1",), (0,))
-
-
-def test_host_without_gpus_has_no_findings() -> None:
-    assert rules(host(devices=(), host=make_host())) == {}
 
 
 def test_each_rule_says_what_it_finds() -> None:
