@@ -1,6 +1,6 @@
-"""The app: pages over feeds, one above the other, of which the one in front is drawn.
+"""The app: pages over feeds, stacked, of which the front one is drawn.
 
-It has what all pages share: theme, settings, messages, signals, the palette, help, leaving.
+It holds what all pages share: theme, settings, messages, signals, the palette, help, leaving.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 _SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
-"""After which ages on screen are drawn again while no snapshot does that."""
+"""Redraw interval for ages on the screen while no snapshot arrives."""
 _NOT_LISTED = frozenset({"screen.palette"})
 
 
 class GpudashApp(TerminalApp):
-    """Shows a first page, and those that are opened from it, until its user leaves."""
+    """Shows a first page, and pages opened from it, until the user leaves."""
 
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     CSS = Edit.CSS
 
     guard_seconds = 0.3, 1.0
-    """Seconds for which a question about a signal ignores input once it is drawn: a held key's.
+    """Seconds for which a signal question ignores input once it is drawn, as a key may be held.
 
-    Of one that a key has asked for, and of one that opens unasked; tests set 0.
+    For a question that a key asked for, and one that opens unasked; tests set 0.
     """
 
     def __init__(
@@ -82,40 +82,40 @@ class GpudashApp(TerminalApp):
         return self.first
 
     def on_mount(self) -> None:
-        """Obey the signals that end a program or free the GPUs, held back until now."""
+        """Handle the signals that end the program or free the GPUs, blocked until now."""
         loop = asyncio.get_running_loop()
         leaving = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
         for number in leaving:
             loop.add_signal_handler(number, self.leave_with, 128 + number)
-        # `kill -USR1` does what the key does, from the shell in which a reset is made.
+        # `kill -USR1` does the same as the key, from the shell in which a reset is made.
         loop.add_signal_handler(signal.SIGUSR1, self._release)
-        # Held back since before there was a loop whose tasks an exit would leave behind.
+        # Blocked since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
         self._saves = self.set_interval(_SAVE_SECONDS, self.save_changes, pause=True)
         self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
 
     def on_ready(self) -> None:
-        """Show the screen, and keep the garbage collector off what start-up left for good."""
+        """Show the screen, and exempt the start's permanent objects from garbage collection."""
         self.redraw()
         gc.collect()
-        # From here on memory is freed: what was imported is not searched for garbage again.
+        # Memory is freed from here on; imported objects are not searched again.
         gc.freeze()
         gc.enable()
 
     def hang_up(self) -> None:
-        """Save what was changed: the terminal is gone, and the program about to be."""
+        """Save changes: the terminal is gone, and the program is about to exit."""
         self.preferences.finish()
 
     def leave_with(self, status: int) -> None:
-        """End the app, the program with this status."""
+        """End the app and set the program's exit status."""
         self.exit(status, return_code=status)
 
     def leave_feed(
         self, root: Page, failure: str | None = None, status: int = ExitStatus.OK
     ) -> None:
-        """Leave the first page of a feed: the program, or for the page below it.
+        """Leave the first page of a feed: quit, or return to the page below it.
 
-        `failure` is why there was never a snapshot. A page that was left before stays so.
+        `failure` is why there was never a snapshot. A page already left is not affected.
         """
         if root not in self.pages:
             return
@@ -127,7 +127,7 @@ class GpudashApp(TerminalApp):
             root.dismiss(failure)
 
     def _release(self) -> None:
-        # Whatever dialog is open: the shell from which it comes cannot see that.
+        # Regardless of open dialogs: the shell that sent it cannot see them.
         self.root.release_gpus()
         self.outdated = True
 
@@ -135,7 +135,7 @@ class GpudashApp(TerminalApp):
 
     @property
     def pages(self) -> list[Page]:
-        """The pages that are open, the one in front last."""
+        """The open pages, the front one last."""
         found = [each for each in self.screen_stack if isinstance(each, Page)]
         return found or [self.first]
 
@@ -145,7 +145,7 @@ class GpudashApp(TerminalApp):
         return self.pages[-1]
 
     def open_feed(self, page: Page, closed: Callable[[str | None], object]) -> None:
-        """Show the first page of another feed; `closed` is called with why it could not stay."""
+        """Show the first page of another feed; `closed` gets the reason if it could not stay."""
         self._prepare(page)
         put_above(self, page, closed)
 
@@ -157,18 +157,18 @@ class GpudashApp(TerminalApp):
 
     @property
     def root(self) -> Page:
-        """The first page of the feed that the page in front is over."""
+        """The first page of the feed that the front page shows."""
         return next(each for each in reversed(self.pages) if each.is_root)
 
     def close_above(self, page: Page, *, but: int = 0) -> None:
-        """Close all that lies above a page; `but` is how many of them stay."""
+        """Close everything above a page, except for the lowest `but`."""
         kept = self.screen_stack.index(page) + 1 + but
         while len(self.screen_stack) > kept:
-            # Dialogs take back what they tried out.
+            # Dialogs undo what they tried out.
             self.screen.dismiss(None)
 
     def show_above_root(self, name: str) -> None:
-        """Show an installed page above the first one of its feed, in place of what is there."""
+        """Show an installed page above its feed's first one, replacing any there."""
         self.close_above(self.root, but=1)
         if self.screen is self.root:
             self.push_screen(name)
@@ -183,31 +183,31 @@ class GpudashApp(TerminalApp):
             self.outdated = True
 
     def redraw(self) -> None:
-        """Draw the page in front, what shows through around a dialog too.
+        """Draw the front page, including what is visible around a dialog.
 
-        What is the same as before costs nothing to send.
+        Unchanged cells cost nothing to send.
         """
         if not self.is_running:
             return
-        # While ages are shown, no snapshot may come that keeps them true.
+        # Ages on the screen change even if no snapshot arrives.
         self._ticks.resume() if self.front.is_aging else self._ticks.pause()
-        # A frame that is not on screen yet is not worth its drawing.
+        # A frame that cannot be sent yet is not worth drawing.
         self.outdated = self.held_back()
         if not self.outdated:
             with self.one_frame():
                 self.front.draw()
 
     def watch_outdated(self, outdated: bool) -> None:
-        """Draw at once, or after the action that is being carried out."""
+        """Draw at once, or after the running action."""
         if not self._is_acting:
             super().watch_outdated(outdated)
 
     # Actions
 
     async def run_action(self, action: str | ActionParseResult, *where: Any, **named: Any) -> bool:
-        """Carry out the action of a key, then draw what it changed; the last message is over.
+        """Run the action of a key, then draw its changes; clears the last message.
 
-        Where an action is looked up is passed on: later versions of Textual take more of it.
+        Extra arguments are passed on: later versions of Textual have more of them.
         """
         if not self.screen.is_modal:
             self.front.shown.status_message.show("")
@@ -225,22 +225,22 @@ class GpudashApp(TerminalApp):
                 self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what would have no visible effect, or is not for the screen in front."""
+        """Refuse actions without visible effect, or not meant for the front screen."""
         if self.screen.is_modal:
-            # Any other is of a key that was pressed before the dialog opened.
+            # Any other action is for a key pressed before the dialog opened.
             return action in ("suspend_process", "help", "save_screen")
         if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
         return super().check_action(action, parameters)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
-        """Show what an action led to in the footer of the page in front, and of a dialog above."""
+        """Show the result of an action in the footer of the front page, and of a dialog above."""
         self.front.show_message(message, stays=stays)
         if isinstance(self.screen, Dialog):
             self.screen.show_message(message)
 
     def action_leave(self) -> None:
-        """Quit; from a host that was entered, go back to where that was done."""
+        """Quit; from an entered host, go back to where it was entered."""
         self.leave_feed(self.root)
 
     def action_redraw(self) -> None:
@@ -248,7 +248,7 @@ class GpudashApp(TerminalApp):
         self.forget_frame()
 
     def action_help(self) -> None:
-        """Show all keys that work, first those of the page or dialog, or of what is typed."""
+        """Show all working keys, those of the page, dialog or prompt first."""
         screen, page = self.screen, self.front
         first = screen.KEYS if isinstance(screen, (Page, Dialog)) else ()
         if screen is page and isinstance(self.focused, Edit):
@@ -256,7 +256,7 @@ class GpudashApp(TerminalApp):
         put_above(self, page.help(first))
 
     def action_mistakes(self) -> None:
-        """Show all that is wrong in the file of settings."""
+        """Show all mistakes in the settings file."""
         from gpudash.tui.dialogs.text import MistakesScreen
 
         if self.preferences.mistakes:
@@ -277,7 +277,7 @@ class GpudashApp(TerminalApp):
         )
 
     def action_palette(self) -> None:
-        """Choose any action by its name, and carry it out."""
+        """Choose any action by name, and run it."""
         page = self.front
 
         def works(key: Key) -> bool:
@@ -297,7 +297,7 @@ class GpudashApp(TerminalApp):
     # Settings
 
     def load_theme(self) -> Theme:
-        """Return the theme of the settings, as this terminal can show it."""
+        """Return the theme of the settings, adapted to this terminal."""
         colors = color_system(os.environ)
         return self.preferences.theme(no_color=self._no_color, color_system=colors)
 
@@ -309,18 +309,18 @@ class GpudashApp(TerminalApp):
         self.apply_textual_theme()
 
     def apply_textual_theme(self) -> None:
-        """Give Textual the same colours for what it draws by itself."""
+        """Give Textual the same colours for its own widgets."""
         theme = textual_theme(self.preferences.current.theme, self.front.shown.theme)
         self.register_theme(theme)
         self.theme = theme.name
 
     def watch_theme(self) -> None:
-        """Pass the terminal's own colours on as they are where the theme has them."""
+        """Pass on the terminal's own colours unchanged if the theme uses them."""
         self.ansi_color = self.front.shown.theme.is_ansi
         self.outdated = True
 
     def action_choose_theme(self) -> None:
-        """Choose the colours; meanwhile the screen has those of the entry under the cursor."""
+        """Choose the theme; the screen previews the entry under the cursor."""
         current = self.preferences.current.theme
 
         def preview(name: str) -> Theme:
@@ -343,12 +343,12 @@ class GpudashApp(TerminalApp):
         self.front.choose("Theme", choices, chosen, current=current, pointed=preview, hint=hint)
 
     def prefer(self, **fields: object) -> None:
-        """Note a setting that the user changed, to be saved a little later."""
+        """Note a setting changed by the user, to be saved a little later."""
         self.preferences.change(**fields)
         self._saves.reset()
 
     def action_save_settings(self) -> None:
-        """Make settings of what keys changed: the order, the panels and the interval."""
+        """Save changes made by keys to the settings: the order, the panels and the interval."""
         if not self.preferences.has_file:
             self.show_message("there is no settings file to save to")
             return
@@ -362,14 +362,14 @@ class GpudashApp(TerminalApp):
         if self.preferences.is_saved:
             self.show_message(f"nothing to save: {what} have not changed")
         else:
-            # Until it is written, which takes long where the folder hangs.
+            # Until it is written, which takes long if the folder hangs.
             self.show_message(f"saving {what}", stays=True)
             self.save_changes(f"saved: {what}")
 
     def save_changes(self, message: str = "") -> None:
-        """Save what the user changed; once it is written, a `message` that is not empty is shown.
+        """Save the user's changes; once written, show `message` unless it is empty.
 
-        Why it cannot be written is shown in any case.
+        A write error is shown in any case.
         """
         self._saves.pause()
         show = in_loop(self.show_message)
@@ -380,7 +380,7 @@ class GpudashApp(TerminalApp):
 
 def in_loop(call: Callable[..., object]) -> Callable[..., None]:
     """Return a function that makes a call on this loop, from a thread that may outlive it."""
-    # A timer started in a thread's own context, as the one that clears a message, finds no app.
+    # A timer started in a thread's own context, like a message's, finds no app.
     loop, context = asyncio.get_running_loop(), copy_context()
 
     def passed_on(*arguments: Any, **named: Any) -> None:
@@ -391,14 +391,14 @@ def in_loop(call: Callable[..., object]) -> Callable[..., None]:
 
 
 class PaletteEntry(NamedTuple):
-    """An action and how it is listed."""
+    """An action and its entry in the list."""
 
     action: str
     choice: Choice
 
 
 def palette_entries(keys: Iterable[Key]) -> dict[str, PaletteEntry]:
-    """Return what can be called, by id; of two with one id the first."""
+    """Return the callable actions by id; of two with one id, the first."""
     found: dict[str, PaletteEntry] = {}
     for key in keys:
         if key.id not in _NOT_LISTED and "{key}" not in key.action:
@@ -407,7 +407,7 @@ def palette_entries(keys: Iterable[Key]) -> dict[str, PaletteEntry]:
 
 
 def _palette_choice(key: Key) -> Choice:
-    """Return how an action is listed; its name in the settings finds it, too."""
+    """Return an action's list entry, which its name in the settings finds too."""
     text = key.help.partition(" (")[0]
     words = f"{key.id} {key.group} {key.label} {key.words}"
     return Choice(key.id, text[:1].upper() + text[1:], key.shown, words=words)

@@ -1,4 +1,4 @@
-"""Keys as they work: as Textual binds them, as the user set them, as the footer shows them."""
+"""Keys in force: as bound in Textual, as set by the user, as shown in the footer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def bindings(keys: Iterable[Key], *, priority: bool = False) -> list[Binding]:
     """Return Textual's bindings for keys; `{key}` in an action is the key that was pressed.
 
-    With `priority` they come before the use that a line being typed has for them.
+    With `priority`, they come before their use in a text being typed.
     """
     from textual.binding import Binding
 
@@ -32,7 +32,7 @@ def bindings(keys: Iterable[Key], *, priority: bool = False) -> list[Binding]:
 
 
 def recorded_keys(keys: Iterable[Key]) -> list[Key]:
-    """Return keys as they work on a recording, whose processes nothing can be sent to."""
+    """Return the keys of a recording, to whose processes nothing can be sent."""
     return [
         key._replace(help=key.recorded_help or key.help, label=key.recorded_label or key.label)
         for key in keys
@@ -41,7 +41,7 @@ def recorded_keys(keys: Iterable[Key]) -> list[Key]:
 
 
 def live_keys(keys: Iterable[Key]) -> list[Key]:
-    """Return keys as they work on a host."""
+    """Return the keys of a live host."""
     return [key for key in keys if key.only != "recording"]
 
 
@@ -49,13 +49,13 @@ QUIT = "screen.quit"
 _WAY_OUT = "ctrl+c"
 
 UNBOUND = "unbound"
-"""What an action without keys is bound to: no key is called that."""
+"""The binding of an action without keys: no key has this name."""
 
 _WORDS = str.maketrans({"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left"})
-"""What keys are called where only ASCII is drawn."""
+"""Names of keys for an ASCII screen."""
 
 Remapped = Mapping[str, Sequence[str]]
-"""Ids of actions with the keys that they have instead of their own."""
+"""Ids of actions with the keys that replace their own."""
 
 
 def actions() -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def actions() -> tuple[str, ...]:
 
 
 def key_names() -> tuple[str, ...]:
-    """Return what keys are called that settings may name, beside the characters themselves."""
+    """Return names of keys that settings may use, besides single characters."""
     return (*(f"f{n}" for n in range(1, 25)), *(n for n in WRITTEN if len(n) > 1))
 
 
@@ -77,7 +77,7 @@ def keys_in_force(
     ascii: bool = False,
     recorded: bool = False,
 ) -> tuple[Key, ...]:
-    """Return the keys that work: with others where they were given, without what may kill."""
+    """Return the keys in force: remapped, and without those that may kill."""
     found = []
     for key in recorded_keys(keys) if recorded else live_keys(keys):
         if key.signals and read_only:
@@ -93,17 +93,17 @@ def keys_in_force(
 
 
 def remap(app: App[int], remapped: Remapped) -> None:
-    """Give the bindings of an app and of its screens other keys."""
+    """Remap the bindings of an app and of its screens."""
     app.set_keymap({name: ",".join(_names(keys)) or UNBOUND for name, keys in remapped.items()})
 
 
 def shown_key(keys: Iterable[Key], id: str) -> str:
-    """Return how a text names the key of an action, of the keys in force: `no key` without one."""
+    """Return the text for an action's key among those in force: `no key` without one."""
     return next((key.shown for key in keys if key.id == id), "no key")
 
 
 def clashes(remapped: Remapped) -> list[str]:
-    """Return a line for each action that loses a key which was given to another one."""
+    """Return a line for each action that loses a key to another one."""
     lines: list[str] = []
     for keys in PAGES:
         ids = {key.id for key in keys}
@@ -121,7 +121,7 @@ def clashes(remapped: Remapped) -> list[str]:
 
 
 def with_way_out(remapped: Remapped) -> Remapped:
-    """Return keys of which one quits: Ctrl-C where there would be none."""
+    """Return the keys, with Ctrl-C to quit if there is no other key for it."""
     own = next(key.keys.split(",") for key in KEYS if key.id == QUIT)
     given = {action: _names(keys) for action, keys in remapped.items()}
     taken = {key for action, keys in given.items() if action != QUIT for key in keys}
@@ -134,7 +134,7 @@ def with_way_out(remapped: Remapped) -> Remapped:
 
 
 def _names(keys: Sequence[str]) -> list[str]:
-    """Return what Textual calls keys, which may be written as the character that they type."""
+    """Return Textual's names of keys, which may be given as the characters that they type."""
     return [key_name(key) if len(key) == 1 else key for key in keys]
 
 
@@ -143,7 +143,7 @@ SELECTION_ACTIONS = frozenset(
     for key in OVERVIEW_KEYS
     if key.signals or key.action.startswith(("copy", "view_process"))
 )
-"""What concerns the process that is selected in the overview."""
+"""Actions on the process that is selected in the overview."""
 
 
 _FOOTER = (
@@ -173,7 +173,7 @@ _FOOTER = (
     "move.turn",
     "time.pause",
 )
-"""What a footer shows first; what has no room is left out from the end."""
+"""Footer entries by priority; those that do not fit are dropped from the end."""
 
 _PAUSED_FOOTER = (*_FOOTER[:3], "time.pause", *_FOOTER[3:-1])
 """The same while time stands still, which one key ends."""
@@ -186,10 +186,10 @@ _RECORDED_FOOTER = (
     "time.longer",
     *_FOOTER[3:-1],
 )
-"""What that of a recording shows first."""
+"""The first footer entries of a recording."""
 
 _LIVE = "live"
-"""What the key that stops time is called while it stands still."""
+"""The label of the key that stops time, while it stands still."""
 
 
 def labelled(keys: Iterable[Key]) -> list[Key]:
@@ -202,23 +202,23 @@ def labelled(keys: Iterable[Key]) -> list[Key]:
 
 
 def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
+    """Return the footer's keys while the GPUs have the focus: none that needs a process."""
     turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
     return tuple(each for each in turned if not each.signals)
 
 
 def keys_while_enlarged(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Return the keys of a footer while a part stands alone, where one key shows all again."""
+    """Return the footer's keys while one part is enlarged, which one key ends."""
     ids = ("move.enlarge", "device.large")
     return tuple(each._replace(label="all") if each.id in ids else each for each in keys)
 
 
 def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """Return the keys of a footer while time stands still, where one key lets it go on."""
+    """Return the footer's keys while time stands still, which one key ends."""
     on = "play" if _are_of_recording(keys) else _LIVE
     return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)
 
 
 def _are_of_recording(keys: Iterable[Key]) -> bool:
-    """Whether the footer offers to go to another time, which is for recordings."""
+    """Whether the footer offers to seek, which recordings do."""
     return any(each.id == "time.seek" and each.label for each in keys)

@@ -1,8 +1,8 @@
-"""What the terminal shows, cell by cell, and the fewest bytes that turn it into something else.
+"""The terminal's contents, cell by cell, and the fewest bytes to change them.
 
-The pictures of Textual's compositor and the rows that panels draw themselves both end up here, so
-that it does not matter which of them drew a cell. Cells of one style are drawn together, wherever
-they are: to move the cursor takes a few bytes, to change the style up to forty.
+Pictures from Textual's compositor and rows that panels draw directly both end here, so that it does
+not matter which of them drew a cell. Cells of one style are drawn together, wherever they are:
+moving the cursor takes a few bytes, changing the style up to forty.
 """
 
 from __future__ import annotations
@@ -28,32 +28,34 @@ Sgr = str
 Cell = tuple[str, Sgr]
 """A character with its style; the right half of a wide character is an empty string.
 
-A blank has no more of a style than can be seen of it.
+A blank has only the visible parts of a style.
 """
 
 Run = tuple[bool, Sgr, int, int, int, str]
-"""Whether every terminal agrees on the width of the text, the one style of all its cells, the
-row, the first column, the one behind the last, and the text."""
+"""Whether all terminals agree on the text's width, its style, the row, the first column, the
+end column, and the text.
+"""
 
 Moved = tuple[int, int, int, int]
-"""Of a part of a row that moves left by a cell: its number in the row, the row, the first column
-that it takes, and the one that it leaves."""
+"""A part of a row that moves left by a cell: its number in the row, the row, its new first
+column, and the column that it vacates.
+"""
 
 PLAIN = "||"
 _UNKNOWN: Cell = "", ""
-"""A cell that nothing was drawn in yet, whatever the terminal may show there."""
+"""A cell not drawn yet, whatever the terminal may show there."""
 _MAX_CACHED = 4096
 _MAX_CELLS = 1 << 15
-"""Cells of cached texts, about 2 MB: whole lines are among them, so their number is no bound."""
+"""Cells of cached texts, about 2 MB: with whole lines among them, a count would not limit it."""
 _UNLIMITED = 1 << 16
 _GAP = 4
-"""Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
+"""Unchanged cells to redraw rather than jump over: a jump takes as many bytes."""
 _RUN_BYTES = 20
-"""What a part of one style takes besides its text, more or less."""
+"""Approximate bytes of a run besides its text."""
 _MIN_MOVED = 8
-"""Cells that must differ before a part is moved rather than drawn again, for the same reason."""
+"""Minimum number of differing cells for which a part is moved rather than redrawn."""
 _FEW_BLANKS = 4
-"""Blanks at the end of a text that are written rather than erased, for the same reason."""
+"""Blanks at the end of a text to write rather than erase, for the same reason."""
 _PICTURE = re.compile(
     "([^\x00-\x1f\x7f-\x9f]+)|\x1b\\[([\\d;]*)m|\x1b\\[(\\d+);(\\d+)H|\n",
 )
@@ -65,31 +67,31 @@ _ERASING = (
     *("xterm", "linux", "rxvt", "alacritty", "foot", "gnome"),
     *("kitty", "konsole", "putty", "st-", "vte", "wezterm"),
 )
-"""How TERM begins on terminals that surely erase in the background that is set.
+"""Prefixes of TERM for terminals that surely erase with the current background.
 
-Not `screen` and `tmux`: old ones do not, and they send less to the terminal around them anyway.
+Not `screen` and `tmux`: old versions do not, and they send less to the outer terminal anyway.
 """
 _MOVING = (
     *(name for name in _ERASING if name != "rxvt"),
     *("rxvt-unicode", "screen", "tmux", "vt220"),
 )
-"""How TERM begins on terminals that surely delete and insert characters.
+"""Prefixes of TERM for terminals that surely delete and insert characters.
 
-The VT100 does neither, the VT102 inserts none, and terminfo knows no deletion of the old rxvt.
+The VT100 does neither, the VT102 does not insert, and terminfo has no deletion for the old rxvt.
 """
 _COLOR_SYSTEMS = {24: ColorSystem.TRUECOLOR, 8: ColorSystem.EIGHT_BIT, 4: ColorSystem.STANDARD}
 
 _is_sure = re.compile("[ -~\u2500-\u259f\u25a0-\u25fc\u2800-\u28ff]*").fullmatch
-"""Matches text of which all terminals give each character one cell: ASCII, boxes, braille."""
+"""Matches text in which every terminal gives each character one cell: ASCII, boxes, braille."""
 
 
 def color_system(environ: Mapping[str, str]) -> ColorSystem:
-    """Return how many colours the terminal has, as Rich calls that."""
+    """Return the terminal's colour system, as Rich names it."""
     return _COLOR_SYSTEMS[color_bits(environ)]
 
 
 def erases(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal surely erases in the background that is set."""
+    """Return whether the terminal surely erases with the current background."""
     return environ.get("TERM", "").startswith(_ERASING)
 
 
@@ -99,35 +101,33 @@ def moves(environ: Mapping[str, str]) -> bool:
 
 
 class ScreenBuffer:
-    """A picture of the terminal, kept in step with every byte that is sent to it."""
+    """The contents of the terminal, kept in step with every byte sent to it."""
 
     def __init__(self, colors: ColorSystem, *, erases: bool = False, moves: bool = False) -> None:
-        """Begin with a terminal of which nothing is known but its colours.
+        """Begin with a terminal whose contents are unknown.
 
-        `erases` tells whether it erases in the background that is set, `moves` whether it deletes
-        and inserts characters.
+        `erases` says whether it erases with the current background, `moves` whether it deletes and
+        inserts characters.
         """
         self.width = self.height = _UNLIMITED
-        """Columns and rows of the terminal; what is put beyond them is dropped."""
+        """Columns and rows of the terminal; anything beyond is dropped."""
         self.size = 0
-        """Bytes of the last picture that was taken."""
+        """Bytes of the last picture taken."""
         self._colors, self._erases, self._moves = colors, erases, moves
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
         self._overdue: dict[int, None] = {}
-        """Rows that were put again while they waited, in the order of that, and whose turn it is:
-        every other row that is taken is one of them."""
+        """Rows that changed again while waiting, in order; every other row taken is one of them."""
         self._is_for_overdue = False
         self._cursor = self._cursor_wanted = 0, 0
-        """Where Textual wants the cursor, which is hidden: what a text is composed in appears
-        there."""
-        # By id, for a style is hashed slowly; kept beside it, so that no other gets its id.
+        """Where Textual wants the hidden cursor: an input method composes text there."""
+        # Keyed by id, as hashing a style is slow; the style is kept so that its id is not reused.
         self._styles: dict[int, tuple[Style | None, Sgr]] = {}
         self._texts: dict[tuple[str, Sgr], list[Cell]] = {}
         self._cached_cells = 0
 
     def forget(self) -> None:
-        """Draw every cell again that is put from now on."""
+        """Redraw every cell that is put from now on."""
         self._rows.clear()
         self._wanted.clear()
         self._overdue.clear()
@@ -144,17 +144,17 @@ class ScreenBuffer:
         return out
 
     def draw(self, y: int, x: int, width: int, line: Iterable[Segment], blank: Style) -> None:
-        """Let row `y` show a line from column `x` on, cut off or filled up to a width."""
+        """Show a line in row `y` from column `x` on, cut off or padded to a width."""
         cells = self.cells(line)
         if len(cells) > width:
-            # Half of a wide character is none.
+            # Half of a wide character cannot be shown.
             del cells[width - (cells[width][0] == "") :]
         if len(cells) < width:
             cells += self.cells([Segment(" " * (width - len(cells)), blank)])
         self.put(y, x, cells)
 
     def put(self, y: int, x: int, cells: Sequence[Cell]) -> None:
-        """Let row `y` show cells from column `x` on."""
+        """Show cells in row `y` from column `x` on."""
         if y >= self.height:
             # The terminal would show it in its last row.
             return
@@ -163,20 +163,20 @@ class ScreenBuffer:
             row = self._rows.get(y, [])[:]
         else:
             self._overdue.setdefault(y)
-        # Last of all: what a key has changed must not wait for what a sample did.
+        # Rows put last are taken first: the effect of a key must not wait for that of a sample.
         self._wanted[y] = row
         end = min(x + len(cells), self.width)
         if end <= x:
             return
         row += [_UNKNOWN] * (end - len(row))
-        # Of a wide character that is half covered the other half is blank.
+        # When a wide character is half covered, its other half becomes blank.
         for half, other in ((x, x - 1), (end, end)):
             if 0 < half < len(row) and row[half][0] == "" != row[half][1]:
                 row[other] = " ", ground_of(row[half][1])
         row[x:end] = cells[: end - x]
 
     def feed(self, picture: str) -> bool:
-        """Put what Textual's compositor sends; False, and all is forgotten, if it is no picture."""
+        """Put a picture of Textual's compositor; return False, and forget all, if it is not one."""
         y = x = -1
         end = 0
         sgr, cells = PLAIN, list[Cell]()
@@ -204,13 +204,13 @@ class ScreenBuffer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether rows wait that were not taken."""
+        """Whether rows are waiting to be taken."""
         return bool(self._wanted)
 
     def take(self, most: float = math.inf) -> str:
         """Return the bytes that show what was put; they leave the terminal without a style.
 
-        Once they are some `most` bytes the rows that were put first wait, but none for ever.
+        After about `most` bytes, the rows put first wait, but not for ever.
         """
         runs: list[Run] = []
         moved: list[Moved] = []
@@ -230,7 +230,7 @@ class ScreenBuffer:
             self._rows[y] = row
         if not runs and self._cursor == self._cursor_wanted:
             return ""
-        # What a terminal may draw wider than expected, and so over what follows it, comes first.
+        # Text that a terminal may draw too wide, over what follows, comes first.
         runs.sort()
         out, at = _moving(moved)
         now = PLAIN
@@ -248,31 +248,31 @@ class ScreenBuffer:
         return data
 
     def _next(self) -> int:
-        """Return the row to be taken next: the one put last or, in turn, one that is overdue."""
+        """Return the next row: the one put last or, in turn, one that is overdue."""
         self._is_for_overdue = bool(self._overdue) and not self._is_for_overdue
         y = next(iter(self._overdue) if self._is_for_overdue else reversed(self._wanted))
         self._overdue.pop(y, None)
         return y
 
     def _erased(self, text: str, end: int) -> tuple[str, int]:
-        """Return a text that ends before a column, its last blanks erased, and where it ends."""
+        """Return a text that ends at a column, with its last blanks erased, and where it ends."""
         kept = text.rstrip(" ")
         blanks = len(text) - len(kept)
         if blanks <= _FEW_BLANKS:
             return text, end
-        # A cursor that has passed the last column would erase that instead.
+        # A cursor past the last column would erase that instead.
         erase = "\x1b[K" if end == self.width else f"\x1b[{blanks}X"
         return kept + erase, end - blanks
 
     def _runs(self, y: int, old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[Run]:
-        """Yield what differs, in parts of one style."""
+        """Yield the differences, in runs of one style."""
         differing = compress(range(len(row)), map(ne, row, chain(old, repeat(_UNKNOWN))))
         start = end = -1
         sgr = ground = PLAIN
         for x in differing:
             char, style = row[x]
             if start >= 0:
-                # Most are neighbours, between which there is nothing to look at.
+                # Most differing cells are adjacent, with nothing between them.
                 is_same = style == sgr or (char == " " and style == ground)
                 gap = x - end
                 if is_same and (not gap or (gap <= _GAP and _is_in(sgr, ground, row[end:x]))):
@@ -290,7 +290,7 @@ class ScreenBuffer:
         return (self._erases or not background) and ground_of(sgr) == background + PLAIN
 
     def _text(self, text: str, sgr: Sgr) -> list[Cell]:
-        """Return the cells of a text, the same objects as long as it comes again."""
+        """Return the cells of a text, cached as the same objects."""
         ground = ground_of(sgr)
         cells: list[Cell] = []
         for char in text:
@@ -319,9 +319,9 @@ class ScreenBuffer:
 
 
 def _moved(old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a row that stood a cell further right: as charts do that grow.
+    """Yield parts of rows that were one cell further right, as in growing charts.
 
-    A part goes from the first column that it takes to the one that it leaves.
+    A part extends from its new first column to the column that it vacates.
     """
     last = min(len(old), len(row)) - 1
     differing = [*compress(range(last), map(ne, row, old))]
@@ -333,16 +333,16 @@ def _moved(old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[tuple[int, int]
         while end < last and row[end] == old[end + 1]:
             end += 1
         if bisect_left(differing, end) - number >= _MIN_MOVED:
-            # What follows moves to and fro, and no half of a wide character may.
+            # What follows is shifted too, which must not split a wide character.
             if not _is_sure("".join([char or "\0" for char, _ in old[start:]])):
                 return
             yield start, end
 
 
 def _moving(moved: Iterable[Moved]) -> tuple[list[str], tuple[int, int]]:
-    """Return what moves parts of rows, and where the cursor is then: -1 if that is not known.
+    """Return the bytes that move parts of rows, and the cursor's position after: -1 if unknown.
 
-    All that are the first in their row are moved together, for rows below each other.
+    The first parts of adjacent rows are moved together.
     """
     out, at = list[str](), (-1, -1)
     for _, group in groupby(sorted(moved), itemgetter(0)):
@@ -356,7 +356,7 @@ def _moving(moved: Iterable[Moved]) -> tuple[list[str], tuple[int, int]]:
 
 
 def _is_in(sgr: Sgr, ground: Sgr, cells: Sequence[Cell]) -> bool:
-    """Return whether cells have a style, or are blanks that look as they would in it."""
+    """Return whether cells have a style, or are blanks that look the same in it."""
     return all(style == sgr or (char == " " and style == ground) for char, style in cells)
 
 
@@ -366,7 +366,7 @@ def _run(sgr: Sgr, y: int, start: int, end: int, row: Sequence[Cell]) -> Run:
 
 
 def _move(at: tuple[int, int], y: int, x: int) -> str:
-    """Return what moves the cursor from where it is, -1 if that is not known."""
+    """Return the bytes that move the cursor from where it is, -1 if unknown."""
     ahead = x - at[1]
     if y == at[0]:
         if not ahead:
@@ -395,7 +395,7 @@ def sgr_of(codes: str) -> Sgr:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def ground_of(sgr: Sgr) -> Sgr:
-    """Return what of a style is seen on a blank: the background, or all with a line below."""
+    """Return the part of a style visible on a blank: the background, or all if underlined."""
     background, attributes, _ = sgr.split("|")
     return background + PLAIN if _split(attributes) <= _UNSEEN_ON_BLANKS else sgr
 
@@ -411,7 +411,7 @@ def change(before: Sgr, after: Sgr) -> str:
     if not gone <= _ENDS.keys():
         return whole
     ends = {_ENDS[code] for code in gone}
-    # What ends bold ends dim as well.
+    # The code that ends bold also ends dim.
     begins = {code for code in kept if code not in _split(old) or _ENDS.get(code) in ends}
     parts = [*sorted(ends), *sorted(begins)]
     parts += [color or "39"] * (color != old_color) + [ground or "49"] * (ground != old_ground)

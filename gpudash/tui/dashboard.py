@@ -1,4 +1,4 @@
-"""The state of the main screen: what is shown of a feed, and what follows from that."""
+"""The state of the main screen: what it shows of a feed, and what follows from that."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ if TYPE_CHECKING:
     from gpudash.tui.reporting import ReportCommand
 
 PANELS = ("host", "history", "sparklines")
-"""What can be hidden."""
+"""Panels that can be hidden."""
 
 _HOLD_SECONDS = 60.0
 _MIN_BELOW = 6
 """Lines of header, headings, footer and a few processes."""
 _YOUNG_SECONDS = 60
-"""How long the history is too short to deserve several lines a curve."""
+"""How long the history is too short to deserve several lines per curve."""
 
 
 class PeakHold:
-    """The highest of a number in the last minute or so."""
+    """The highest number of about the last minute."""
 
     def __init__(self) -> None:
         self.value = 0
         self._seen_at = 0.0
 
     def update(self, number: int, now: float) -> None:
-        """Take the number of an instant in seconds; an instant before the last starts again."""
+        """Add the number at an instant in seconds; an earlier instant than the last restarts."""
         passed = now - self._seen_at
         if number >= self.value or not 0 <= passed < _HOLD_SECONDS:
             self.value, self._seen_at = number, now
 
 
 class DashboardModel:
-    """What is shown of a feed: a snapshot, how it is ordered, filtered and laid out."""
+    """What is shown of a feed: a snapshot, with its order, filter and layout."""
 
     def __init__(self, feed: SnapshotFeed, theme: Theme) -> None:
         self.feed = feed
         self.snapshot: Snapshot = EMPTY
-        """The one that is shown."""
+        """The snapshot that is shown."""
         self.revision = 0
         """Counts the snapshots that were shown."""
         self.findings: tuple[Finding, ...] = ()
-        """All findings of the snapshot that is shown, the worst first."""
+        """All findings of the shown snapshot, the worst first."""
         self.notes: list[str] = []
-        """What the tables cannot show: faults of the host, and a hint where no GPU is found."""
+        """Notes that do not fit the tables: faults of the host, and a hint if no GPU is found."""
         self.history = History()
         self.time = feed.timeline(self.history, self.take)
         self.listing = Listing("gpu_memory")
@@ -70,24 +70,24 @@ class DashboardModel:
         self.status_message = StatusMessage()
         self.theme = theme
         self.keys: tuple[Key, ...] = OVERVIEW_KEYS
-        """The keys that work, as footer and help show them."""
+        """The keys in force, for footer and help."""
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
-        """Returns, of some keys, those that work."""
+        """Returns those of some keys that are in force."""
         self.read_only = False
         self.report_command: ReportCommand | None = None
-        """What reports the past of this host, None if nothing does."""
+        """The command that reports the past of this host, None if there is none."""
         self.is_here = not self.time.is_recorded and feed.remote is None
-        """Whether what is shown are processes of this host."""
+        """Whether the processes shown are on this host."""
         self.hidden: frozenset[str] = frozenset()
-        """Those of PANELS that are not shown."""
+        """The hidden ones of PANELS."""
         self.metric = ""
-        """The metric of all GPUs that is charted; empty for utilization."""
+        """The metric charted for all GPUs; empty for utilization."""
         self.enlarged = False
-        """Whether the part that has the focus has the terminal for itself."""
+        """Whether the part in focus fills the terminal."""
         self.cells, self.height = 80, 24
         """The size of the terminal, without the lines that a prompt covers."""
         self._covered = 0
-        # With the rows of devices of which they are: those are other ones with each snapshot.
+        # Keyed by the device rows, which are new with each snapshot.
         self._laid_out: tuple[object, object, Layout] | None = None
         self._counted: tuple[object, Tally] | None = None
         self._last_clicked: object = None
@@ -99,14 +99,14 @@ class DashboardModel:
     # What is shown
 
     def begin(self) -> None:
-        """Take what the feed has, if it has something."""
+        """Show the feed's latest snapshot, if there is one."""
         self.time.catch_up()
         if self.feed.latest is not None:
             self.watch([self.feed.latest])
         self.preview()
 
     def preview(self) -> None:
-        """Show a brief snapshot of the feed, which leaves no trace in the history."""
+        """Show a brief snapshot of the feed, without adding it to the history."""
         brief = self.feed.preview
         if brief is not None and brief is not self.snapshot:
             self.take(brief)
@@ -124,7 +124,7 @@ class DashboardModel:
         self.scroll_devices(0)
 
     def watch(self, snapshots: Iterable[Snapshot]) -> None:
-        """Note what happened from each snapshot of the feed to the next."""
+        """Record the events between each snapshot of the feed and the next."""
         self._earlier_charts.chart()
         for snapshot in snapshots:
             if not snapshot.brief and self.events.watch(snapshot):
@@ -141,12 +141,12 @@ class DashboardModel:
 
     @property
     def value_theme(self) -> Theme:
-        """The theme in which values are shown, which fades while they are no longer true."""
+        """The theme for values, which fades while they are out of date."""
         stale = self.feed.state not in (FeedState.LIVE, FeedState.STARTING)
         return faded(self.theme) if stale else self.theme
 
     def resize(self, cells: int, height: int, covered: int = 0) -> None:
-        """Take the size of the terminal, of which so many lines are covered below."""
+        """Set the size of the terminal, with this many lines covered at the bottom."""
         self.cells, self.height, self._covered = cells, max(1, height - covered), covered
         self.scroll_devices(0)
 
@@ -157,16 +157,16 @@ class DashboardModel:
 
     @property
     def layout(self) -> Layout:
-        """How the lines of the terminal are shared out.
+        """How the lines of the terminal are divided up.
 
-        Only the processes give lines to a prompt, so that it moves nothing, if they have some left.
+        Only the processes yield lines to a prompt, if they have enough, so that nothing else moves.
         """
         layout = self._layout(self.height + self._covered)
         is_tight = self._covered and self.height - layout.upper < _MIN_BELOW
         return self._layout(self.height) if is_tight else layout
 
     def _layout(self, height: int) -> Layout:
-        """Return the arrangement of so many lines; the same one while nothing changes it."""
+        """Return the layout of this many lines; cached while nothing changes."""
         rows = self.devices.rows
         count = max(len(self.listing.everything), len(self.listing.rows))
         count += len(self.notes) + 1 if self.notes else 0
@@ -190,7 +190,7 @@ class DashboardModel:
 
     @property
     def counted(self) -> Tally:
-        """How many of the devices that are not hidden are in which state."""
+        """The number of visible devices by state."""
         rows = self.devices.rows
         if self._counted is None or self._counted[0] is not rows:
             devices = [row.device for row in rows]
@@ -201,25 +201,25 @@ class DashboardModel:
 
     @property
     def message(self) -> str:
-        """What an action led to, which is shown for some seconds."""
+        """The result of an action, shown for some seconds."""
         return self.status_message.text
 
     @property
     def status_text(self) -> str:
-        """The text of the last line of every view: the result of an action, or an error."""
+        """The text of every view's last line: the result of an action, or an error."""
         row = self.devices.focused_row
         device = row.device if row else None
         return self.message or error_text(self.feed, device, self.keys, self.time.message)
 
     @property
     def marks(self) -> list[str]:
-        """The marks in the header on the time and the part that are shown."""
+        """The marks in the header for the time and the part shown."""
         marks = self.time.mark, self.devices.mark, state_mark(self.feed)
         return [mark for mark in marks if mark]
 
     @property
     def keys_in_focus(self) -> tuple[Key, ...]:
-        """The keys that work on the part that has the focus, as the footer shows them."""
+        """The keys in force for the part in focus, for the footer."""
         keys = keys_on_devices(self.keys) if self.devices.focused else self.keys
         keys = keys_while_enlarged(keys) if self.enlarged else keys
         return keys_while_stopped(keys) if self.time.is_stopped else keys
@@ -228,11 +228,11 @@ class DashboardModel:
 
     @property
     def focus(self) -> str:
-        """The part that the keys of moving are for: `devices` or `processes`."""
+        """The part that movement keys apply to: `devices` or `processes`."""
         return "devices" if self.devices.focused else "processes"
 
     def toggle_focus(self) -> None:
-        """Give the focus to the devices, if there are any, or back to the processes."""
+        """Move the focus to the devices, if there are any, or back to the processes."""
         self.devices.focused = not self.devices.focused and bool(self.devices.rows)
 
     def move(self, rows: int) -> None:
@@ -243,24 +243,24 @@ class DashboardModel:
             self.listing.move(rows)
 
     def is_second_click(self, identity: object) -> bool:
-        """Note what was clicked; return whether it was clicked before, and nothing else since."""
+        """Note a click; return whether the last click was on the same."""
         before, self._last_clicked = self._last_clicked, identity
         return before == identity
 
     def scroll_devices(self, steps: int) -> None:
-        """Show later or earlier devices where not all fit."""
+        """Show later or earlier devices if not all fit."""
         self.devices.scroll(steps, self.layout.seen)
 
     def hide_devices(self, change: Callable[[DeviceList], None]) -> None:
-        """Change which GPUs are shown; processes that use no others are hidden with them."""
+        """Change which GPUs are shown; processes that use only hidden ones are hidden too."""
         change(self.devices)
         self.listing.hide_devices(self.devices.hidden)
         self.scroll_devices(0)
 
     def clear(self) -> bool:
-        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs.
+        """Go back to the present; in it, drop the tags, the filter, and the choice of GPUs.
 
-        Returns whether there was one of them.
+        Return whether there was any of them.
         """
         if not self.time.is_live:
             self.time.go_live()

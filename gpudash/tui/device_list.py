@@ -9,14 +9,14 @@ from gpudash.model.state import State
 
 
 class DeviceList:
-    """Rows of devices, of which GPUs are hidden by their index, MIG instances with their GPU.
+    """Rows of devices, with GPUs hidden by index, and their MIG instances with them.
 
-    Its cursor counts while it has the focus, and follows a device by its identity.
+    The cursor counts while the list has the focus, and follows a device by identity.
     """
 
     def __init__(self) -> None:
         self.rows: list[DeviceRow] = []
-        """Those that are not hidden, in the order of the snapshot, whether in view or not."""
+        """Rows that are not hidden, in the order of the snapshot, whether in view or not."""
         self.hidden: frozenset[int] = frozenset()
         self.focused = False
         self.first = 0
@@ -28,17 +28,17 @@ class DeviceList:
         self._index = 0
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Take the devices of another snapshot."""
+        """Set the devices of another snapshot."""
         self._all = device_rows(snapshot)
         self.indices = tuple(each.index for each in snapshot.devices if not each.is_mig)
         self._hide(self.hidden, keep=True)
 
     def toggle(self, index: int) -> None:
-        """Hide a GPU, or show it again; to hide the last one shows all."""
+        """Hide a GPU, or show it again; hiding the last one shows all."""
         self._hide(self.hidden ^ {index})
 
     def only(self, index: int) -> None:
-        """Hide all others."""
+        """Hide all other GPUs."""
         self._hide(frozenset(self.indices) - {index})
 
     def show_all(self) -> None:
@@ -60,7 +60,7 @@ class DeviceList:
 
     @property
     def selected(self) -> DeviceRow | None:
-        """The device under the cursor, or the one at its index once it is gone; None for none."""
+        """The device under the cursor, or the one at its index if it is gone; None for none."""
         if not self.rows:
             return None
         found = (index for index, row in enumerate(self.rows) if row.device.key == self._key)
@@ -71,16 +71,16 @@ class DeviceList:
 
     @property
     def focused_row(self) -> DeviceRow | None:
-        """The device that the keys are for, None while the list has not the focus."""
+        """The device that keys apply to, None while the list does not have the focus."""
         return self.selected if self.focused else None
 
     @property
     def highlighted(self) -> int | None:
-        """The index of the row under the cursor, None while the list has not the focus."""
+        """The index of the row under the cursor, None while the list does not have the focus."""
         return None if self.focused_row is None else self._index
 
     def move(self, steps: int, seen: int) -> None:
-        """Move the cursor, at most to an end, and keep it among the `seen` rows in view."""
+        """Move the cursor, stopping at the ends, and keep it among the `seen` rows in view."""
         if self.selected is None:
             return
         self._index = max(0, min(self._index + steps, len(self.rows) - 1))
@@ -89,7 +89,7 @@ class DeviceList:
         self.first = min(self.first, self._index)
 
     def scroll(self, steps: int, seen: int) -> None:
-        """Show later or earlier devices where more than `seen` are shown."""
+        """Show later or earlier devices if there are more than `seen`."""
         self.first = max(0, min(self.first + steps, len(self.rows) - seen))
 
     def select(self, row: DeviceRow) -> None:
@@ -97,7 +97,7 @@ class DeviceList:
         self._key = row.device.key
 
     def _hide(self, hidden: frozenset[int], *, keep: bool = False) -> None:
-        """Hide GPUs; none where that would hide all, unless the choice is to be kept."""
+        """Hide GPUs; none if all would be hidden, unless the choice is to be kept."""
         self.hidden = hidden if keep or set(self.indices) - hidden else frozenset()
         self.rows = [row for row in self._all if _index(row) not in self.hidden]
 

@@ -1,4 +1,4 @@
-"""What every page of one host can do: time, the driver, other pages, the selected process."""
+"""The base of the pages of one host: time, the driver, other pages, the selected process."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class HostPage(Page):
 
     @property
     def may_signal(self) -> bool:
-        """Whether it shows the process that is selected in the overview, which a signal hits."""
+        """Whether it shows the process selected in the overview, which a signal would hit."""
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what concerns a process that is not shown."""
+        """Refuse actions on a process that is not shown."""
         if action in SELECTION_ACTIONS and not self.may_signal:
             return False
         return super().check_action(action, parameters)
 
     def explain_refusal(self, action: str) -> None:
-        """Show that an action needs a process, which this page does not show."""
+        """Explain that an action needs a process, which this page does not show."""
         if action.partition("(")[0] not in SELECTION_ACTIONS or self.may_signal:
             return
         key = next((key for key in self.dashboard.keys if key.action == action), None)
@@ -75,7 +75,7 @@ class HostPage(Page):
             self.show_message(f"{key.shown} needs a process: select one in the list")
 
     def action_interval(self, step: int) -> None:
-        """Sample more rarely (1) or more often (-1), or play faster or slower, from now on."""
+        """Sample less often (1) or more often (-1), or play faster or slower, from now on."""
         feed, collector = self.feed, self.feed.collector
         if collector is None:
             self.dashboard.time.change_speed(step)
@@ -92,7 +92,7 @@ class HostPage(Page):
     # The driver
 
     def action_pause(self) -> None:
-        """Freeze the screen, or follow the feed; say what that means while there is no sample."""
+        """Freeze the screen, or follow the feed; explain that while there is no sample."""
         super().action_pause()
         if self.feed.state is FeedState.RELEASED:
             did = "no longer frozen" if self.dashboard.time.is_live else "frozen"
@@ -132,7 +132,7 @@ class HostPage(Page):
             collector.release()
 
     def action_wake(self) -> None:
-        """Read GPUs again that are left alone so that they can fall asleep."""
+        """Read GPUs again that are left alone to fall asleep."""
         collector, latest = self.feed.collector, self.feed.latest
         unread = {device.state: device.index for device in latest.devices} if latest else {}
         if collector is None:
@@ -151,18 +151,18 @@ class HostPage(Page):
     # Other pages, each of which is imported when it is first opened
 
     def open_above(self, page: HostPage) -> None:
-        """Show a page above this one; of each kind there is one at most."""
+        """Show a page above this one; at most one of each kind."""
         app = self.app
         while any(type(each) is type(page) for each in app.screen_stack):
             app.pop_screen()
         put_above(app, page)
 
     def action_view(self, name: str, *about: object) -> None:
-        """Open a page by the name of its module, such as `users`, with what it is about."""
+        """Open a page by the name of its module, such as `users`, with its arguments."""
         self.open_above(view_class(name)(self.dashboard, *about))
 
     def action_view_gpu(self, index: int) -> None:
-        """Show everything about the GPU of an index."""
+        """Show everything about the GPU with this index."""
         gpus = self.dashboard.snapshot.devices
         key = next((each.key for each in gpus if each.index == index and not each.is_mig), None)
         if key is None:
@@ -182,7 +182,7 @@ class HostPage(Page):
             self.action_view_process()
 
     def action_view_process(self, section: str = "") -> None:
-        """Show the selected process, from its `tree` or its `environment` on."""
+        """Show the selected process, starting at its `tree` or its `environment`."""
         row = self.dashboard.listing.selected
         if row is None:
             self.show_message(NONE_SELECTED)
@@ -191,7 +191,7 @@ class HostPage(Page):
         self.action_view("process", row, section)
 
     def filter_by(self, text: str) -> None:
-        """Show the processes that fit a filter, in the overview."""
+        """Show the processes that match a filter, in the overview."""
         try:
             wanted = parse(text)
         except FilterError as error:
@@ -209,7 +209,7 @@ class HostPage(Page):
         self._copy("PID", str(row.process.pid) if row else "")
 
     def action_copy_command(self) -> None:
-        """Copy the command line of the selected process as a shell would take it."""
+        """Copy the command line of the selected process in shell syntax."""
         row = self.dashboard.listing.selected
         text = command(row.process) if row and row.process.command_line else ""
         self._copy("command line", text)
@@ -224,7 +224,7 @@ class HostPage(Page):
             self.show_message(f"{what} sent to the clipboard (OSC 52): {text}")
 
     def action_kill(self, signal_name: str) -> None:
-        """Ask whether to signal what is tagged, or else what is selected."""
+        """Ask whether to signal the tagged processes, else the selected one."""
         if self.dashboard.time.is_recorded:
             self.show_message("this is a recording: its processes cannot be signalled")
         elif self.dashboard.read_only:
@@ -238,19 +238,19 @@ class HostPage(Page):
 
             self.show_message(kill_there(self.app, self.feed.remote, rows, signal_name))
         else:
-            # A read-only screen must not even load what can signal.
+            # A read-only screen does not even load the code that signals.
             from gpudash.tui.kill import ask
 
             ask(self.app, self.dashboard, rows, signal_name)
 
     def explain_focus(self) -> None:
-        """Show which key leads from the GPUs to the processes."""
+        """Show which key moves the focus from the GPUs to the processes."""
         key = shown_key(self.dashboard.keys, "move.turn")
         self.show_message(f"{key} goes back to the processes: select one there")
 
     @property
     def chosen_rows(self) -> list[ProcessRow]:
-        """What a signal is for: what is tagged, else what is selected; none where nothing is."""
+        """Return the target of a signal: the tagged processes, else the selected one, if any."""
         listing = self.dashboard.listing
         rows = listing.tagged_rows if self.is_root else []
         if not rows and listing.selected is not None:
@@ -260,6 +260,6 @@ class HostPage(Page):
 
 
 def view_class(name: str) -> Any:
-    """Return the class of a page by the name of its module, which is imported only now."""
+    """Return the class of a page by the name of its module, importing it."""
     module = import_module(f"gpudash.tui.views.{name}")
     return getattr(module, f"{name.capitalize()}View")

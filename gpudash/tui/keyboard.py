@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _ESCAPE = "\x1b"
 _ANSWER = re.compile("\x1b\\[[0-9]+;[0-9]+R")
-"""Matches where the cursor is, which the terminal was asked: no key, and no end of one."""
+"""Matches the answer to a query for the cursor: not a key, nor the end of one."""
 _LONE_ESCAPE = re.compile(r"(\x1b)(?![\[\]OP^_]|\x1b[\[O])")
-"""Matches the key before another one, typed faster than they are read; not what begins a sequence.
+"""Matches a key before another one, typed faster than they are read, but no sequence.
 
-Textual takes both for Alt with the other key, which gpudash has no use for outside of text.
+Textual takes both for Alt with the other key, which gpudash only uses in text.
 """
 
 
 def has_parser() -> bool:
-    """Return whether keys can be read here; else Textual's own thread does it."""
+    """Return whether keys can be read here; otherwise Textual's own thread reads them."""
     return XTermParser is not None
 
 
@@ -51,7 +51,7 @@ class KeyReader:
         self._timer: asyncio.TimerHandle | None = None
 
     def read(self) -> None:
-        """Pass on what the terminal has to read."""
+        """Pass on the terminal's input."""
         data = read(self._terminal.fileno)
         if not data:
             # There is nothing to restore, and a loop without input would only spin.
@@ -63,13 +63,13 @@ class KeyReader:
         for message in self._messages(text.removesuffix(_ESCAPE)):
             self._terminal.process_message(message)
         if self._timer is not None or b"\x1b" in data:
-            # An escape that nothing follows is the key of that name.
+            # An escape that nothing follows is the Escape key.
             self.stop()
             patience = constants.ESCAPE_DELAY + 0.01
             self._timer = asyncio.get_running_loop().call_later(patience, self._end_escape)
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for input."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -79,12 +79,12 @@ class KeyReader:
             self._terminal.process_message(message)
 
     def _messages(self, text: str) -> Iterator[Message]:
-        """Yield what text stands for; it ends in an Escape only if that is the key."""
+        """Yield the messages for text; it ends in an Escape only if that is the key."""
         for part in self._pastes.feed(text):
             if isinstance(part, Paste):
                 yield part
                 continue
-            # Where text is typed, Alt with a letter is a key that edits it.
+            # In text being typed, Alt with a letter is an editing key.
             typing = isinstance(self._terminal.owner.focused, Input)
             for keys in [part] if typing else _LONE_ESCAPE.split(part):
                 if keys == _ESCAPE:
@@ -94,7 +94,7 @@ class KeyReader:
 
 
 def read(descriptor: int) -> bytes:
-    """Read a terminal that has input; nothing at its end."""
+    """Read a terminal that has input; empty at its end."""
     try:
         termios.tcgetattr(descriptor)
         return os.read(descriptor, 4096)
@@ -104,11 +104,11 @@ def read(descriptor: int) -> bytes:
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
 _MAX_PASTE = 1 << 20
-"""Characters of a paste; what is beyond is dropped."""
+"""Characters of a paste; the rest is dropped."""
 
 
 class Pastes:
-    """Parts input into keys and pastes, however it is cut.
+    """Splits input into keys and pastes, however it is divided into reads.
 
     Textual's parser takes control sequences within a paste for keys.
     """
@@ -119,13 +119,13 @@ class Pastes:
         self._count = 0
 
     def feed(self, text: str) -> Iterator[str | Paste]:
-        """Yield what is to be read as keys, and each paste that has ended."""
+        """Yield text to be read as keys, and each completed paste."""
         text, self._held = self._held + text, ""
         while text:
             mark = _BEGIN if self._pasted is None else _END
             before, found, text = text.partition(mark)
             if not found:
-                # Of the mark of a beginning one character alone may be the key Escape.
+                # The first character of an opening mark may also be the Escape key.
                 before, self._held = _parted(before, mark, 2 if self._pasted is None else 1)
             if self._pasted is None:
                 if before:
@@ -141,7 +141,7 @@ class Pastes:
 
 
 def _parted(text: str, mark: str, least: int) -> tuple[str, str]:
-    """Return a text without the part of a mark that it ends in, and that part."""
+    """Return a text without the incomplete mark at its end, and that part."""
     for length in range(len(mark) - 1, least - 1, -1):
         if text.endswith(mark[:length]):
             return text[:-length], text[-length:]
@@ -149,5 +149,5 @@ def _parted(text: str, mark: str, least: int) -> tuple[str, str]:
 
 
 def _without_controls(text: str) -> str:
-    """Return a text without control characters but the ends of lines, as most terminals paste."""
+    """Return a text without control characters except line ends, as most terminals paste."""
     return "".join(char for char in text if (char >= " " and char != "\x7f") or char in "\n\r\t")

@@ -1,6 +1,6 @@
-"""Every key in one table, which bindings, footer, help, palette, settings and README read.
+"""Every key in one table, read by bindings, footer, help, palette, settings and README.
 
-A key costs a line here and its action: `action_NAME` of the app, or of the view that has the key.
+A key costs a line here and its action: `action_NAME` of the app, or of the page that has it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _RENAMED = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
-"""Where Textual's names of keys are not Unicode's."""
+"""Where Textual's names of keys differ from Unicode's."""
 
 
 def key_name(character: str) -> str:
-    """Return what Textual calls the key that types a character."""
+    """Return Textual's name of the key that types a character."""
     if character.isalnum():
         return character
     name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
@@ -43,31 +43,31 @@ class Key(NamedTuple):
     """An action with the keys that start it, the first of which is shown."""
 
     id: str
-    """What settings call it, to give it other keys."""
+    """Its name in the settings, for remapping."""
     keys: str
     """Textual's names of the keys, separated by commas."""
     action: str
     help: str
-    """What it does, in words that make sense without its group."""
+    """What it does, understandable without its group."""
     label: str = ""
-    """One word for the footer, empty for a key that only the help screen names."""
+    """One word for the footer, empty for a key that only the help screen lists."""
     words: str = ""
-    """Other words by which the palette finds it."""
+    """Other words that find it in the palette."""
     heading: str = ""
-    """What it stands under on the help screen, empty for the first half of its id."""
+    """Its heading on the help screen, empty for the first half of its id."""
     signals: bool = False
-    """Whether it may end a process: a read-only screen does without."""
+    """Whether it may end a process: a read-only screen lacks it."""
     only: str = ""
-    """`live` or `recording` where it works on such a screen alone."""
+    """`live` or `recording` if it only works on such a screen."""
     recorded_help: str = ""
-    """What it does on a recording, empty where that is the same."""
+    """What it does on a recording, empty for the same."""
     recorded_label: str = ""
     written: str = ""
-    """How help and footer write its keys, where not as the first of them."""
+    """The text for its keys in help and footer, if not that of the first."""
 
     @property
     def shown(self) -> str:
-        """How help and footer write it: `^X`, `F9`, `?`."""
+        """The text for its key in help and footer: `^X`, `F9`, `?`."""
         first = self.keys.partition(",")[0]
         if self.written:
             return self.written
@@ -79,7 +79,7 @@ class Key(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The heading of the help screen that it stands under."""
+        """Its heading on the help screen."""
         return self.heading or self.id.partition(".")[0].capitalize().replace("Gpus", "GPUs")
 
 
@@ -178,7 +178,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         words="signal process", signals=True),
 )
 # fmt: on
-"""The keys of the overview, in the order of the help screen; the footer shows the labelled."""
+"""The keys of the overview, in the order of the help screen; the footer has the labelled."""
 
 _OF_LISTS = frozenset({"Move", "Sort", "Filter", "GPUs", "Panels"})
 
@@ -188,11 +188,11 @@ def _is_of_lists(key: Key) -> bool:
 
 
 SCREEN_KEYS = tuple(k for k in OVERVIEW_KEYS if k.group == "Screen" and k.id != "screen.save")
-"""Those that every page has."""
+"""The keys of every page."""
 HOST_KEYS = tuple(k for k in OVERVIEW_KEYS if k not in SCREEN_KEYS and not _is_of_lists(k))
-"""Those that every page of one host has besides them."""
+"""The additional keys of every page of one host."""
 LIST_KEYS = tuple(k for k in OVERVIEW_KEYS if _is_of_lists(k))
-"""Those of the overview alone: their effect would not be seen elsewhere."""
+"""The keys of the overview alone: their effect would not be visible elsewhere."""
 
 # fmt: off
 VIEW_KEYS: tuple[Key, ...] = _under(
@@ -206,7 +206,7 @@ VIEW_KEYS: tuple[Key, ...] = _under(
     Key("view.top", "home", "scroll_ends(0)", "scroll to the top"),
     Key("view.bottom", "end", "scroll_ends(1)", "scroll to the bottom"),
 )
-"""What all views above the overview share."""
+"""The common keys of all views above the overview."""
 
 DEVICE_KEYS: tuple[Key, ...] = (
     *_under(
@@ -306,7 +306,7 @@ CHOOSE_KEYS: tuple[Key, ...] = _under(
     Key("choose.first", "home", "move('first')", "go to the first entry"),
     Key("choose.last", "end", "move('last')", "go to the last entry"),
 )
-"""The keys of the lists to choose from, where letters are typed; F1 is help there."""
+"""The keys of the lists to choose from, which take letters as text; F1 is help there."""
 
 _SHARED = {key.id: key for key in OVERVIEW_KEYS}
 
@@ -383,37 +383,37 @@ FLEET_KEYS: tuple[Key, ...] = (
 MAP_KEYS = tuple(
     key for key in FLEET_KEYS if key.group in ("Map", "Chart") or key.id == "fleet.back"
 )
-"""Those of the map alone."""
+"""The keys of the map alone."""
 INNER_KEYS = _under("Pages", VIEW_KEYS[0])
-"""Those of every page above the map, which a page of a host has too."""
+"""The keys of every page above the map, including those of a host."""
 TABLE_KEYS = (*(key for key in FLEET_KEYS if key.group == "Sort"), *INNER_KEYS)
-"""Those of the tables alone."""
+"""The keys of the tables alone."""
 GROUP_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Groups")
-"""Those of the groups alone."""
+"""The keys of the groups alone."""
 CHART_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Chart")
-"""Those of the pages with a chart."""
+"""The keys of the pages with a chart."""
 EVENTS_KEYS = tuple(
     key for key in FLEET_KEYS if key.group == "Events" or key.action.startswith("zoom(")
 )
-"""Those of the events alone."""
+"""The keys of the events alone."""
 REPORT_PAGE_KEYS = (
     *(key for key in CHART_KEYS if key.action.startswith("zoom(")),
     *GROUP_KEYS,
 )
-"""Those of the report alone."""
+"""The keys of the report alone."""
 FLEET_PAGE_KEYS = tuple(
     key
     for key in FLEET_KEYS
     if key not in (*SCREEN_KEYS, *MAP_KEYS, *TABLE_KEYS, *GROUP_KEYS, *EVENTS_KEYS)
 )
-"""Those of every page of many hosts, besides those of all pages."""
+"""The additional keys of every page of many hosts."""
 
 HOST_ONLY_KEYS = tuple(
     key._replace(action="explain_host")
     for key in OVERVIEW_KEYS
     if key.signals or key.id in ("sort.per_gpu", "driver.release")
 )
-"""Those that only a host has, as the pages of many hosts answer them: with why not there."""
+"""Keys that only a host has; pages of many hosts answer them with an explanation."""
 
 SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,
@@ -434,7 +434,7 @@ PAGES = tuple(
     (*keys, *SCREEN_KEYS, *HOST_KEYS) if keys[-len(VIEW_KEYS) :] == VIEW_KEYS else keys
     for keys in SCREENS
 )
-"""The same with those that a page of a host has beside its own."""
+"""The keys of each page, including those common to pages of a host."""
 
 KEYS: tuple[Key, ...] = tuple(dict.fromkeys(key for keys in SCREENS[:-1] for key in keys))
 """Every key of the screens of one host."""

@@ -1,6 +1,6 @@
 """A kill on the screen: the question, the signal, and another question if it was ignored.
 
-Only the action that asks imports this: a read-only screen does not load what can signal.
+Only the action that asks imports this: a read-only screen does not load code that signals.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gpudash.tui.dialogs.kill import Answer, KillScreen
 
 _POLL_SECONDS = 0.1
 _AUDIT_SECONDS = 1.0
-"""For the record to be written before the result is shown without it."""
+"""Time to write the record before the result is shown without it."""
 
 _FOLLOW_SECONDS = 30.0
-"""For which a result is corrected: memory is released, and parents reap, later."""
+"""How long a result is updated: memory is released, and parents reap, later."""
 
 _Result = TypeVar("_Result")
 
@@ -42,7 +42,7 @@ def ask(
     signal_name: str,
     timeouts: Timeouts = TIMEOUTS,
 ) -> None:
-    """Ask whether to signal processes of what is shown."""
+    """Ask whether to signal processes that are shown."""
     selection = KillSelection((row.process for row in rows), dashboard.snapshot)
     selection.find_trees_in_thread()
     _Flow(app, dashboard, selection, timeouts).ask(
@@ -69,7 +69,7 @@ class _Flow:
         self._app.outdated = True
 
     def ask(self, answer: Answer, *, result: str = "", offer: str = "") -> None:
-        """Ask; `result`, of the signal before, is what stays in view if nothing is sent."""
+        """Ask; `result`, of an earlier signal, stays in view if nothing is sent."""
         asked, unasked = self._app.guard_seconds
         dialog = KillScreen(
             self._selection,
@@ -83,7 +83,7 @@ class _Flow:
             self._selection.close()
 
     def _latest(self) -> Snapshot:
-        """Return the snapshot of now, also while one of the past is shown."""
+        """Return the live snapshot, even while one of the past is shown."""
         dashboard = self._dashboard
         known = dashboard.snapshot, dashboard.history.latest
         return max(known, key=lambda each: each.taken_at)
@@ -108,7 +108,7 @@ class _Flow:
             timeouts=self._timeouts,
         )
         before = history.latest
-        # Here, where leaving the program cannot come between stopping a tree and killing it.
+        # Here, where quitting cannot come between stopping a tree and killing it.
         kill.send()
 
         progress = partial(in_loop(self._show), stays=True)
@@ -119,7 +119,7 @@ class _Flow:
                 selection.keep(report.heads)
             return report, trail.errors(_AUDIT_SECONDS)
 
-        # Left while it waits, the program ends before the thread: the selection stays open for it.
+        # If the user quits meanwhile, the program ends before the thread: the selection stays open.
         report, errors = await _in_thread(wait)
         result = _text(report, errors)
         self._show(result)
@@ -128,13 +128,13 @@ class _Flow:
             selection.close()
             return
         while app.screen.is_modal or app.focused is not None:
-            # Another question is open, or something is being typed.
+            # Another question is open, or text is being typed.
             await asyncio.sleep(_POLL_SECONDS)
         again = answer._replace(signal=find_signal("KILL"))
         self.ask(again, result=result, offer=offer(report))
 
     async def _follow(self, report: KillReport, errors: Sequence[str], result: str) -> None:
-        """Correct the result for a while, as long as it is shown."""
+        """Update the result for a while, as long as it is shown."""
         dashboard = self._dashboard
         deadline, seen = time.monotonic() + _FOLLOW_SECONDS, dashboard.history.latest
         while dashboard.message == result and time.monotonic() < deadline:
@@ -153,9 +153,9 @@ def _text(report: KillReport, errors: Sequence[str]) -> str:
 
 
 async def _in_thread(call: Callable[[], _Result]) -> _Result:
-    """Return what a call returns, made in a thread that does not keep the program from ending.
+    """Make a call in a thread that does not delay the program's exit, and return its result.
 
-    An executor would: its threads are waited for.
+    The threads of an executor would be waited for.
     """
     future: Future[_Result] = Future()
     future.set_running_or_notify_cancel()

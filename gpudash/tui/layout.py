@@ -1,4 +1,4 @@
-"""How the lines of the terminal are shared out between host, devices, charts and processes."""
+"""Division of the terminal's lines between host, devices, charts and processes."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 MIN_DEVICE_CELLS = 13
-"""Cells that a device takes at least, with the gap behind it."""
+"""Minimum width of a device, with the gap after it."""
 
 
 _FIXED_LINES = 4
-"""Header, footer and the headings of both tables."""
+"""The header, the footer and the headings of both tables."""
 
 _MIN_PROCESSES, _MAX_RESERVED = 3, 8
 _SPACE_FROM = 4
-"""Lines that the processes must have to spare before one is left blank above them."""
+"""Lines that the processes must have to spare before one above them is left blank."""
 _PROCESS_STEP = 4
-"""Room for processes grows in such steps, so that one more does not move all the charts."""
+"""Step in which the processes' room grows, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
 _OF_ALL = 2
-"""Curves beside those of several GPUs: their mean, and the host's."""
+"""Curves besides those of several GPUs: their mean, and the host's."""
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
-"""Cells that one of two columns of devices needs at least."""
+"""Minimum width of a column of devices, if there are two."""
 
 
 class Layout(NamedTuple):
-    """Lines of each part; 0 where it is left out."""
+    """Lines of each part; 0 if it is left out."""
 
     host: int
     devices: int
-    """Without the headings; 0 where the processes are alone."""
+    """Without the headings; 0 if only processes are shown."""
     across: int
-    """Columns of devices side by side."""
+    """Number of columns of devices."""
     charts: int
     spaces: int
     """Blank lines: above the devices, and between charts and processes."""
     seen: int
-    """Devices in view at once; where that is not all, the last line shows which."""
+    """Devices in view at once; if that is not all, the last line shows which."""
     compact: bool = False
-    """Whether a device has a few cells instead of a whole row."""
+    """Whether devices take a few cells instead of a whole row each."""
     findings: int = 0
-    """Lines of what is wrong, below the devices."""
+    """Lines of findings, below the devices."""
 
     @property
     def headed(self) -> int:
@@ -56,7 +56,7 @@ class Layout(NamedTuple):
 
     @property
     def device_lines(self) -> int:
-        """Lines of devices, less the headings and the line that counts those in view."""
+        """Lines of devices, without the headings and the line that counts those in view."""
         return -(-self.seen // self.across)
 
 
@@ -80,11 +80,11 @@ def compute_layout(
 ) -> Layout:
     """Return the best use of a terminal for this number of devices and processes.
 
-    The processes have a few lines before anything else, then all devices, the host, and the
-    processes again; what is left over is for the charts. What is wrong has a line, several where
-    there is room. The part that is to be `alone`, `devices` or `processes`, has all but a line or
-    two; empty for neither. The charts have so many `curves`, 0 for no charts; while the history is
-    `young`, none has more than a line.
+    The processes come first with a few lines, then all devices, the host, and again the processes;
+    the rest goes to the charts. Findings have one line, or several if there is room. The part to
+    show `alone`, `devices` or `processes`, has all but a line or two; empty for neither. `curves`
+    is the number of charts' curves, 0 for none; while the history is `young`, each has at most one
+    line.
     """
     room = height - _FIXED_LINES
     if alone:
@@ -100,23 +100,23 @@ def compute_layout(
     charts = left + reserved - wanted - 1
     if charts < _MIN_CHARTS or "history" in hidden or not curves:
         charts = 0
-        # Below the processes they would stand empty.
+        # Below the processes, they would be empty.
         more = min(_MAX_FINDINGS - finding_lines, left + reserved - wanted) if finding_lines else 0
         finding_lines, left = finding_lines + max(0, more), left - max(0, more)
-    # What follows the findings has a heading: their lines, some of them blank, separate enough.
+    # The part after the findings has a heading: their lines, some of them blank, separate enough.
     spaces = int(charts > 0)
     left -= charts + spaces
     if host and left > 2 * _SPACE_FROM and (not charts or left + reserved > wanted):
         spaces += 1
-    # What no curve has is left to the processes.
+    # Lines that no curve has are left to the processes.
     charts = _chart_lines(charts, curves, young=young)
     return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=finding_lines)
 
 
 def _chart_lines(room: int, curves: int, *, young: bool) -> int:
-    """Return the lines of the charts: a title, and equally many for each curve.
+    """Return the lines of the charts: a title, and the same number for each curve.
 
-    Where not all fit below each other, those of the GPUs stand side by side.
+    If they do not fit below each other, those of the GPUs are side by side.
     """
     if not room:
         return 0
@@ -128,7 +128,7 @@ def _chart_lines(room: int, curves: int, *, young: bool) -> int:
 
 
 def _finding_lines(left: int, findings: int) -> int:
-    """Return the lines of the findings: where there is room as many with none as with many.
+    """Return the lines for findings: if there is room, independent of their number.
 
     A finding that comes or goes then moves no row from under the mouse.
     """
@@ -138,16 +138,16 @@ def _finding_lines(left: int, findings: int) -> int:
 
 
 def _alone(cells: int, room: int, devices: int, part: str) -> Layout:
-    """Return an arrangement of one part, the processes reduced to the selected one."""
+    """Return the layout of one part, with the processes reduced to the selected one."""
     if part == "processes":
         return Layout(0, 0, 1, 0, 0, 0)
     return _layout(_shares(cells, room, 1, max(1, devices), 1), devices)
 
 
 def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _Shares:
-    """Return the lines of the devices: rows while the processes do not want the room, or cells.
+    """Return the lines of the devices: whole rows unless the processes need the room.
 
-    To show all, they may have three fifths of the room, else half of it.
+    Up to three fifths of the room if that shows all of them, else up to half.
     """
     most = max(1, room - reserved)
     limit = max(1, min(most, max(room * 3 // 5, room - wanted)))

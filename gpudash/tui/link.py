@@ -1,7 +1,7 @@
-"""What the way to the terminal carries: bytes without waiting, and no more frames than are seen.
+"""Flow control of the terminal's link: output that never waits, and only frames that are seen.
 
-Between a program and a terminal far away lie buffers for megabytes: frames would fill them that
-are outdated when they are seen.
+Buffers of megabytes may lie between a program and a distant terminal: they would fill with frames
+that are outdated when they are seen.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 QUESTION = "\x1b[6n"
-"""Where the cursor is, which every terminal answers."""
+"""Asks for the position of the cursor, which every terminal answers."""
 PARTING_SECONDS = 2.0
 """How long the terminal may take for the last bytes, and for the last answer."""
 _REPORT = re.compile(rb"\x1b\[(?:\?\d+;\d*\$y|\d+;\d+(R))")
 _CUT_REPORT = re.compile(rb"\x1b(?:\[\??[\d;]*\$?)?\Z")
 _LEAST_BYTES, _MOST_BYTES = 200, 3072
-"""Between what and what may be on its way while more is sent."""
+"""Limits of the bytes that may be in transit while more are sent."""
 _WHOLE_BYTES = 1024
-"""With room for so many, pictures are sent whole."""
+"""With room for this many, pictures are sent whole."""
 _AHEAD_SECONDS = 0.1
-"""What a link may have to carry before it carries what is sent next."""
+"""How far ahead of the link bytes are sent."""
 _SLOWEST_LINK = 10_000
-"""Bytes per second, for which a terminal is waited for before it is known whether it answers."""
+"""Bytes per second, for waiting for a terminal before it is known to answer."""
 _PATIENCE_SECONDS = 3.0
-"""How long an answer may take before it is given up: a terminal that is attached elsewhere
-never gives it."""
+"""How long to wait for an answer: a terminal attached elsewhere never sends one."""
 
 
 SEEN_PER_SECOND = 30.0
@@ -40,7 +39,7 @@ SEEN_PER_SECOND = 30.0
 
 
 class FrameLimiter:
-    """Lets some frames through at once and the others at a steady rate, as a held key's."""
+    """Passes some frames at once and the others at a steady rate, as for a held key."""
 
     def __init__(
         self,
@@ -53,27 +52,27 @@ class FrameLimiter:
         self._credit, self._since = burst, clock()
 
     def delay(self) -> float:
-        """Return the seconds until a frame may be sent, 0 if it may be now."""
+        """Return the seconds until a frame may be sent, 0 for now."""
         now = self._clock()
         self._credit = min(self._burst, self._credit + (now - self._since) * self.per_second)
         self._since = now
         return max(0.0, 0.999 - self._credit) / self.per_second
 
     def spend(self) -> None:
-        """Count a frame that was sent."""
+        """Count a sent frame."""
         self._credit -= 1.0
 
 
 class Reports:
-    """Counts a terminal's answers about modes and the cursor, wherever a read cut them."""
+    """Counts a terminal's answers about modes and the cursor, even if split between reads."""
 
     def __init__(self) -> None:
         self.due = 0
-        """Questions without an answer."""
+        """Unanswered questions."""
         self._cut = b""
 
     def count(self, data: bytes) -> int:
-        """Take what was read; return how many answers to `QUESTION` are in it."""
+        """Process input; return how many answers to `QUESTION` it contains."""
         data = self._cut + data
         cut = _CUT_REPORT.search(data)
         self._cut = cut[0] if cut else b""
@@ -84,36 +83,36 @@ class Reports:
 
 class _Question(NamedTuple):
     sent: int
-    """Bytes that were sent before it."""
+    """Bytes sent before it."""
     ahead: int
-    """How many of them were not seen yet."""
+    """How many of them had not been seen."""
     asked_at: float
 
 
 class Backlog:
-    """What a terminal that answers questions was sent and has not shown yet.
+    """What was sent to a terminal that answers questions, and not shown yet.
 
-    That a write succeeds does not mean that it is seen; the answer to a question behind it does.
-    How much longer the answer takes behind more bytes tells what the link carries.
+    A successful write does not mean that it was seen; the answer to a question after it does. How
+    much longer the answer takes after more bytes shows the speed of the link.
     """
 
     def __init__(self, sent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with bytes that were sent before the first question."""
+        """Begin with the number of bytes sent before the first question."""
         self._clock = clock
         self._sent, self._seen = sent, 0
         self._questions: deque[_Question] = deque()
-        """Those that are not answered yet."""
+        """Unanswered questions."""
         self._took: deque[tuple[float, int]] = deque(maxlen=16)
         """The seconds that the last answers took, and the bytes ahead of each."""
         self._heard_at = clock()
-        """When the last answer came, or the question that is due was asked."""
+        """Time of the last answer, or of the first unanswered question."""
         self._answers = False
         self.window = _MOST_BYTES
-        """Bytes that may be on their way while more are sent."""
+        """Bytes that may be in transit while more are sent."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether an answer is due that will come."""
+        """Whether an answer is expected."""
         return self._answers and bool(self._questions)
 
     @property
@@ -124,7 +123,7 @@ class Backlog:
 
     @property
     def room(self) -> float:
-        """Bytes of a picture that may be sent at once: over a slow link it comes in parts."""
+        """Bytes of a picture that may be sent at once: a slow link gets it in parts."""
         return math.inf if self.window >= _WHOLE_BYTES else self.window - self._sent + self._seen
 
     def sent(self, size: int) -> None:
@@ -132,14 +131,14 @@ class Backlog:
         self._sent += size
 
     def asked(self) -> None:
-        """Count a question behind all that was sent."""
+        """Count a question after everything sent."""
         now = self._clock()
         if not self._questions:
             self._heard_at = now
         self._questions.append(_Question(self._sent, self._sent - self._seen, now))
 
     def answered(self) -> None:
-        """Take an answer: all before the first question is shown."""
+        """Process an answer: everything before the first question has been shown."""
         self._answers, self._heard_at = True, self._clock()
         if self._questions:
             question = self._questions.popleft()
@@ -148,7 +147,7 @@ class Backlog:
             self._measure()
 
     def _measure(self) -> None:
-        """Set the window by what the link carries, as far as that is known."""
+        """Set the window by the speed of the link, as far as known."""
         fastest, least = min(self._took)
         rates = sorted(
             (size - least) / max(seconds - fastest, 1e-3)
@@ -160,7 +159,7 @@ class Backlog:
             self.window = max(_LEAST_BYTES, min(_MOST_BYTES, window))
 
     def delay(self) -> float:
-        """Return the seconds for which an answer is waited for, 0 if a frame may be sent now."""
+        """Return how many seconds to wait for an answer, 0 if a frame may be sent now."""
         if not self._questions or self._sent - self._seen < self.window:
             return 0.0
         seconds = _PATIENCE_SECONDS
@@ -175,30 +174,30 @@ class Backlog:
 
 
 class NonBlockingWriter:
-    """Writes at once what the terminal takes; the rest follows when it takes more."""
+    """Writes as much as the terminal accepts; the rest follows when it accepts more."""
 
     def __init__(
         self, descriptor: int, loop: asyncio.AbstractEventLoop, on_free: Callable[[], None]
     ) -> None:
-        """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
-        # A description of its own: not to wait is a property of the description, and the one
-        # behind standard output is shared with the shell.
+        """Write to a descriptor's file; `on_free` is called when everything pending was sent."""
+        # With an open file description of its own, as nonblocking mode belongs to that, and the one
+        # of standard output is shared with the shell.
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
             self._descriptor = os.open(f"/proc/self/fd/{descriptor}", flags)
         except OSError:
-            # A terminal of another user cannot be opened again; writing to it may wait.
+            # Another user's terminal cannot be opened again; writing to it may block.
             self._descriptor = os.dup(descriptor)
         self._loop, self._on_free = loop, on_free
         self._waiting = b""
 
     @property
     def busy(self) -> bool:
-        """Whether something is still waiting to be written."""
+        """Whether data are pending."""
         return bool(self._waiting)
 
     def write(self, data: str) -> None:
-        """Send data behind all that waits."""
+        """Send data after everything pending."""
         encoded = data.encode("utf-8", "replace")
         if self._waiting:
             self._waiting += encoded
@@ -208,14 +207,14 @@ class NonBlockingWriter:
             self._loop.add_writer(self._descriptor, self._resume)
 
     def close(self) -> None:
-        """Send the rest, for which the terminal has two seconds, and let go."""
+        """Send the rest, for at most two seconds, and close."""
         if self._waiting and not self._loop.is_closed():
             self._loop.remove_writer(self._descriptor)
         self.drain(time.monotonic() + PARTING_SECONDS)
         os.close(self._descriptor)
 
     def drain(self, end: float) -> None:
-        """Send the rest now, as far as the terminal takes it by an instant of the clock."""
+        """Send the rest now, as far as the terminal accepts it by an instant of the clock."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         while self._waiting and (left := end - time.monotonic()) > 0:
@@ -229,7 +228,7 @@ class NonBlockingWriter:
             self._on_free()
 
     def _remainder(self, data: bytes) -> bytes:
-        """Send what the terminal takes now and return what it does not."""
+        """Send what the terminal accepts now, and return the rest."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]

@@ -1,8 +1,8 @@
-"""The processes that are shown: which of all, in what order, which are tagged and selected.
+"""The processes shown: which of all, in what order, which are tagged and selected.
 
-Cursor and tags stand on identities: no snapshot moves them to another process. A list in which
-none was chosen stays at its top: a cursor whose process would leave the screen is dropped, and
-that of another table goes to the first row.
+The cursor and tags refer to identities: no snapshot moves them to another process. Until the user
+moves the cursor, a list stays at its top: there, the cursor is dropped if its process leaves the
+screen; in other tables, it goes to the first row.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Row = TypeVar("Row")
 
 
 class Ranking(Generic[Row]):
-    """Rows in the order asked for, the one under the cursor known by its identity."""
+    """Rows in the chosen order, with the row under the cursor known by identity."""
 
     _UNSEEN: ClassVar[int] = 0
-    """Where the cursor goes when its row, not chosen, leaves the screen; -1 for nowhere."""
+    """Where an unmoved cursor goes when its row leaves the screen; -1 for nowhere."""
 
     def __init__(
         self, columns: Sequence[Column[Row]], identity: Callable[[Row], Hashable], sort_key: str
     ) -> None:
         self.rows: list[Row] = []
-        """Those that are shown, ordered."""
+        """The rows shown, in order."""
         self.sort_key = sort_key
         self.descending = True
         self._then_by = sort_key, True
-        """The column sorted by before, which decides between ties, and whether it descends."""
+        """The previous sort column, which decides ties, and whether it descends."""
         self.cursor = 0
         """Index of the selected row, -1 for none."""
         self.is_at_home = True
-        """Whether the top is looked at, and not the row under the cursor."""
+        """Whether the view is at the top, rather than at the row under the cursor."""
         self.top = 0
         self._columns = {column.key: column for column in columns}
         self._identity = identity
@@ -50,15 +50,15 @@ class Ranking(Generic[Row]):
         return self.rows[self.cursor] if self.rows and self.cursor >= 0 else None
 
     def fill(self, rows: Sequence[Row]) -> None:
-        """Take new rows; the cursor stays on its row, or at its index if that is gone."""
+        """Set new rows; the cursor stays on its row, or at its index if that is gone."""
         followed = self._followed
         self.rows = list(rows)
         self._order(followed)
 
     def sort_by(self, key: str) -> None:
-        """Order by a column, numbers from the largest; the column in force turns around.
+        """Sort by a column, numbers from the largest; reverse the present column.
 
-        Rows that are equal in it keep the order of the column before.
+        Rows that are equal in it keep their previous order.
         """
         if key == self.sort_key:
             self.reverse()
@@ -68,23 +68,23 @@ class Ranking(Generic[Row]):
         self._order(self._followed)
 
     def reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self.descending = not self.descending
         self._order(self._followed)
 
     def sort_beside(self, keys: Sequence[str], step: int) -> None:
-        """Order by the column `step` places after the one in force in `keys`, if that has any."""
+        """Sort by the column `step` places after the present one in `keys`, if there is one."""
         if keys:
             index = keys.index(self.sort_key) if self.sort_key in keys else 0
             self.sort_by(keys[(index + step) % len(keys)])
 
     def move(self, rows: int) -> None:
-        """Move the cursor by a number of rows, at most to an end; beyond the top it is at home."""
+        """Move the cursor by rows, stopping at the ends; beyond the top, it is at home."""
         self.move_to(self.cursor + rows)
         self.is_at_home |= rows <= -len(self.rows)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row, the nearest that there is."""
+        """Put the cursor on a row, or the nearest."""
         self.is_at_home = not self.rows
         self._put(index)
 
@@ -92,9 +92,9 @@ class Ranking(Generic[Row]):
         self.cursor = max(0, min(index, len(self.rows) - 1))
 
     def window(self, height: int) -> range:
-        """Return the rows in view, moved as little as the cursor and the end demand.
+        """Return the rows in view, scrolled no further than the cursor and the end demand.
 
-        They are those at the top until one was chosen.
+        Until a row is chosen, they are those at the top.
         """
         height = max(1, height)
         if self.is_at_home:
@@ -115,8 +115,8 @@ class Ranking(Generic[Row]):
         return None if self.selected is None else self._identity(self.selected)
 
     def _order(self, *followed: Hashable) -> None:
-        """Sort the rows and put the cursor on the first that is followed and shown."""
-        # Both may be the same column, which is then sorted by once.
+        """Sort the rows, and put the cursor on the first of these identities that is shown."""
+        # Both may be the same column, which is then sorted only once.
         for key, descending in dict([self._then_by, (self.sort_key, self.descending)]).items():
             self.rows.sort(key=self._columns[key].sort_key, reverse=descending)
         self.rows = self._arranged()
@@ -124,7 +124,7 @@ class Ranking(Generic[Row]):
         self._put(next((index for index in found if index is not None), self.cursor))
 
     def _arranged(self) -> list[Row]:
-        """Return the rows, which are sorted, as they are shown."""
+        """Return the sorted rows as arranged for display."""
         return self.rows
 
     def _index_of(self, wanted: Hashable) -> int | None:
@@ -133,13 +133,13 @@ class Ranking(Generic[Row]):
 
 
 PROCESS_ORDERS: tuple[Column[ProcessRow], ...] = (*PROCESS_COLUMNS, TREE)
-"""What processes can be sorted by."""
+"""The columns that processes can be sorted by."""
 
 _COLUMNS = {column.key: column for column in PROCESS_ORDERS}
 
 
 class Listing(Ranking[ProcessRow]):
-    """Rows in the order asked for, a cursor on one of them, and the part that is in view."""
+    """Rows in the chosen order, a cursor on one of them, and the part in view."""
 
     # No signal may reach a process that the user did not choose.
     _UNSEEN = -1
@@ -148,14 +148,14 @@ class Listing(Ranking[ProcessRow]):
         super().__init__(PROCESS_ORDERS, lambda row: row.process.key, sort_key)
         self.descending = True
         self.everything: Sequence[ProcessRow] = ()
-        """All processes, those that are not shown too, in any order."""
+        """All processes, including hidden ones, in any order."""
         self.members: frozenset[ProcessKey] = frozenset()
-        """Those that are shown, in any order."""
+        """The processes shown, in any order."""
         self.matching = 0
-        """How many fit; a selected one that no longer does is shown all the same."""
+        """How many match; a selected one that no longer does is shown all the same."""
         self.filter = EVERYTHING
         self.hidden_devices: Collection[int] = ()
-        """Indices of GPUs: processes that use no others are not shown."""
+        """Indices of GPUs: processes that use only these are hidden."""
         self.tagged: set[ProcessKey] = set()
         self.is_per_gpu = False
         """Whether a process on several GPUs has a row for each."""
@@ -163,7 +163,7 @@ class Listing(Ranking[ProcessRow]):
         self._gpus = ""
         """The GPUs of the row under the cursor."""
         self._missed: ProcessKey | None = None
-        """The process under the cursor before a sample left it out."""
+        """The process under the cursor when a sample left it out."""
 
     @property
     def selected_key(self) -> ProcessKey | None:
@@ -172,11 +172,11 @@ class Listing(Ranking[ProcessRow]):
 
     @property
     def leading(self) -> tuple[str, bool]:
-        """See `Ranking`; in a tree the column is that of the siblings."""
+        """See `Ranking`; in a tree, it orders siblings."""
         return self._then_by if self.sort_key == TREE.key else super().leading
 
     def reverse(self) -> None:
-        """Turn the order around; in a tree that of siblings."""
+        """Reverse the order; in a tree, that of siblings."""
         if self.sort_key == TREE.key:
             key, descending = self._then_by
             self._then_by = key, not descending
@@ -186,7 +186,7 @@ class Listing(Ranking[ProcessRow]):
 
     @property
     def tagged_rows(self) -> list[ProcessRow]:
-        """All tagged processes, also those that are not shown."""
+        """All tagged processes, including hidden ones."""
         rows = self.everything if self.tagged else ()
         return [row for row in rows if row.process.key in self.tagged]
 
@@ -195,11 +195,11 @@ class Listing(Ranking[ProcessRow]):
         rows: Sequence[ProcessRow],
         per_gpu: Callable[[ProcessRow], list[ProcessRow]] = lambda row: [row],
     ) -> None:
-        """Take new rows; the cursor stays on its process, or at its index if that is gone.
+        """Set new rows; the cursor stays on its process, or at its index if that is gone.
 
-        It stays even if the process no longer fits the filter, until the cursor is moved, and
-        goes back to one that only some samples left out. `per_gpu` returns the rows of a process,
-        one for each of its GPUs.
+        Until the cursor is moved, it stays even if the process no longer matches the filter, and
+        returns to one that only some samples left out. `per_gpu` returns the rows of a process, one
+        for each of its GPUs.
         """
         self.everything, self._per_gpu = rows, per_gpu
         before = self.selected_key
@@ -211,33 +211,33 @@ class Listing(Ranking[ProcessRow]):
         self._missed = None if self.selected_key == followed else followed
 
     def filter_by(self, wanted: Filter[ProcessRow], *, anchor: ProcessKey | None = None) -> None:
-        """Show what fits; the cursor goes to `anchor` if that is shown, or else stays."""
+        """Show the matches; the cursor goes to `anchor` if that is shown, else stays."""
         self.filter = wanted
         self._choose(anchor, self.selected_key)
 
     def toggle_per_gpu(self) -> None:
-        """Show a process on several GPUs once for each, or once."""
+        """Show a process on several GPUs once for each, or only once."""
         self.is_per_gpu = not self.is_per_gpu
         self._choose(self.selected_key)
 
     def hide_devices(self, indices: Collection[int]) -> None:
-        """Leave out the processes that use none but these GPUs."""
+        """Hide the processes that use only these GPUs."""
         self.hidden_devices = indices
         self._choose(self.selected_key)
 
     def tag(self) -> None:
-        """Tag the selected process, or take its tag back."""
+        """Tag the selected process, or untag it."""
         if self.selected_key is not None:
             self.hold()
             self.tagged ^= {self.selected_key}
 
     def hold(self) -> None:
-        """Stay with the process under the cursor from now on, wherever the order takes it."""
+        """Keep the cursor on its process from now on, wherever the order moves it."""
         if self.selected is not None:
             self._missed, self.is_at_home = None, False
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row of the list, the nearest that there is."""
+        """Put the cursor on a row of the list, or the nearest."""
         self._missed = None
         super().move_to(index)
 
@@ -249,7 +249,7 @@ class Listing(Ranking[ProcessRow]):
         return index is not None
 
     def _choose(self, *followed: ProcessKey | None, kept: ProcessKey | None = None) -> None:
-        """Show the rows that fit, and the one that is kept."""
+        """Show the matching rows, and the one that is kept."""
         fitting = list(self.everything)
         if self.hidden_devices or self.filter.clauses:
             fitting = [row for row in fitting if self._fits(row)]
@@ -265,7 +265,7 @@ class Listing(Ranking[ProcessRow]):
         self._order(*followed)
 
     def _parts(self, row: ProcessRow) -> list[ProcessRow]:
-        """Return the rows of a process on each GPU, as far as they fit; itself if none does."""
+        """Return the rows of a process per GPU, as far as they match; itself if none does."""
         return [part for part in self._per_gpu(row) if self._fits(part)] or [row]
 
     def _fits(self, row: ProcessRow) -> bool:
@@ -297,5 +297,5 @@ class Listing(Ranking[ProcessRow]):
 
 
 def starts_largest(key: str) -> bool:
-    """Whether processes are sorted by a column from the largest at first."""
+    """Whether processes are first sorted by a column from the largest."""
     return largest_first(_COLUMNS[key])

@@ -44,11 +44,11 @@ _BY_LETTER = {
     "n": "gpus",
     "f": "tree",
 }
-"""The columns by letters, those of nvitop behind its `o`."""
+"""The columns by letter, as nvitop's `o` key has them."""
 
 
 class Overview(HostPage):
-    """Panels over a feed, drawn when something changed."""
+    """Panels over a feed, drawn when something has changed."""
 
     DEFAULT_CSS = """
     Overview > #processes { height: 1fr; }
@@ -56,7 +56,7 @@ class Overview(HostPage):
     BINDINGS: ClassVar[list[Any]] = bindings(LIST_KEYS)
 
     def __init__(self, feed: SnapshotFeed, *, is_entered: bool = False) -> None:
-        """`is_entered` is whether Esc, with nothing left to clear, leads back to many hosts."""
+        """`is_entered` is whether Esc, with nothing left to clear, goes back to many hosts."""
         super().__init__(DashboardModel(feed, PLAIN))
         self.is_entered = is_entered
         self._critical = FindingChanges("critical")
@@ -75,7 +75,7 @@ class Overview(HostPage):
         yield self.bottom
 
     def apply(self, preferences: Preferences) -> None:
-        """Take the user's settings."""
+        """Apply the user's settings."""
         preferences.arrange(self.dashboard)
         if self.is_entered:
             self.dashboard.keys = tuple(
@@ -93,7 +93,7 @@ class Overview(HostPage):
     # The feed
 
     def receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
-        """Ring the terminal for critical findings that appear, also while it is paused."""
+        """Ring the terminal for new critical findings, even while it is paused."""
         if self.app.preferences.current.bell and not self.dashboard.time.is_recorded:
             for snapshot in (each.snapshot for each in received):
                 for change in self._critical.update(snapshot):
@@ -112,14 +112,14 @@ class Overview(HostPage):
         self.app.outdated = True
 
     def _lay_out(self) -> None:
-        """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
+        """Give the dashboard the terminal without the prompt, a line higher than the keys."""
         cells, height = self.size
         covered = self.prompt.lines - 1 if self.prompt.is_open else 0
         self.dashboard.resize(cells, height, covered)
         self.bottom.set_class(self.prompt.is_open, "-covered")
 
     def draw(self) -> None:
-        """Draw the panels; lines that are the same as before cost nothing."""
+        """Draw the panels; unchanged lines cost nothing."""
         if self._fit_panels():
             self.draw_later()
             return
@@ -137,7 +137,7 @@ class Overview(HostPage):
         self.app.start_display()
 
     def _fit_panels(self) -> bool:
-        """Give the panels the heights of what they show; return whether that is a change."""
+        """Resize the panels to their contents; return whether that changes anything."""
         heights = self.dashboard.layout.upper, len(self.panels.footer())
         if self._heights == heights:
             return False
@@ -149,15 +149,15 @@ class Overview(HostPage):
 
     @property
     def may_signal(self) -> bool:
-        """It shows the process that is selected."""
+        """It shows the selected process."""
         return True
 
     def action_turn(self) -> None:
-        """Give the focus to the devices, or back to the processes."""
+        """Move the focus to the devices, or back to the processes."""
         self.dashboard.toggle_focus()
 
     def action_enlarge(self) -> None:
-        """Give the part in focus all the room, or share it out again."""
+        """Enlarge the part in focus, or show all parts again."""
         self.dashboard.enlarged = not self.dashboard.enlarged
 
     def action_move(self, rows: int) -> None:
@@ -177,7 +177,7 @@ class Overview(HostPage):
         self.action_move(len(part.rows) if index else -len(part.rows))
 
     def action_scroll_command(self, steps: int) -> None:
-        """Show later or earlier parts of the command lines; move between columns of devices."""
+        """Scroll the command lines; move between columns of devices."""
         layout = self.dashboard.layout
         if self.dashboard.devices.focused and layout.across > 1:
             self.action_move(steps * layout.device_lines)
@@ -189,7 +189,7 @@ class Overview(HostPage):
         self.panels.scroll_command(_END if end else -_END)
 
     def action_tag(self) -> None:
-        """Tag the selected process, or take its tag back, and go on to the next."""
+        """Tag the selected process, or untag it, and move to the next."""
         listing = self.dashboard.listing
         if self.dashboard.devices.focused:
             self.explain_focus()
@@ -200,7 +200,7 @@ class Overview(HostPage):
             self.show_message(NONE_SELECTED)
 
     def action_clear(self) -> None:
-        """Reattach to the driver, else go back to the present, else drop what was chosen."""
+        """Reattach to the driver, else go back to the present, else clear the choices."""
         if self.feed.state is FeedState.RELEASED:
             self.release_gpus()
         elif not self.dashboard.clear() and self.is_entered:
@@ -213,19 +213,19 @@ class Overview(HostPage):
         self.prompt.open()
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or the panels theirs back."""
+        """Give the prompt its lines, or return them to the panels."""
         self._lay_out()
         self.draw_later()
 
     # The order
 
     def action_sort(self, step: int) -> None:
-        """Sort by a neighbour of the column in force."""
+        """Sort by a column next to the present one."""
         self.dashboard.listing.sort_beside(self.panels.process_table.grid.sortable, step)
         self._try_out_order()
 
     def action_per_gpu(self) -> None:
-        """Show a process on several GPUs once for each of them, or once."""
+        """Show a process on several GPUs once for each of them, or only once."""
         listing = self.dashboard.listing
         several = any(len(row.process.devices) > 1 for row in listing.everything)
         if several or listing.is_per_gpu:
@@ -235,11 +235,11 @@ class Overview(HostPage):
             self.show_message("no process uses more than one GPU")
 
     def action_reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self.sort_by(self.dashboard.listing.sort_key)
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column; the column in force turns around."""
+        """Sort by a column, or reverse the present one."""
         self.dashboard.listing.sort_by(key)
         self._try_out_order()
 
@@ -249,7 +249,7 @@ class Overview(HostPage):
         self.app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
 
     def action_choose_sort(self) -> None:
-        """Choose the column to sort by from all, those that have no room on screen too."""
+        """Choose the column to sort by from all, including those without room on the screen."""
         current = self.dashboard.listing.sort_key
 
         def chosen(key: str | None) -> None:
@@ -280,7 +280,7 @@ class Overview(HostPage):
             key = _BY_LETTER[letter.lower()]
             if key != listing.sort_key:
                 self.sort_by(key)
-            # In a tree that of the siblings.
+            # In a tree, that of the siblings.
             column, descending = listing.leading
             if descending is not (starts_largest(column) is letter.islower()):
                 self.action_reverse()
@@ -296,7 +296,7 @@ class Overview(HostPage):
     # What is shown
 
     def action_choose_metric(self) -> None:
-        """Choose the metric that the charts show of all GPUs."""
+        """Choose the metric that the charts show for all GPUs."""
         dashboard = self.dashboard
         if self._explain_enlarged():
             return
@@ -310,7 +310,7 @@ class Overview(HostPage):
         self.choose("Chart", choices, chosen, current=current)
 
     def action_choose_columns(self) -> None:
-        """Choose the columns of the processes with the space bar; none is as good as all."""
+        """Choose the columns of the processes with the space bar; none means all."""
         every = tuple(column.key for column in PROCESS_COLUMNS)
         preferences = self.app.preferences
 
@@ -327,7 +327,7 @@ class Overview(HostPage):
             if key in shown:
                 shown = tuple(each for each in shown if each != key)
             else:
-                # In its usual order, as far as the others are in theirs.
+                # In its default order, as far as the others are in theirs.
                 index = sum(every.index(each) < every.index(key) for each in shown)
                 shown = (*shown[:index], key, *shown[index:])
             self.app.prefer(columns=() if shown == every else shown)
@@ -337,7 +337,7 @@ class Overview(HostPage):
         self.choose("Columns", choices(), toggled=toggled, marks_only=True)
 
     def action_choose_devices(self) -> None:
-        """Choose one GPU from a list, or some with the space bar: then the marks count."""
+        """Choose one GPU from a list, or mark some with the space bar."""
         dashboard = self.dashboard
 
         def choices() -> list[Choice]:
@@ -367,7 +367,7 @@ class Overview(HostPage):
         self.choose("Show only GPU", choices(), chosen, toggled=toggled)
 
     def action_toggle_panel(self, panel: str) -> None:
-        """Hide a panel, or show it again; say so, as that may not be seen."""
+        """Hide a panel or show it again, with a message, as the change may be invisible."""
         dashboard = self.dashboard
         if self._explain_enlarged():
             return
@@ -382,7 +382,7 @@ class Overview(HostPage):
         self.show_message(did)
 
     def _explain_enlarged(self) -> bool:
-        """Whether one part has all the room; then show which key leads back to panels."""
+        """Return whether one part is enlarged; if so, show which key shows the panels."""
         key = shown_key(self.dashboard.keys, "move.enlarge")
         if self.dashboard.enlarged:
             self.show_message(f"one part has the whole screen: {key} shows the others again")
@@ -391,15 +391,15 @@ class Overview(HostPage):
     # The mouse
 
     def on_panel_changed(self, _message: Panel.Changed) -> None:
-        """Draw what a click or the wheel led to."""
+        """Redraw after a click or the wheel."""
         self.show_message("")
 
     async def on_panel_opened(self, _message: Panel.Opened) -> None:
-        """Open what was clicked twice."""
+        """Open the item that was clicked twice."""
         await self.app.run_action("open", default_namespace=self)
 
     async def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
-        """Show what is wrong."""
+        """Show the findings."""
         await self.app.run_action("view('findings')", default_namespace=self)
 
     def on_process_panel_heading_clicked(self, message: ProcessPanel.HeadingClicked) -> None:
@@ -409,5 +409,5 @@ class Overview(HostPage):
 
 
 def _term_names(key: str) -> str:
-    """Return what the filter's term for a column is called: `mem` is GPU memory there, too."""
+    """Return the filter's term for a column: `mem` is GPU memory there too."""
     return next((" ".join(term.names) for term in TERMS if key in term.names), "")

@@ -1,7 +1,7 @@
-"""A page: a whole screen over a feed, with a header, a body of lines, keys and a footer.
+"""A page: a whole screen over a feed, with a header, a body of lines, and a footer with keys.
 
-Pages lie one above the other: a cluster, one of its hosts, a GPU of that. Each has its keys and
-does what they do; the app draws the one in front.
+Pages are stacked: a cluster, one of its hosts, a GPU of that. Each has its own keys and actions;
+the app draws the front one.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Shown(Protocol):
 
     @property
     def snapshot(self) -> Document:
-        """The one that is shown, taken at 1970 before the first."""
+        """The snapshot shown, dated 1970 before the first."""
 
     @property
     def feed(self) -> Feed[Any]:
-        """What brings it."""
+        """The source of snapshots."""
 
     time: Timeline[Any]
     theme: Theme
@@ -57,7 +57,7 @@ class Shown(Protocol):
 
 
 class Page(Closing[str], inherit_bindings=False):
-    """A whole screen about one thing. Closed with a text, it says why it could not stay."""
+    """A whole screen about one thing. If it closes with a text, that says why it could not stay."""
 
     DEFAULT_CSS = """
     Page { layout: vertical; overflow: hidden; }
@@ -66,7 +66,7 @@ class Page(Closing[str], inherit_bindings=False):
     """
     BINDINGS: ClassVar[list[Any]] = bindings(SCREEN_KEYS)
     KEYS: ClassVar[tuple[Key, ...]] = ()
-    """Those that it has besides what others have, all of which are bound; help begins with them."""
+    """Its keys besides common ones, all of which are bound; listed first in help."""
     is_root = False
     """Whether it is the first page over its feed."""
 
@@ -95,12 +95,12 @@ class Page(Closing[str], inherit_bindings=False):
         yield self.bottom
 
     def apply(self, preferences: Preferences) -> None:
-        """Take the user's settings, as the first page of a feed."""
+        """Apply the user's settings, as the first page of a feed."""
 
     # Drawing
 
     def draw(self) -> None:
-        """Draw the present state; what is the same as before costs nothing to send."""
+        """Draw the present state; unchanged cells cost nothing to send."""
         raise NotImplementedError
 
     def show(self, top: Line, lines: Sequence[Line], keys: Sequence[Key], notice: str) -> None:
@@ -118,7 +118,7 @@ class Page(Closing[str], inherit_bindings=False):
         self.app.start_display()
 
     async def load_charts(self) -> None:
-        """Load what draws charts without keeping a key waiting, then draw them."""
+        """Load plotext without delaying keys, then draw the charts."""
         if not chart.is_loaded():
             await asyncio.to_thread(chart.load)
             self.app.outdated = True
@@ -143,26 +143,26 @@ class Page(Closing[str], inherit_bindings=False):
     # The feed, to which its first page listens
 
     def on_mount(self) -> None:
-        """Show what the feed has, and all that it brings."""
+        """Show the latest snapshot of the feed, and all later ones."""
         if self.is_root:
             self.shown.time.catch_up()
             loop = asyncio.get_running_loop()
             self.shown.feed.attach(loop, self.receive, self._feed_changed)
 
     def on_unmount(self) -> None:
-        """Let the collector go."""
+        """Stop the collector."""
         if self.is_root:
             self.shown.feed.stop()
 
     def receive(self, received: Sequence[Received[Any]], after_jump: bool) -> None:
-        """Take what the feed brings, except while a page over another feed is in front."""
+        """Receive snapshots, except while a page over another feed is in front."""
         if self.app.root is self:
             self.shown.time.receive(received, after_jump)
             self.app.front.ask()
             self.app.outdated = True
 
     def _feed_changed(self) -> None:
-        """Leave a feed that ended; show at once what no snapshot will show."""
+        """Leave a feed that ended; show changes at once for which no snapshot arrives."""
         if self.app.root is self:
             self.tick()
             self.app.outdated = True
@@ -177,11 +177,11 @@ class Page(Closing[str], inherit_bindings=False):
 
     @property
     def is_aging(self) -> bool:
-        """Whether the age of what is shown is on screen, while no snapshot may come."""
+        """Whether an age is on the screen that grows without snapshots."""
         return not self.shown.time.is_live or self.shown.feed.state is not FeedState.LIVE
 
     def tick(self) -> None:
-        """Leave a feed of which there will never be a snapshot."""
+        """Leave a feed that will never have a snapshot."""
         feed = self.shown.feed
         if feed.latest is None and (feed.exit_status or 0) > 0:
             root = self if self.is_root else self.app.root
@@ -189,25 +189,25 @@ class Page(Closing[str], inherit_bindings=False):
 
     @property
     def subject(self) -> str:
-        """What a saved picture is named after: the host or the like."""
+        """The subject in the name of a saved picture: the host or the like."""
         raise NotImplementedError
 
     @property
     def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of which the palette lists those that work."""
+        """The keys from which the palette lists those in force."""
         return self.shown.keys
 
     def release_gpus(self) -> None:
-        """Release the GPUs of the host, or take them back; nothing where there is no such host."""
+        """Release the GPUs of the host, or take them back; do nothing without a host."""
 
     def help(self, first: Sequence[Key]) -> Screen[Any]:
-        """Return the dialog that lists all keys that work, some of them first."""
+        """Return the dialog that lists all keys in force, some of them first."""
         raise NotImplementedError
 
     # Actions
 
     def explain_refusal(self, action: str) -> None:
-        """Show why an action that `check_action` refused is not for this page, if that helps."""
+        """Explain why an action that `check_action` refused is not for this page, if that helps."""
 
     def action_pause(self) -> None:
         """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
@@ -244,17 +244,17 @@ class Page(Closing[str], inherit_bindings=False):
         put_above(self.app, ChooseScreen(title, choices, self.shown.theme, **options), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
-        """Show what an action led to in the footer, for some seconds unless it `stays`."""
+        """Show the result of an action in the footer, for some seconds unless it `stays`."""
         self.shown.status_message.show(message, stays=stays)
         self.app.outdated = True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse everything below another screen, and the keys that a text being typed needs."""
+        """Refuse everything while below another screen, and keys that a text being typed needs."""
         if not self.is_active or (isinstance(self.focused, Edit) and action not in WHILE_TYPING):
             return False
         return super().check_action(action, parameters)
 
     async def on_footer_pressed(self, message: Footer.Pressed) -> None:
-        """Do what the key that was clicked does here."""
+        """Run the action of the key that was clicked."""
         message.stop()
         await self.app.run_action(message.action, default_namespace=self)

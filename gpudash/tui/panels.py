@@ -1,4 +1,4 @@
-"""The panels of the main screen as lines, which Textual's widgets and the first frame show."""
+"""The panels of the main screen as lines, for Textual's widgets and for the first frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Memo(Generic[Value]):
         self._last: tuple[object, Value] | None = None
 
     def __call__(self, *arguments: Any, **options: Any) -> Value:
-        """Return what the function returns for these arguments."""
+        """Return the function's result for these arguments."""
         key = arguments, options
         if self._last is None or self._last[0] != key:
             self._last = key, self._function(*arguments, **options)
@@ -44,10 +44,10 @@ class Panels(Struct, frozen=True):
 
 
 class DashboardPanels:
-    """Draws a dashboard; lines that are the same as before are the same objects."""
+    """Draws a dashboard; unchanged lines are the same objects."""
 
     def __init__(self, dashboard: DashboardModel, columns: Sequence[str] = ()) -> None:
-        """Draw these columns of the processes, all with none named."""
+        """Draw these columns of the processes, all if none are given."""
         self.process_table = ProcessTable()
         self.process_table.choose(columns)
         self._dashboard = dashboard
@@ -90,24 +90,24 @@ class DashboardPanels:
         return Panels(top, self._draw_upper(view), processes, bottom)
 
     def footer(self) -> list[Line]:
-        """Return the keys, or a message, which may take more than a line."""
+        """Return the keys, or a message, which may take several lines."""
         dashboard = self._dashboard
         shown = dashboard.keys_in_focus, dashboard.status_text, dashboard.theme, dashboard.cells
         return self._draw_footer(*shown)
 
     @property
     def page(self) -> int:
-        """Lines of processes that are in view at once."""
+        """Lines of processes in view at once."""
         dashboard = self._dashboard
         return max(1, dashboard.height - 2 - dashboard.layout.upper - len(self.footer()))
 
     def scroll_command(self, cells: int) -> None:
-        """Show later or earlier parts of the command lines."""
+        """Scroll the command lines."""
         self.process_table.scroll(cells, self._dashboard.listing)
 
 
 def header_line(dashboard: DashboardModel, cells: int, draw: Callable[..., Line] = header) -> Line:
-    """Return the first line of every view, of as many cells as that has."""
+    """Return the first line of every view, in its width."""
     return draw(
         dashboard.snapshot,
         dashboard.counted,

@@ -1,7 +1,7 @@
-"""How the user wants the screen: as set in the file, for this run, and as changed while it runs.
+"""The user's settings for the screen: from the file, for this run, and changed during it.
 
-Only what was chosen in a dialog, or saved by its key, is written back: what a single key changed,
-or the command line asked for, is for one run.
+Only choices made in a dialog, or saved by its key, are written back: changes by a single key, and
+options on the command line, are for one run.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from gpudash.tui.theme import Theme
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-"""What `+` and `-` step through, in seconds."""
+"""The intervals that `+` and `-` step through, in seconds."""
 
 _PATIENCE_SECONDS = 1.0
-"""How long a folder that does not answer may delay the end of the program."""
+"""How long an unresponsive folder may delay the program's exit."""
 
 
 class Preferences:
-    """Settings in force, and the file that those changed on screen go to."""
+    """Settings in force, and the file for those changed on the screen."""
 
     def __init__(self, path: str | None = None, **for_this_run: Any) -> None:
-        """Read the file, none with `path` None; fields of Settings for this run outdo it."""
+        """Read the file, none if `path` is None; settings for this run take precedence."""
         self.mistakes: list[str] = []
         self._path = path
         self._saved = Settings()
@@ -64,7 +64,7 @@ class Preferences:
         self._lock = threading.Lock()
         self._saving: threading.Thread | None = None
         self._due: Callable[[str], None] | None = None
-        """Called with the reason if the next write fails; None if there is nothing to write."""
+        """Called with the reason if the next write fails; None if nothing is to be written."""
         self._when_saved: Callable[[], None] | None = None
 
     @property
@@ -78,12 +78,12 @@ class Preferences:
         return self._path is None or self._wanted == self._saved
 
     def change(self, **fields: Any) -> None:
-        """Note what the user chose on screen."""
+        """Change settings chosen on the screen."""
         self.current = msgspec.structs.replace(self.current, **fields)
         self._wanted = msgspec.structs.replace(self._wanted, **fields)
 
     def try_out(self, **fields: Any) -> None:
-        """Use settings without saving them, as a key does that may be hit by accident."""
+        """Change settings without saving them, as for a key that may be hit by accident."""
         self.current = msgspec.structs.replace(self.current, **fields)
 
     def save(
@@ -91,10 +91,11 @@ class Preferences:
         failed: Callable[[str], None] | None = None,
         saved: Callable[[], None] | None = None,
     ) -> None:
-        """Write changes to the file in a thread, where `failed` is called with a reason.
+        """Write changes to the file in a thread, which calls `failed` with the reason for a
+        failure.
 
-        There `saved` is called if they are written; neither where there is nothing to write. A
-        write in progress, as in a home folder that hangs, is followed by one of these.
+        The thread calls `saved` after success; neither is called if there is nothing to write. A
+        write in progress, as in a home folder that hangs, is followed by another one.
         """
         if self.is_saved:
             return
@@ -103,7 +104,7 @@ class Preferences:
             self._when_saved = saved or self._when_saved
             if self._saving is not None:
                 return
-            # A daemon: such a folder must not keep the program from ending, either.
+            # A daemon thread: such a folder must not keep the program from exiting.
             self._saving = threading.Thread(target=self._write, daemon=True)
             self._saving.start()
 
@@ -126,7 +127,7 @@ class Preferences:
                     saved()
 
     def finish(self, failed: Callable[[str], None] | None = None) -> None:
-        """Write what is not written yet, and wait a little for it."""
+        """Write the remaining changes, and briefly wait for that."""
         self.save(failed)
         saving = self._saving
         if saving is not None:
@@ -135,7 +136,7 @@ class Preferences:
                 failed(f"settings not saved to {self._path}: the directory does not respond")
 
     def theme(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
-        """Return the theme of the settings, as a terminal of this colour system shows it."""
+        """Return the theme of the settings for a terminal with this colour system."""
         from gpudash.tui.theme import load_theme
 
         wanted = self.current
@@ -155,7 +156,7 @@ class Preferences:
         dashboard.read_only = settings.read_only
 
     def put_in_force(self, shown: DashboardModel | FleetModel, keys: Iterable[Key]) -> None:
-        """Give a screen its keys as the settings have them, and report what is wrong in these."""
+        """Set a screen's keys as in the settings, and report mistakes in these."""
         settings = self.current
         shown.in_force = partial(
             keys_in_force,
@@ -176,7 +177,7 @@ def _ignore(_reason: str) -> None: ...
 
 
 def choices() -> Choices:
-    """Return what there is to choose from."""
+    """Return the available choices."""
     from gpudash.tui.dashboard import PANELS
     from gpudash.tui.theme import PALETTES
 
@@ -191,7 +192,7 @@ def choices() -> Choices:
 
 
 def next_interval(seconds: float, step: int) -> float:
-    """Return the neighbour of an interval that is longer (1) or shorter (-1), or itself."""
+    """Return the next longer (1) or shorter (-1) interval, or the same at the end."""
     if step > 0:
         return next((each for each in INTERVALS if each > seconds), seconds)
     return next((each for each in reversed(INTERVALS) if each < seconds), seconds)

@@ -25,9 +25,9 @@ _RESULTS = {
 def kill_there(
     app: GpudashApp, host: RemoteHost, rows: Sequence[ProcessRow], signal_name: str
 ) -> str:
-    """Run `gpudash kill` on the host, in the terminal; return what came of it.
+    """Run `gpudash kill` on the host, in the terminal; return the result.
 
-    Each process is named by its PID and start time, so that a PID that was reused is not hit.
+    Each process is given by its PID and start time, so that a reused PID is not hit.
     """
     names = [
         f"{row.process.pid}:{row.process.start_ticks}" for row in rows if row.process.start_ticks
@@ -40,7 +40,7 @@ def kill_there(
             print(f"gpudash: {host.name}", flush=True)
             status = subprocess.call(command)
             if status:
-                # Why stands on the terminal, which the screen is about to cover.
+                # The terminal shows the reason, which the screen is about to cover.
                 terminal.ask("Press Enter to return to the screen ")
     except SuspendNotSupported:
         return "this terminal cannot be handed to ssh: nothing was sent"

@@ -1,4 +1,4 @@
-"""Reports on the screen: made by another gpudash, for which no key waits."""
+"""Reports on the screen, made by another gpudash so that no key has to wait."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 
 ReportCommand = tuple[Sequence[str], Mapping[str, str]]
-"""What prints a report: words without its options, and variables."""
+"""The command that prints a report, without its options, and its environment variables."""
 
 _SPANS = (("today", "00:00"), ("7 days", "7d"), ("30 days", "30d"))
 _LIMIT_SECONDS = 300.0
 _BAR = 6
 _MEASURED = 400
-"""Rows by which columns are made as wide as they need; others may widen them later."""
+"""Rows used to size columns; others may widen them later."""
 _Chosen = tuple[int, int, datetime | None]
-"""A span and a kind of rows, by their positions, and when the span ends: None for now."""
+"""The indices of a span and of a kind of rows, and the end of the span: None for now."""
 _Made = tuple[Report | None, str]
-"""A report, and what is to be said of it."""
+"""A report, and a message about it."""
 _ROLES = {"user": "owner", "job": "dim", "model": "dim", "host": "base"}
 
 
 class ReportPane:
-    """The report that a page shows, over one of some spans, by one of some kinds of rows."""
+    """The report of a page, over one of several spans, by one of several kinds of rows."""
 
     def __init__(
         self,
@@ -56,35 +56,35 @@ class ReportPane:
         taken_at: Callable[[], datetime],
         changed: Callable[[], None],
     ) -> None:
-        """Without a report of the command there is one of what was `watched`, if that is known.
+        """If the command has no report, make one from the `watched` history, if there is one.
 
-        It ends at the instant in the past that `time` is at, which was `taken_at`, or when it is
-        made. `changed` is called when there is another one.
+        It ends at the past instant of `time`, in a sample `taken_at`, or when it is made. `changed`
+        is called when there is a new one.
         """
         self.first = 0
         """Index of the first row in view."""
         self.price: Price = lambda _name: None
-        """That of an hour of a GPU, for a report of what was watched."""
+        """Of a GPU hour, for a report of what was watched."""
         self._command, self._watched, self._changed = command, watched, changed
         self._time, self._taken_at = time, taken_at
         self._until = self._end
         self._span = self._by = 0
-        # There are several hosts where none is watched.
+        # Without a watched host, there are several hosts.
         self._kinds: Sequence[Grouping] = get_args(Grouping)[: 3 if watched else 4]
         self._found: dict[_Chosen, _Made] = {}
         self._wanted: _Chosen | None = None
-        """What is shown or waited for, None once the page has gone."""
+        """The report that is shown or awaited, None once the page is closed."""
         self._background = Background()
         self._grids: dict[Grouping, Grid[ReportRow]] = {
             by: Grid(columns, _ROLES, bar=_BAR) for by, columns in REPORT_COLUMNS.items()
         }
         self.count = self.room = 0
-        """How many rows there are, and how many are in view."""
+        """The number of rows, and how many are in view."""
 
     # What is asked
 
     def ask(self) -> None:
-        """Have the report made that is to be shown, unless it is there; on an event loop."""
+        """Make the report to show, unless it exists; on an event loop."""
         self._wanted = chosen = self._chosen
         self._background.interrupt()
         if chosen not in self._found:
@@ -97,9 +97,9 @@ class ReportPane:
         self._changed()
 
     def follow_time(self) -> None:
-        """Have another made if another instant is shown or waited for."""
+        """Make another one if another instant is shown or requested."""
         if (self._time.is_recorded and self._time.is_live) or self._until == self._end:
-            # Each sample that is played would have one made.
+            # Each sample that is played would need a new one.
             return
         self._until, self._found = self._end, {}
         self.ask()
@@ -115,7 +115,7 @@ class ReportPane:
         return self._span, self._by, self._until
 
     def zoom(self, step: int) -> None:
-        """Report a longer (1) or a shorter (-1) time."""
+        """Report a longer (1) or a shorter (-1) span."""
         self._span, self.first = max(0, min(self._span + step, len(_SPANS) - 1)), 0
         self.ask()
 
@@ -125,11 +125,11 @@ class ReportPane:
         self.ask()
 
     def scroll(self, rows: int) -> None:
-        """Show later rows, or earlier ones."""
+        """Scroll the rows."""
         self.first = max(0, min(self.first + rows, self.count - self.room))
 
     def close(self) -> None:
-        """Take no more reports."""
+        """Ignore further reports."""
         self._wanted = None
         self._background.stop()
 
@@ -139,12 +139,12 @@ class ReportPane:
 
     @staticmethod
     def _since(span: int, until: datetime | None) -> str:
-        """Return from when a report is: midnight is that before it ends."""
+        """Return the start of a report: midnight means the last one before its end."""
         since = _SPANS[span][1]
         return since if span or until is None else f"{until.astimezone():%F}T{since}"
 
     def _made(self, chosen: _Chosen) -> _Made:
-        """Return a report, waiting for it while it is wanted."""
+        """Make and return a report, waiting for it while it is wanted."""
         span, kind, until = chosen
         since, by, problem = self._since(span, until), self._kinds[kind], ""
         if self._command is not None:
@@ -169,14 +169,14 @@ class ReportPane:
     # How it is drawn
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the title, the headings and the rows in view, in at most so many lines."""
+        """Return the title, the headings and the rows in view, in at most `height` lines."""
         found, note = self._found.get(self._chosen, (None, "adding up"))
         by = self._kinds[self._by]
         is_past_day = self._until is not None and not self._span
         title = f"Report by {by}, {'that day' if is_past_day else _SPANS[self._span][0]}"
         span = ""
         if found is not None:
-            # It is made once, and is not of now after a while.
+            # It was made at one time, and grows old.
             span = f"{seen_text(found)}, until {found.until.astimezone():%m-%d %H:%M}"
             failed = [each for each in found.hosts if each.message is not None]
             if failed:
@@ -207,12 +207,12 @@ class ReportPane:
 
 
 class Reporting(Page):
-    """What the pages have in common that show one, on top of the kind of page that each is."""
+    """The common part of pages that show a report, mixed into both kinds of page."""
 
     _report: ReportPane
 
     def on_mount(self) -> None:
-        """Have the report made."""
+        """Make the report."""
         self._report.ask()
 
     def on_unmount(self) -> None:
@@ -225,7 +225,7 @@ class Reporting(Page):
         super().ask()
 
     def action_zoom(self, step: int) -> None:
-        """Report a longer (1) or a shorter (-1) time."""
+        """Report a longer (1) or a shorter (-1) span."""
         self._report.zoom(step)
 
     def action_group_by(self) -> None:
@@ -234,7 +234,7 @@ class Reporting(Page):
 
 
 def _of_watched(history: History, end: datetime | None, by: Grouping, price: Price) -> Report:
-    """Return a report of the samples that are kept, up to `end`, as far apart as they are."""
+    """Return a report of the kept samples up to `end`, as far apart as they are."""
     sums, moments = ReportSums(by), history.moments
     steps = sorted(b - a for a, b in pairwise(moments))
     minutes = Minutes(steps[len(steps) // 2] if steps else 0.0)

@@ -1,6 +1,6 @@
 """Saving the screen as an SVG file, for a report or a chat.
 
-Its text looks the same in every viewer and needs no font of its own.
+Its text looks the same in every viewer, and needs no special font.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from gpudash.model.text import width
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_FILES = 1000
-"""Names that are tried in a folder for the pictures of one second."""
+"""How many names to try in a folder for pictures of the same second."""
 
 
 def save_screen(
     subject: str, taken_at: datetime, draw: Callable[[str], str], show: Callable[[str], object]
 ) -> None:
-    """Save what is shown to a file named after a subject and the time of the sample, or now.
+    """Save the screen to a file named after a subject and the time of the sample, or now.
 
-    `draw` returns the picture of a title. It goes to the working directory, or home where that
-    takes no file; the result is shown from another thread.
+    `draw` returns the picture for a title. It is written to the working directory, or home if that
+    is not writable; the result is shown from another thread.
     """
     name = _NOT_IN_NAMES.sub("-", subject).strip(".-")
     if taken_at == EMPTY.taken_at:
@@ -35,12 +35,12 @@ def save_screen(
     time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [name]), time])
     picture = robust(draw(stem))
-    # A daemon: a folder that does not answer must not keep the program from ending.
+    # A daemon thread: an unresponsive folder must not keep the program from exiting.
     threading.Thread(target=lambda: show(save(picture, stem)), daemon=True).start()
 
 
 def save(picture: str, stem: str) -> str:
-    """Write a picture to a new file that only its user can read; return where it is, or why not."""
+    """Write a picture to a new file readable only by its user; return its path, or the error."""
     reason = ""
     for folder in (".", os.path.expanduser("~")):
         try:
@@ -52,7 +52,7 @@ def save(picture: str, stem: str) -> str:
 
 
 def _write(picture: str, stem: str) -> str:
-    """Write a file that is not there yet, and return its path."""
+    """Write a new file, and return its path."""
     for number in count(1):
         path = f"{stem}.svg" if number == 1 else f"{stem}-{number}.svg"
         try:
@@ -72,7 +72,7 @@ def _write(picture: str, stem: str) -> str:
 
 
 FONT = "ui-monospace, 'DejaVu Sans Mono', 'Cascadia Mono', Menlo, Consolas, monospace"
-"""Fonts with cells about 0.6 times as wide as the letters are high."""
+"""Fonts with cells about 0.6 times as wide as they are high."""
 
 _REMOTE_FONT = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
 _FAMILY = re.compile(r"font-family: Fira Code[^;]*")
@@ -80,14 +80,14 @@ _TEXT = re.compile(
     r'<text class="([^"]*)" x="([^"]*)" y="([^"]*)" textLength="([^"]*)"[^>]*>([^<]*)</text>'
 )
 _WORD = re.compile("[\u2580-\u259f\u2800-\u28ff]{1,4}|[^\\s\u2580-\u259f\u2800-\u28ff]+")
-"""Matches a few cells of a bar or a curve, or what stands between blanks."""
+"""Matches a few cells of a bar or a curve, or a word between blanks."""
 
 
 def words(text: str, x: float, y: float, cell: float, attributes: str) -> str:
-    """Return a line of text that begins at `x`, its base line at `y`, with cells so wide.
+    """Return a line of text at `x` with its baseline at `y`, with cells this wide.
 
-    Each word has its own place, and each few cells of a curve: viewers disagree on what blanks are
-    worth, not all obey a length, and the font of the curve may be another one.
+    Each word has its own position, and so do a few cells of a curve: viewers disagree on the width
+    of blanks, not all respect lengths, and curves may have another font.
     """
     return "".join(
         f'<text x="{x + width(text[: word.start()]) * cell:g}" y="{y:g}" '
@@ -98,7 +98,7 @@ def words(text: str, x: float, y: float, cell: float, attributes: str) -> str:
 
 
 def robust(picture: str) -> str:
-    """Return a picture by Rich with each word at its own place, and without fonts of the net."""
+    """Return a picture from Rich with each word positioned, and without fonts from the net."""
     picture = _FAMILY.sub(f"font-family: {FONT}", _REMOTE_FONT.sub("", picture))
     return _TEXT.sub(_in_words, picture)
 
@@ -106,5 +106,5 @@ def robust(picture: str) -> str:
 def _in_words(match: re.Match[str]) -> str:
     style, x, y, length, content = match.groups()
     text = unescape(content)
-    # Rich gives each character a cell of that, also one that takes two.
+    # Rich gives each character one cell of that, even a wide one.
     return words(text, float(x), float(y), float(length) / len(text), f'class="{style}"')

@@ -1,4 +1,4 @@
-"""Texts of the first and the last line of every view: the feed, errors, results of actions."""
+"""Texts for the first and the last line of every view: the feed, errors, results of actions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARKS = {
     FeedState.RELEASED: "DETACHED",
     FeedState.SERVICE_RELEASED: "DETACHED",
 }
-"""The states in which what is shown is old."""
+"""The states in which the screen is out of date."""
 
 
 def state_mark(feed: Feed[Any]) -> str:
@@ -34,9 +34,9 @@ def state_mark(feed: Feed[Any]) -> str:
 def error_text(
     feed: SnapshotFeed, device: Device | None, keys: Iterable[Key], of_time: str = ""
 ) -> str:
-    """Return what keeps the screen from being right, or the fault of the device pointed at.
+    """Return what keeps the screen from being right, or the fault of the selected device.
 
-    `keys` are those that work; `of_time` is what there is to say about the instant shown.
+    `keys` are those in force; `of_time` is the message about the instant shown.
     """
     if feed.state is FeedState.RELEASED:
         if lingering():
@@ -57,24 +57,24 @@ def error_text(
 
 
 SECONDS = 10.0
-"""After which a message may no longer be true, and makes room for the keys."""
+"""Age at which a message may no longer be true, and gives way to the keys."""
 
 
 class StatusMessage:
-    """A text that expires, or stays until the next action where it must be answered."""
+    """A text that expires, or stays until the next action if it must be answered."""
 
     def __init__(self) -> None:
         self._text, self._until = "", float("inf")
         self.on_expiry: Callable[[float], object] = lambda _seconds: None
-        """Called with the seconds until a text goes: the screen is to be drawn then."""
+        """Called with the seconds until a text expires, when the screen must be redrawn."""
 
     @property
     def text(self) -> str:
-        """What is shown, empty once its time is over."""
+        """The message, empty once it has expired."""
         return self._text if time.monotonic() < self._until else ""
 
     def show(self, text: str, *, stays: bool = False) -> None:
-        """Show another text, or none."""
+        """Set the message, empty for none."""
         expires = bool(text) and not stays
         self._text, self._until = text, float("inf")
         if expires:

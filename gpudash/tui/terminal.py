@@ -1,10 +1,10 @@
-"""The terminal: a stock Textual driver that sends only the cells that differ and never waits.
+"""The terminal: a Textual driver that sends only changed cells and never waits.
 
-Everything Textual draws passes `Terminal.write`; panels whose rows change at every tick hand them
-to `TerminalApp.write_rows`, past its compositor. Both meet in one model of cells. Only public
-names of Textual are used, and nothing depends on its version: a row that cannot be written
-directly is refreshed by Textual, a picture that is not understood passes through as it is, and
-where the parser of keys, the one private module, is missing, Textual's own thread reads them.
+Textual's output passes through `Terminal.write`; panels with rows that change at every tick pass
+these to `TerminalApp.write_rows` instead of its compositor. Both end in one model of cells. Only
+public names of Textual are used, and nothing depends on its version: rows that cannot be written
+directly are refreshed by Textual, unknown pictures are passed through unchanged, and without the
+key parser, the one private module, Textual's own thread reads keys.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 _STANDARD_OUTPUT = 1
-"""Where the screen is, so that standard error can go to a file; Textual would write there."""
+"""The descriptor of the screen; Textual would use standard error, which may be redirected."""
 _SYNC_START, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 _MOUSE = {
     "\x1b[?1003h": "\x1b[?1002h",
@@ -59,21 +59,21 @@ _MOUSE = {
     "\x1b[?1015h": "",
     "\x1b[?1015l": "",
 }
-"""Reports of every motion of the mouse, which only cost time, are not asked for."""
+"""Reports of all mouse motion only cost time, so they are not enabled."""
 _HARMLESS = re.compile(
     r"(?:\x1b\[[?<>=][\d;]*\$?[a-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x07)*"
 ).fullmatch
-"""Matches modes, questions and titles: what changes no cell."""
+"""Matches modes, questions and titles, which change no cell."""
 _REPLY_SECONDS = 1.0
-"""How long after a question its answer may come, which else the shell would get."""
+"""How long after a question its answer may come, which the shell would get otherwise."""
 _MAX_WAITING = 256
-"""Keys that wait to be carried out; what is typed beyond them is dropped, as a terminal does."""
+"""Maximum number of pending keys; beyond it they are dropped, as a terminal does."""
 _ORDER_SECONDS = 0.1
-"""How long a screen that closes is waited for: it may never report that it is done with a key."""
+"""How long to wait for a closing screen, which may never report that it has handled a key."""
 
 
 class Terminal(LinuxDriver):
-    """A driver that sleeps until there is input, sends differences and leaves at once."""
+    """A driver that sleeps until there is input, sends only differences and exits at once."""
 
     def __init__(self, app: TerminalApp, **options: Any) -> None:
         super().__init__(app, **options)
@@ -85,9 +85,9 @@ class Terminal(LinuxDriver):
         )
         self.limiter, self.backlog = FrameLimiter(), Backlog()
         self.taken_over_at = -math.inf
-        """When the terminal was last taken, on the monotonic clock: at first or after a stop."""
+        """When the terminal was last taken over, on the monotonic clock."""
         self.curtain = self._screen_entered = app.pre_frame_shown
-        """Whether a picture from before the app is to stay until it has its own."""
+        """Whether the picture from before the app stays until the app has its own."""
         self.output: NonBlockingWriter | None = None
         self._early: list[Message] = []
         self._sync = self._keyboard_pushed = self._is_again = False
@@ -100,9 +100,9 @@ class Terminal(LinuxDriver):
     # Output
 
     def write(self, data: str) -> None:
-        """Send what Textual wants to send, of a picture the cells that differ."""
+        """Send Textual's output; for a picture, only the cells that differ."""
         if data in (_SYNC_START, _SYNC_END):
-            # Textual sends these if a terminal knows them.
+            # Textual sends these if the terminal supports them.
             self._sync = True
         elif data.startswith("\x1b[") and data.endswith("H"):
             if self.is_drawing:
@@ -110,7 +110,7 @@ class Terminal(LinuxDriver):
         elif self._screen_entered and data == "\x1b[?1049h":
             self._screen_entered = False
         elif data.startswith("\x1b[>") and data.endswith("u"):
-            # Whatever was pushed before is taken back, as at the end only one is.
+            # Undo all earlier pushes, as only one is popped at the end.
             self._put("\x1b[<u" * self._keyboard_pushed + data)
             self._keyboard_pushed = True
         elif data == "\x1b[<u":
@@ -123,7 +123,7 @@ class Terminal(LinuxDriver):
             self._put(_MOUSE.get(data, data))
 
     def flush(self) -> None:
-        """Do nothing: what the terminal takes is sent at once."""
+        """Do nothing: output is sent as soon as the terminal accepts it."""
 
     @property
     def is_drawing(self) -> bool:
@@ -131,7 +131,7 @@ class Terminal(LinuxDriver):
         return self.output is not None and not self.curtain
 
     def send(self) -> None:
-        """Send the cells that differ, if a frame may be sent now; else when it may."""
+        """Send the cells that differ, at once or as soon as a frame may be sent."""
         if self.is_drawing and not self.owner.is_holding and self.may_send():
             data = self.buffer.take(self.backlog.room)
             if data:
@@ -149,12 +149,12 @@ class Terminal(LinuxDriver):
                     callback()
 
     def call_when_sent(self, callback: Callable[[], object]) -> None:
-        """Call back once all that is drawn by now has been written to the terminal."""
+        """Call back once everything drawn so far has been written to the terminal."""
         self._when_sent.append(callback)
         self.send()
 
     def may_send(self) -> bool:
-        """Whether a frame may be sent now; if not, the app is told to draw when it may."""
+        """Return whether a frame may be sent now; if not, have the app draw when it may."""
         if self.output is not None and self.output.busy:
             return False
         delay = max(self.limiter.delay(), self.backlog.delay())
@@ -177,10 +177,10 @@ class Terminal(LinuxDriver):
     # Start and end
 
     def start_application_mode(self) -> None:
-        """Take the terminal over; it is given back as the first of us found it."""
+        """Take over the terminal; it is restored later to the state in which we first found it."""
         self._events = loop = asyncio.get_running_loop()
         self.taken_over_at = time.monotonic()
-        # After a SIGSTOP nothing was given back.
+        # After a SIGSTOP, nothing was restored.
         found = self.owner.found_attributes or (self.attrs_before if self.output else None)
         self._reports = Reports()
         self.backlog = Backlog(0 if self._is_again else self.buffer.size)
@@ -192,14 +192,14 @@ class Terminal(LinuxDriver):
         try:
             super().start_application_mode()  # type: ignore[no-untyped-call]
         except RuntimeError:
-            # The system gave no thread.
+            # The system has no threads left.
             self.stop_application_mode()
             self.close()
             raise
         self.attrs_before = found or self.attrs_before
         self._ask()
         if signal.SIGWINCH in signal.sigpending():
-            # Held back since before the picture was drawn that the app found.
+            # Blocked since before the picture was drawn that the app found.
             self.buffer.forget()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGWINCH,))
         if self._keys is None and keyboard.has_parser():
@@ -207,21 +207,21 @@ class Terminal(LinuxDriver):
             loop.add_reader(self.fileno, self._keys.read)
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back: what is drawn from now on is not for it."""
+        """Restore the terminal: later drawing is not sent to it."""
         super().stop_application_mode()
         if self.output is not None:
             self.output.close()
             self.output = None
 
     def show(self) -> None:
-        """Let pictures through, and the keys that were typed before there was a screen."""
+        """Show pictures, and deliver keys that were typed before there was a screen."""
         self.curtain = False
         early, self._early = self._early, []
         for message in early:
             super().process_message(message)
 
     def disable_input(self) -> None:
-        """Stop to read keys; answers that are due are waited for and dropped."""
+        """Stop reading keys; wait for expected answers, and drop them."""
         if self._keys is not None:
             asyncio.get_running_loop().remove_reader(self.fileno)
             self._keys.stop()
@@ -230,8 +230,8 @@ class Terminal(LinuxDriver):
         super().disable_input()
 
     def close(self) -> None:
-        """End the thread that Textual may have begun."""
-        # Textual waits for the end of a thread that may never have begun.
+        """End the thread that Textual may have started."""
+        # Textual waits for a thread even if it was never started.
         with suppress(RuntimeError):
             super().close()
 
@@ -254,7 +254,7 @@ class Terminal(LinuxDriver):
         self._put(QUESTION)
 
     def take_replies(self, data: bytes) -> None:
-        """Count the answers in what was read, and send what was held back for them."""
+        """Count the answers in input, and send what was waiting for them."""
         for _ in range(self._reports.count(data)):
             self.backlog.answered()
             self.limiter.per_second = SEEN_PER_SECOND
@@ -266,12 +266,12 @@ class Terminal(LinuxDriver):
     # Input
 
     def run_input_thread(self) -> None:
-        """Read keys in a thread only where the parser is missing by which the loop does."""
+        """Read keys in a thread only if the parser for reading them on the loop is missing."""
         if not keyboard.has_parser():
             super().run_input_thread()
 
     def process_message(self, message: Message) -> None:
-        """Pass input on, as soon as there is a screen to take it."""
+        """Pass on input as soon as there is a screen to receive it."""
         if threading.current_thread() is not threading.main_thread():
             self._events.call_soon_threadsafe(self.process_message, message)
         elif self.curtain and isinstance(message, (InputEvent, Paste)):
@@ -280,29 +280,28 @@ class Terminal(LinuxDriver):
             super().process_message(message)
 
     def send_message(self, message: Message) -> None:
-        """Hand a message over, already on the loop that it is for."""
+        """Deliver a message directly, as this already runs on its loop."""
         self.owner.post_message(message)
 
 
 class TerminalApp(App[int]):
-    """An app that writes rows of its widgets directly and takes keys one after another.
+    """An app that writes rows of its widgets directly and processes keys one after another.
 
-    A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): input that
-    arrived earlier was not meant for it and is discarded, whatever way it takes. A key of that is
-    passed to its `ignore_key`.
+    A screen may have `obeys_from`, an instant of `time.monotonic`: earlier input was not meant for
+    it and is discarded, whichever way it comes. Such keys are passed to its `ignore_key`.
     """
 
     outdated = var(False, init=False)
-    """Whether what is shown has changed since it was drawn: whatever changes it sets this."""
+    """Whether the screen has changed since it was drawn; set by anything that changes it."""
     terminal: Terminal | None = None
     refusal: Exception | None = None
-    """What ended the app, if the system did: no files, threads or memory."""
+    """The error that ended the app if the system has no files, threads or memory left."""
     adopted: ScreenBuffer | None = None
     pre_frame_shown = False
     """Whether the alternate screen was entered before the app ran."""
     found_attributes: list[Any] | None = None
     is_holding = False
-    """Whether rows are collected that are to be sent together."""
+    """Whether rows are being collected to be sent together."""
     _deliverer: asyncio.Task[None] | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -312,22 +311,22 @@ class TerminalApp(App[int]):
     # Output
 
     def adopt_terminal(self, frame: ScreenBuffer | None, attributes: list[Any]) -> None:
-        """Leave the picture that the terminal shows alone until `start_display`.
+        """Keep the terminal's picture until `start_display`.
 
-        `frame` is what that picture is known to be, None if it is not known; `attributes` are
-        those of the terminal (termios) to be restored when the app lets go of it.
+        `frame` is that picture, None if unknown; `attributes` are those of the terminal (termios)
+        to restore when the app ends or stops.
         """
         self.pre_frame_shown, self.adopted, self.found_attributes = True, frame, attributes
 
     def start_display(self) -> None:
-        """Let the app's own picture through from now on, and take keys."""
+        """Show the app's own picture from now on, and accept keys."""
         if self.terminal is not None and self.terminal.curtain:
             self.terminal.show()
             self.refresh(layout=True)
 
     @property
     def taken_over_at(self) -> float:
-        """When the terminal was last taken, on the monotonic clock: at first, or after a stop."""
+        """When the terminal was last taken over, on the monotonic clock."""
         return self.terminal.taken_over_at if self.terminal is not None else -math.inf
 
     def forget_frame(self) -> None:
@@ -337,32 +336,32 @@ class TerminalApp(App[int]):
         self.refresh(layout=True)
 
     def held_back(self) -> bool:
-        """Whether no frame may be sent now; what is outdated is drawn when one may."""
+        """Whether no frame may be sent now; changes are drawn when one may."""
         return self.terminal is not None and not self.terminal.may_send()
 
     def call_when_sent(self, callback: Callable[[], object]) -> None:
-        """Call back once all that is drawn by now has been written to the terminal, if any."""
+        """Call back once everything drawn so far has been written to the terminal, if any."""
         if self.terminal is None:
             callback()
         else:
             self.terminal.call_when_sent(callback)
 
     def ring(self, notice: str) -> None:
-        """Ring the bell and show a notice, where the terminal has notices (OSC 9)."""
+        """Ring the bell and show a notice, if the terminal supports notices (OSC 9)."""
         if self.terminal is not None:
             self.terminal.write(f"\a\x1b]9;{clean(notice)}\x1b\\")
 
     def redraw(self) -> None:
-        """Draw, and mark what is shown as up to date; for who draws."""
+        """Draw, and mark the screen as up to date; for subclasses."""
 
     def watch_outdated(self, outdated: bool) -> None:
-        """Draw at once, unless frames are held back: then it is done when one may be sent."""
+        """Draw at once, unless frames are delayed: then draw when one may be sent."""
         if outdated:
             self.redraw()
 
     @contextmanager
     def one_frame(self) -> Iterator[None]:
-        """Send all rows written within as one frame."""
+        """Send all rows written in this context as one frame."""
         self.is_holding = True
         try:
             yield
@@ -372,9 +371,9 @@ class TerminalApp(App[int]):
                 self.terminal.send()
 
     def write_rows(self, widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
-        """Write rows of a widget straight to the terminal; False if Textual must do it.
+        """Write rows of a widget directly to the terminal; return False if Textual must do it.
 
-        `blank` is the style of what no segment covers.
+        `blank` is the style of cells without a segment.
         """
         terminal = self.terminal
         if terminal is None or not terminal.is_drawing or not self.is_running:
@@ -394,7 +393,7 @@ class TerminalApp(App[int]):
         return True
 
     def pop_screen(self) -> AwaitComplete:
-        """Leave a screen without keeping its lines, which Textual's caches outlive it with."""
+        """Leave a screen without its lines, which Textual's caches would keep."""
         left = self.screen
         done = super().pop_screen()
         for widget in left.walk_children(with_self=True):
@@ -410,12 +409,12 @@ class TerminalApp(App[int]):
             super()._handle_exception(error)
 
     def hang_up(self) -> None:
-        """Save what must be saved: the terminal is gone, and the program about to be."""
+        """Save changes: the terminal is gone, and the program is about to exit."""
 
     # Input
 
     async def on_event(self, event: Event) -> None:
-        """Put a key in line, and what is pasted; all else goes its way."""
+        """Queue keys and pastes; pass on all other events."""
         if isinstance(event, (Key, Paste)) and not event.is_forwarded:
             if len(self._waiting_input) < _MAX_WAITING:
                 self._waiting_input.append(event)
@@ -430,13 +429,13 @@ class TerminalApp(App[int]):
         await self._pass_on(event)
 
     async def _pass_on(self, event: Event) -> None:
-        """Let Textual have an event, but no input from before the screen in front obeyed.
+        """Pass an event to Textual, except for input from before the front screen obeys.
 
-        A key may have been for another screen: one that waited in line, or that a widget did not
-        want and Textual looks up among the bindings of the screen in front by then.
+        A key may have been for another screen: one that waited in the queue, or one that a widget
+        did not want and Textual looks up among the bindings of the screen then in front.
         """
         if isinstance(event, (InputEvent, Paste)):
-            # At its end an app has no screen left.
+            # At its end, an app has no screen left.
             front = next(reversed(self.screen_stack), None)
             if front is None:
                 return
@@ -447,21 +446,21 @@ class TerminalApp(App[int]):
         await super().on_event(event)
 
     async def _deliver(self) -> None:
-        """Give away what waits, each to whom those before it have led.
+        """Deliver pending input, each to the screen that the input before it leads to.
 
-        Textual decides whom a key is for when it arrives, before the earlier ones are carried
-        out: what is typed right behind a `/` would be taken for keys of the overview.
+        Textual decides on arrival whom a key is for, before earlier ones are carried out: text
+        typed right after a `/` would be taken for keys of the overview.
         """
         while self._waiting_input and self.is_running:
             owner, event = self.focused or self.screen, self._waiting_input.popleft()
             await self._pass_on(event)
             await _reached(owner.call_later)
-            # What the owner did not want came back to the app, which may have it in line yet.
+            # A key that the owner did not want returned to the app, which may have it queued.
             await _reached(self.call_later)
 
 
 async def _reached(call_later: Callable[[Callable[[], object]], bool]) -> None:
-    """Wait until the messages that a widget has now are dealt with."""
+    """Wait until the present messages of a widget are processed."""
     done = asyncio.Event()
     if call_later(done.set):
         with suppress(asyncio.TimeoutError):

@@ -1,4 +1,4 @@
-"""The colours of the screen: every one of them is here, by the role that it plays."""
+"""The colours of the screen, all of them defined here, by role."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Glyphs(Struct, frozen=True):
-    """What bars, curves and marks are drawn with."""
+    """The characters of bars, curves and marks."""
 
     bar: BarGlyphs
     eighths: str
@@ -32,16 +32,16 @@ class Glyphs(Struct, frozen=True):
     ellipsis: str
     tick: str
     tag: str
-    """Beside the rows that are tagged."""
+    """Marks tagged rows."""
     rule: str
     branch: str
     last_branch: str
     trunk: str
-    """Beside the lines between two branches of a tree; as wide as they are."""
+    """Between two branches of a tree; as wide as they are."""
     pointer: str
-    """Before the one that a list is about."""
+    """Precedes the subject of a list."""
     secret: str
-    """What stands for a value that is not shown."""
+    """Replaces a hidden value."""
 
 
 UNICODE = Glyphs(
@@ -60,7 +60,7 @@ UNICODE = Glyphs(
     pointer="▶",
     secret="••••••",
 )
-"""For terminals and fonts of this century."""
+"""For modern terminals and fonts."""
 
 ASCII = Glyphs(
     bar=BarGlyphs("=", ("-",), "."),
@@ -85,9 +85,9 @@ _CUBE = (0, 95, 135, 175, 215, 255)
 
 
 def in_256(colors: Palette) -> Palette:
-    """Return a palette whose grounds and greys are colours that a terminal of 256 has.
+    """Return a palette whose backgrounds and greys are among a terminal's 256 colours.
 
-    Rich would take a dark grey for a teal: it asks for a grey only where the saturation is low.
+    Rich would turn a dark grey into teal: it picks a grey only if the saturation is low.
     """
     return replace(
         colors,
@@ -134,17 +134,17 @@ class Palette(Struct, frozen=True):
 
     background: str
     surface: str
-    """Behind header, footer and dialogs."""
+    """Background of header, footer and dialogs."""
     selected: str
-    """Behind the selected row."""
+    """Background of the selected row."""
     text: str
     dim: str
-    """Units, limits, what is not in question."""
+    """Units, limits, secondary text."""
     faint: str
     """Absent values."""
     bright: str
     accent: str
-    """Keys, titles, the column that orders the rows."""
+    """Keys, titles, the sort column."""
     owner: str
     ok: str
     warn: str
@@ -157,14 +157,14 @@ class Palette(Struct, frozen=True):
 
     @property
     def curves(self) -> tuple[str, ...]:
-        """Colours that distinguish the curves of one chart, none of them the colour of a state."""
+        """Colours that distinguish the curves of one chart, none of which means a state."""
         if self.background == "default":
             return ("blue", "magenta", "cyan", "bright_blue", "bright_magenta", "bright_cyan")
         return _CURVES_ON_DARK if self.is_dark else _CURVES_ON_LIGHT
 
 
 PALETTES = {
-    # Calm blue-grey, colour only where something is said.
+    # Calm blue-grey, with colour only for information.
     "dark": Palette(
         background="#10141b",
         surface="#1a212c",
@@ -201,7 +201,7 @@ PALETTES = {
         memory=("#9aaaf0", "#8093e6", "#677cd9", "#5066c8", "#3c52b4", "#2c409c"),
         is_dark=False,
     ),
-    # Every text at 7 to 1 or more on what lies behind it.
+    # All text has a contrast of at least 7 to 1 to its background.
     "contrast": Palette(
         background="#000000",
         surface="#262626",
@@ -219,7 +219,7 @@ PALETTES = {
         utilization=("#00e0b0",),
         memory=("#8fb0ff",),
     ),
-    # Blue, yellow and orange, which no common colour blindness confuses; never red against green.
+    # Blue, yellow and orange, distinct in all common colour blindness; never red against green.
     "color-blind": Palette(
         background="#10141b",
         surface="#1a212c",
@@ -256,7 +256,7 @@ PALETTES = {
         memory=("bright_blue",),
     ),
 }
-"""The palettes by the name of their theme, the default first."""
+"""The palettes by theme name, the default first."""
 
 
 class Theme(Struct, frozen=True):
@@ -273,7 +273,7 @@ class Theme(Struct, frozen=True):
     warn: Style
     critical: Style
     mark: Style
-    """Text that must be seen: STALE, PAUSED, a refusal."""
+    """Text that must be noticed: STALE, PAUSED, a refusal."""
     notice: Style
     header: Style
     header_dim: Style
@@ -282,7 +282,7 @@ class Theme(Struct, frozen=True):
     key: Style
     label: Style
     selected: Style
-    """What lies over the row of the selected process."""
+    """Overlays the row of the selected process."""
     panel: Style
     panel_dim: Style
     button: Style
@@ -292,27 +292,27 @@ class Theme(Struct, frozen=True):
     memory: tuple[Style, ...]
     glyphs: Glyphs = UNICODE
     curves: tuple[Style, ...] = (Style(),)
-    """Of neighbouring curves in one chart, in turn."""
+    """For adjacent curves in one chart, in turn."""
     absent: str = ABSENT
-    """What stands for a value that is not there."""
+    """Stands for a missing value."""
 
     @property
     def is_ansi(self) -> bool:
-        """Whether it uses the terminal's own colours, which Textual must pass on as they are."""
+        """Whether it uses the terminal's own colours, which Textual must pass on unchanged."""
         background = self.base.bgcolor
         return background is None or background.is_default
 
     @property
     def is_ascii(self) -> bool:
-        """Whether it draws with nothing but ASCII."""
+        """Whether it draws only ASCII."""
         return self.glyphs is ASCII
 
     def cut(self, text: str, cells: int) -> str:
-        """Return a text in at most so many cells, with a mark where it is shortened."""
+        """Return a text in at most this many cells, with a mark if it is shortened."""
         return cut(text, max(0, cells), mark=self.glyphs.ellipsis)
 
     def level(self, level: Level) -> Style:
-        """Return the style of a value of this level; an unknown one recedes."""
+        """Return the style of a value of this level; an unknown one is dimmed."""
         if level == "ok":
             return self.base
         if level == "unknown":
@@ -321,7 +321,7 @@ class Theme(Struct, frozen=True):
 
 
 def _theme_of(colors: Palette) -> Theme:
-    """Return the styles of every role from the colours of a palette."""
+    """Return the styles of all roles from the colours of a palette."""
 
     def on(color: str, background: str = colors.background, *, bold: bool = False) -> Style:
         return Style(color=color, bgcolor=background, bold=bold or None)
@@ -330,7 +330,7 @@ def _theme_of(colors: Palette) -> Theme:
     selected = Style(bgcolor=colors.selected)
     if inverse == "default":
         inverse = "black"
-        # None of sixteen lets all the other colours be read on it.
+        # With none of sixteen as a background are all the others readable.
         selected = Style(color=inverse, bgcolor=colors.selected, bold=False)
     return Theme(
         base=on(colors.text),
@@ -394,19 +394,19 @@ PLAIN = Theme(
     utilization=(_PLAIN,),
     memory=(_PLAIN,),
 )
-"""No colour at all, for NO_COLOR: weight and reverse video alone."""
+"""No colours, for NO_COLOR: only weight and reverse video."""
 
 
-# Kept for ever, as `faded` is: what was drawn is known by the identity of its theme.
+# Never freed, like `faded`: drawn text is cached by the identity of its theme.
 @cache
 def load_theme(
     name: str = "dark", *, no_color: bool, color_system: ColorSystem, ascii: bool = False
 ) -> Theme:
-    """Return a theme as a terminal of a colour system can show it."""
+    """Return a theme adapted to a terminal's colour system."""
     if no_color:
         theme = PLAIN
     else:
-        # The nearest of sixteen to each of a palette's shades would make one of several.
+        # Several shades of a palette could have the same nearest colour of sixteen.
         has_16 = color_system is ColorSystem.STANDARD
         colors = PALETTES["terminal" if has_16 else name]
         theme = _theme_of(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
@@ -415,7 +415,7 @@ def load_theme(
 
 @cache
 def faded(theme: Theme) -> Theme:
-    """Return the theme of values that are no longer true: everything recedes."""
+    """Return the theme of values that are out of date: everything is dimmed."""
     dim, faint = theme.dim, theme.faint
     return replace(
         theme,
@@ -441,13 +441,13 @@ def css_color(color: Color | None) -> str:
 
 
 def textual_theme(name: str, theme: Theme) -> TextualTheme:
-    """Return the colours of a theme, by its name in the settings, for Textual's own widgets."""
+    """Return the colours of a theme, with its name in the settings, for Textual's own widgets."""
     from textual.theme import Theme as TextualTheme
 
     text, bright = css_color(theme.panel.color), css_color(theme.strong.color)
     ground, surface = css_color(theme.base.bgcolor), css_color(theme.panel.bgcolor)
     accent = css_color(theme.key.color)
-    # Of sixteen colours or none only reverse video marks a cursor that every text can be read on.
+    # With sixteen colours or fewer, only reverse video keeps all text under a cursor readable.
     cursor_style = "reverse" if theme.is_ansi else "none"
     return TextualTheme(
         f"gpudash-{name}",

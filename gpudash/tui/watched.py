@@ -1,4 +1,4 @@
-"""What a host did since it is watched, what a history has of before, and what gpudash sent."""
+"""The events of a watched host, earlier ones from a history, and signals sent by gpudash."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from gpudash.model.fleet import Event
 
 _EVENTS_HOURS = 12
-"""How far back a history is read for events, from the instant that is shown."""
+"""How far back a history is read for events, from the instant shown."""
 
 
 class HostEvents:
-    """What happened from each snapshot to the next, and before that in a history."""
+    """The events between each snapshot and the next, and earlier ones from a history."""
 
     def __init__(self, time: Timeline[Snapshot]) -> None:
         self._time = time
         self.since: datetime | None = None
-        """From when on a history was read, None where none was."""
+        """From when on a history was read, None if none was."""
         self.is_loading = False
         """Whether it is being read."""
         self._earlier: Sequence[Event] = ()
@@ -44,7 +44,7 @@ class HostEvents:
 
     @property
     def all(self) -> Sequence[Event]:
-        """All that are known, and what gpudash has sent in that time, the oldest first."""
+        """All known events, including signals sent by gpudash in that time, the oldest first."""
         found = [*self._earlier, *(self._log.watched if self._log else ())]
         if self._first is not EMPTY:
             here, since = {self._first.host.hostname}, self.since or self._first.taken_at
@@ -52,13 +52,13 @@ class HostEvents:
         return sorted(found, key=lambda each: each.at)
 
     def read_signals(self, changed: Callable[[], object]) -> None:
-        """Have those that were sent read; `changed` is called where there are others."""
+        """Read the sent signals; `changed` is called if there are new ones."""
         self._signals.ask(changed)
 
     def watch(self, snapshot: Snapshot) -> bool:
-        """Note what happened since the snapshot before; return whether there was one at last."""
+        """Add the events since the last snapshot; return whether this is the second snapshot."""
         before, self._last = self._last, snapshot
-        # The first picture does not wait for the import.
+        # The first frame does not wait for the import.
         if before is EMPTY or before is snapshot:
             return False
         is_second = self._log is None
@@ -73,7 +73,7 @@ class HostEvents:
         return is_second
 
     def read_earlier(self, shown_at: datetime) -> None:
-        """Read once what happened before it was watched, where a history has that."""
+        """Read once, from a history, the events before the watch began."""
         first = self._first
         if first is EMPTY or not self._time.reaches_back or self.since is not None:
             return
@@ -101,12 +101,12 @@ class HostEvents:
 
 
 class EarlierCharts:
-    """What a history has of before the first snapshot, as long as charts reach back."""
+    """The part of a history before the first snapshot, as far back as charts go."""
 
     def __init__(self, time: Timeline[Snapshot], history: History) -> None:
         self._time, self._history = time, history
         self._found: tuple[float, MetricStore] | None = None
-        """What is not charted yet, and when it began."""
+        """The part not charted yet, and its start."""
 
     def read(self) -> None:
         """Read it, to be charted with the next snapshot."""
@@ -127,7 +127,7 @@ class EarlierCharts:
         self._time.read_past(read, take, is_coarse=True, is_asked=False)
 
     def chart(self) -> None:
-        """Chart what was read, once the present is shown."""
+        """Chart the part that was read, once the present is shown."""
         if self._found is not None and self._time.is_live:
             self._history.precede(*self._found)
             self._found = None
@@ -137,7 +137,7 @@ _Read = tuple[object, "Sequence[Event] | None"]
 
 
 class SentSignals:
-    """Those of the record, which a thread reads again when it has changed."""
+    """The signals on record, read in a thread whenever the record has changed."""
 
     def __init__(self) -> None:
         self._found: Sequence[Event] = ()
@@ -146,7 +146,7 @@ class SentSignals:
 
     @cached_property
     def _background(self) -> Background:
-        # The first picture does not wait for the imports.
+        # The first frame does not wait for the imports.
         from gpudash.feed.background import Background
 
         background = Background()
@@ -154,7 +154,7 @@ class SentSignals:
         return background
 
     def ask(self, changed: Callable[[], object]) -> None:
-        """Have them read; `changed` is called where there are others. On an event loop."""
+        """Read them; `changed` is called if there are new ones. On an event loop."""
         if not self._is_reading:
             self._is_reading = True
             take = partial(self._take, changed)
@@ -162,7 +162,7 @@ class SentSignals:
             self._background.submit(partial(_read, self._stamp), take, lambda _: take(same))
 
     def of(self, hosts: Set[str], since: datetime | None) -> list[Event]:
-        """Return those since then that were sent on one of these hosts, the oldest first."""
+        """Return those sent since then on one of these hosts, the oldest first."""
         if not self._found or since is None:
             return []
         from gpudash.actions.sent import is_here
@@ -178,7 +178,7 @@ class SentSignals:
 
 
 def _read(before: object) -> _Read:
-    """Return what the record is known by, and its signals, None if they are the same as before."""
+    """Return the identity of the record, and its signals, None if unchanged."""
     from gpudash.actions import sent
 
     stamp = sent.stamp()

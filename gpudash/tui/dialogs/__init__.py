@@ -1,1 +1,1 @@
-"""What asks on the screen: lists, prompts, questions."""
+"""Dialogs: lists, prompts, questions."""

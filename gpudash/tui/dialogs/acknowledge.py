@@ -1,4 +1,4 @@
-"""The dialog that acknowledges what is wrong: for how long, and why."""
+"""The dialog that acknowledges findings: for how long, and why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPANS = {"8h": "8 hours", "1h": "1 hour", "1d": "1 day", "7d": "7 days", "": "u
 def ask(page: Page, places: Sequence[Place], *, is_demo: bool) -> None:
     """Ask for how long hosts and GPUs are to be acknowledged, and why; then write that down.
 
-    Where all of them are, it can be taken back.
+    If all of them are acknowledged, offer to undo it.
     """
     shared = page.app.preferences.current.fleet.acknowledged
     try:
@@ -70,14 +70,14 @@ def _named(places: Sequence[Place]) -> str:
 
 
 def _choice(typed: str) -> Choice:
-    """Return the entry of what is typed; raises UsageError."""
+    """Return the entry for a typed text; raises UsageError."""
     until, reason = _parsed(typed)
     end = "until taken back" if until is None else f"until {until.astimezone():%m-%d %H:%M}"
     return Choice(typed, reason or "no reason given", end)
 
 
 def _parsed(text: str) -> tuple[datetime | None, str]:
-    """Return until when, None for until it is taken back, and why; raises UsageError."""
+    """Return the end, None for open-ended, and the reason; raises UsageError."""
     first, _, rest = text.strip().partition(" ")
     if parse_span(first) is None:
         return None, text.strip()

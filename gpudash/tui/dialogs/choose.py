@@ -1,4 +1,4 @@
-"""A small list to choose from, narrowed down by typing."""
+"""A small list to choose from, filtered by typing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from gpudash.tui.widgets.edit import Edit, content
 
 _MAX_TYPED = 40
 _EXACT, _SHOWN, _RUN, _WORD = 1000, 100, 4, 3
-"""Worth of a note that is just what was typed, of what is shown rather than found by other words,
-of a letter behind its neighbour, of a new word."""
+"""Scores: a note equal to the typed text, a match in the visible text rather than in other
+words, a letter right after the last one, a new word.
+"""
 
 
 class Choice(NamedTuple):
@@ -35,17 +36,17 @@ class Choice(NamedTuple):
     value: str
     text: str
     note: str = ""
-    """Shown at its right end."""
+    """Shown at the right end."""
     marked: bool = False
     words: str = ""
-    """Further words that find it; not shown."""
+    """Further words that match it; not shown."""
 
 
 def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
-    """Return the entries that words or beginnings of words typed in their order fit, best first.
+    """Return the entries that match words or beginnings of words in the typed order, best first.
 
-    `copid` is "copy the PID": each letter continues a word or begins a later one. Of entries that
-    fit equally well, those come first whose text or another word of which begins with it.
+    `copid` is "copy the PID": each letter continues a word or begins a later one. Among equally
+    good matches, entries come first whose text or another word begins with it.
     """
     wanted = "".join(typed.casefold().split())[:_MAX_TYPED]
     scored = [(_score(choice, wanted), choice) for choice in choices]
@@ -58,7 +59,7 @@ def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
 
 
 def _score(choice: Choice, wanted: str) -> int | None:
-    """Return how well an entry fits; None if it does not."""
+    """Return how well an entry matches; None if it does not."""
     if wanted and choice.note.casefold() == wanted:
         return _EXACT
     shown, other = (_fit(text.casefold(), wanted) for text in (choice.text, choice.words))
@@ -71,10 +72,10 @@ def _begins(choice: Choice, wanted: str) -> bool:
 
 
 def _fit(text: str, wanted: str) -> int | None:
-    """Return how well the words of a text fit; None if they do not."""
+    """Return how well the words of a text match; None if they do not."""
     best: dict[int, int] = {-2: 0}
     for letter in wanted:
-        # Index of the last letter taken -> the best score on the way there.
+        # Index of the last matched letter -> the best score up to there.
         reached: dict[int, int] = {}
         for before, score in best.items():
             for index in range(max(before + 1, 0), len(text)):
@@ -109,21 +110,21 @@ class _List(OptionList):
 
 
 _WIDTH, _HEIGHT = 62, 18
-"""Of the dialog within its edge."""
+"""Of the dialog without its edge."""
 _BESIDE = 24
-"""Cells on both sides of it below which it takes the whole width: they would show no word whole."""
+"""Cells on both sides below which it takes the whole width: no word would fit there."""
 
 
 class ChooseScreen(Dialog["str | None"]):
-    """Lets one of several be chosen, by its value; None if none was.
+    """Lets the user choose an entry by its value; None for none.
 
-    With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
-    once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
-    click changes one. `pointed` is called with each entry that the cursor comes to, and returns
-    the theme from then on. With `by_letter` each value is a letter that chooses it at once, the
-    capital of which is an answer, too. `understood` returns an entry for what is typed, which comes
-    first, or raises UsageError with what is shown where nothing else fits. With `asked`, a
-    sentence, the entries answer that, and no line to type stands above them.
+    With `toggled`, the space bar marks and unmarks entries while the list stays open; once it was
+    used, or with `marks_only` from the start, the marks are the choice: Enter keeps them, a click
+    changes one. `pointed` is called with each entry that the cursor reaches, and returns the theme
+    from then on. With `by_letter`, each value is a letter that chooses it at once; its capital is
+    an answer too. `understood` returns an entry for the typed text, which comes first, or raises
+    UsageError with a message to show if nothing else matches. With `asked`, a sentence, the entries
+    answer it, and there is no line to type in.
     """
 
     CSS = (
@@ -174,11 +175,11 @@ class ChooseScreen(Dialog["str | None"]):
         self._box = Vertical(self._edit, self._sentence, self._list)
         self._box.border_title = Content(title)
         values = [choice.value for choice in choices]
-        # Already here, for keys that are typed before it is drawn.
+        # Filled here already, for keys that are typed before it is drawn.
         self._fill(values.index(current) if current in values else 0)
 
     def offer(self, choices: Sequence[Choice], current: str) -> None:
-        """List other entries, where more are known by now; what is typed stays."""
+        """List other entries once more are known; the typed text stays."""
         self._all = list(choices)
         self._narrow(self._edit.value)
         if not self._edit.value:
@@ -188,11 +189,11 @@ class ChooseScreen(Dialog["str | None"]):
             self._fit(self.app.size)
 
     def compose(self) -> ComposeResult:
-        """Stack the line that is typed on the list."""
+        """Stack the input line and the list."""
         yield self._box
 
     def on_mount(self) -> None:
-        """Take keys from now on, and narrow down with each."""
+        """Focus the input line, and filter with each key."""
         self.set_focus(self._edit)
         self.watch(self._edit, "value", self._narrow, init=False)
         self.watch(self._list, "highlighted", self._point)
@@ -209,13 +210,13 @@ class ChooseScreen(Dialog["str | None"]):
         self._fill(self._list.highlighted or 0)
 
     def on_key(self, event: Key) -> None:
-        """Type what was typed before the line was there to take it."""
+        """Insert keys that were typed before the input line was there."""
         if event.is_printable and event.character:
             event.stop()
             self._edit.insert_text_at_cursor(event.character)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave to the line that is typed what has no meaning for the list."""
+        """Leave keys without meaning for the list to the input line."""
         if action == "mark":
             return self._toggled is not None
         if parameters in (("first",), ("last",)):
@@ -227,14 +228,14 @@ class ChooseScreen(Dialog["str | None"]):
         getattr(self._list, f"action_{way}")()
 
     def action_take(self) -> None:
-        """Choose what is under the cursor, or keep the marks."""
+        """Choose the entry under the cursor, or keep the marks."""
         if self._marking:
             self.dismiss(None)
         elif self._shown and self._list.highlighted is not None:
             self.dismiss(self._shown[self._list.highlighted].value)
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Choose what was clicked, or mark it."""
+        """Choose the clicked entry, or mark it."""
         self._list.highlighted = message.option_index
         if self._marking:
             self.action_mark()
@@ -242,7 +243,7 @@ class ChooseScreen(Dialog["str | None"]):
             self.action_take()
 
     def action_mark(self) -> None:
-        """Mark what is under the cursor, or take its mark back."""
+        """Mark the entry under the cursor, or unmark it."""
         if self._toggled is not None and self._shown and self._list.highlighted is not None:
             self._marking = True
             self._all = list(self._toggled(self._shown[self._list.highlighted].value))
@@ -268,7 +269,7 @@ class ChooseScreen(Dialog["str | None"]):
         self._fill(0)
 
     def _fill(self, cursor: int) -> None:
-        """Show what fits, the cursor on the entry at an index."""
+        """Show the matches, with the cursor on the entry at an index."""
         rows = [_row(choice, self.palette, self._cells) for choice in self._shown]
         options = [Option(content([row])) for row in rows]
         with self.prevent(OptionList.OptionHighlighted):
@@ -279,12 +280,12 @@ class ChooseScreen(Dialog["str | None"]):
 
     @property
     def _nothing(self) -> Option:
-        """What stands in an empty list: why."""
+        """The placeholder of an empty list, with the reason."""
         lines = fold(self._why_none, max(1, self._cells - 6))
         return Option(Content("\n".join(f"   {line}" for line in lines)), disabled=True)
 
     def _point(self, cursor: int | None) -> None:
-        """Call `pointed` when the cursor has come to another entry."""
+        """Call `pointed` when the cursor has reached another entry."""
         self._describe()
         if self._pointed is None or cursor is None or cursor >= len(self._shown):
             return
@@ -295,7 +296,7 @@ class ChooseScreen(Dialog["str | None"]):
             self.call_later(self._fill, cursor)
 
     def _describe(self) -> None:
-        """Show the keys that do something, as many as fit, and where in the list the cursor is."""
+        """Show as many useful keys as fit, and the position in the list."""
         toggles = "" if self._toggled is None else "Space on or off  "
         leaving = "Esc closes" if self._marking else "Enter chooses  Esc closes"
         place = f"{(self._list.highlighted or 0) + 1} of {len(self._shown)}" if self._shown else ""
@@ -305,14 +306,14 @@ class ChooseScreen(Dialog["str | None"]):
 
 
 def _row(choice: Choice, theme: Theme, cells: int) -> Line:
-    """Return one entry: its mark, its text, and at the right what it is about."""
+    """Return an entry: its mark, its text, and its note at the right."""
     base = theme.panel
-    # In reverse video, which marks the cursor where it is used, each colour would be another bar.
+    # In reverse video, which marks the cursor if used, each colour would be a separate bar.
     dim, key = (base, base) if theme.is_ansi else (theme.panel_dim, theme.key)
     mark = theme.glyphs.tick if choice.marked else " "
     about = choice.note
     if width(about) > width(choice.text):
-        # What is chosen is known by its text.
+        # The chosen entry is recognized by its text.
         about = theme.cut(about, cells - 7 - width(choice.text))
     note = [Segment(f"{about}  ", key)] if about else []
     room = cells - 4 - width(about) - (3 if about else 0)

@@ -1,4 +1,4 @@
-"""What all dialogs share: a panel with an edge above the picture."""
+"""The base of all dialogs: a panel with an edge above the picture."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gpudash.tui.widgets.edit import content
 
 
 class Closing(Screen[ScreenResultType]):
-    """Closes only while it is in front: Textual would close whatever is, with its answer."""
+    """Closes only while it is in front: Textual would close the front screen with its answer."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Go away with a result; once it has gone, or lies below another, do nothing."""
+        """Close with a result; do nothing if it is gone or below another screen."""
         if not self.is_active:
             return AwaitComplete()
         return super().dismiss(result)
@@ -36,9 +36,9 @@ def put_above(
     screen: Screen[ScreenResultType],
     answered: Callable[[ScreenResultType | None], Any] = lambda _result: None,
 ) -> bool:
-    """Put a screen in front; return False, and leave it, if there is one of its kind already.
+    """Put a screen in front; return False, and do nothing, if there is one of its kind.
 
-    What its answer changes is drawn when it has gone.
+    The effect of its answer is drawn when it has closed.
     """
     if any(type(each) is type(screen) for each in app.screen_stack):
         return False
@@ -74,18 +74,18 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     Dialog > #notice { dock: bottom; width: 100%; border: none; padding: 0 1; }
     """
     SCOPED_CSS = False
-    """The rules are about the screen itself, too."""
+    """The rules apply to the screen itself too."""
     KEYS: ClassVar[tuple[Key, ...]] = ()
-    """Its keys, at which the help that is asked for above it begins."""
+    """Its keys, listed first in the help opened from it."""
     BINDINGS: ClassVar[list[Any]] = [
-        # With their ids they have the keys that the settings give to those of the overview.
+        # With these ids, they follow the user's keys for the overview.
         Binding("ctrl+z", "app.suspend_process", show=False, id="screen.suspend"),
         Binding("h,question_mark,f1", "app.help", show=False, id="screen.help"),
         Binding("S", "app.save_screen", show=False, id="screen.picture"),
     ]
 
     EDGE_FROM: ClassVar[tuple[int, int]] = 24, 8
-    """Cells and lines of a terminal on which there is room for the edge."""
+    """Minimum cells and lines of a terminal for the edge."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -96,18 +96,18 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         self.set_class(theme.is_ascii, "-ascii")
 
     def fit(self, cells: int, lines: int) -> None:
-        """Fit the dialog into so much room, its edge not counted; called at every resize."""
+        """Fit the dialog into this space, without its edge; called at every resize."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Fit the dialog before it is first drawn, or that would fill the terminal."""
+        """Fit the dialog before it is first drawn, since it would fill the terminal."""
         self._fit(self.app.size)
 
     def on_resize(self, event: Resize) -> None:
         """Fit the dialog to the terminal."""
         self._fit(event.size)
-        # Textual lays out what is below as well, and so stops the timer by which that would
-        # have gone on with what it had to do: without a message it would wait for one.
+        # Textual lays out the screens below too, and thereby stops the timer for their pending
+        # work: without a message, that would wait for one.
         for below in self.app.screen_stack[:-1]:
             self.call_next(below.check_idle)
 
@@ -119,22 +119,22 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         self.fit(max(1, cells - self.edges), max(1, lines - self.edges))
 
     def show_message(self, message: str) -> None:
-        """Show what happened meanwhile at the bottom, where it may cover the footer."""
+        """Show a message at the bottom, where it may cover the footer."""
         self.query("#notice").remove()
         self.mount(Static(content([[Segment(message, self.palette.notice)]]), id="notice"))
 
     def on_click(self, event: Click) -> None:
         """Close by a click beside the dialog."""
-        # The terminal may have become smaller since: there may be no widget there any more.
+        # The terminal may have shrunk since, so that no widget is there any more.
         if not any(each.region.contains_point(event.screen_offset) for each in self.children):
             self.dismiss(None)
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll what does not fit."""
+        """Scroll by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is in view."""
+        """Scroll by pages."""
         self.action_scroll_lines(pages * max(1, self.query_one(VerticalScroll).size.height - 1))
 
     def action_cancel(self) -> None:

@@ -33,8 +33,9 @@ from gpudash.tui.widgets.edit import content
 
 _POLL_SECONDS = 0.1
 _WIDTH, _AIRY_FROM, _MIN_BODY = 88, 18, 3
-"""Cells of the question at most, lines from which blank ones set its parts apart, and lines that
-are left to its body before there are any for what can be chosen."""
+"""Maximum cells of the question, lines from which blank ones separate its parts, and lines
+that the body keeps before there are any for choices.
+"""
 
 _MAX_CHIPS = 7
 _CANCEL = {key for each in KILL_KEYS if each.action == "cancel" for key in each.keys.split(",")}
@@ -47,14 +48,14 @@ _OWN = frozenset(
 
 
 class Answer(NamedTuple):
-    """What is to be sent, and whether to all below too."""
+    """The signal to send, and whether to all processes below too."""
 
     signal: Signal
     with_tree: bool
 
 
 class KillScreen(Dialog["Answer | None"]):
-    """Asks whether to send a signal; Cancel is the default, None the answer that it gives."""
+    """Asks whether to send a signal; Cancel is the default, with the answer None."""
 
     CSS = (
         Dialog.CSS
@@ -88,7 +89,7 @@ class KillScreen(Dialog["Answer | None"]):
     EDGE_FROM = 40, 14
 
     answer: var[Answer] = var(Answer(find_signal("KILL"), with_tree=False), init=False)
-    """What yes means."""
+    """What to do on yes."""
 
     def __init__(
         self,
@@ -100,37 +101,37 @@ class KillScreen(Dialog["Answer | None"]):
         guard_seconds: float,
         offer: str = "",
     ) -> None:
-        """Ask about a selection; `offer` is the sentence before it after a signal that was ignored.
+        """Ask about a selection; `offer` precedes the question after a signal that was ignored.
 
-        `answer` is what yes means at first; `latest` returns the newest snapshot, to whose time
-        ages are counted. For `guard_seconds` after it can be read it ignores keys and clicks.
+        `answer` is the initial choice; `latest` returns the newest snapshot, whose time dates ages.
+        For `guard_seconds` after the question is readable, keys and clicks are ignored.
         """
         super().__init__(theme)
         self.set_reactive(KillScreen.answer, answer)
         self._selection, self._offer, self._latest = selection, offer, latest
         self._guard_seconds = guard_seconds
         self._asked_at = math.inf
-        """When what is asked now was first on the terminal, on the monotonic clock."""
+        """When the present question first reached the terminal, on the monotonic clock."""
         self._again = False
-        """Whether this is the second question, about what is not a plain job."""
+        """Whether this is the second question, about processes that are not plain jobs."""
         self._room = 1, 1
         self._seen: object = None
         self._title, self._hint = Static(id="title", markup=False), Static(id="hint", markup=False)
         self._text, self._choices = Static(markup=False), Static(id="choices", markup=False)
         self._body = VerticalScroll(self._text, id="body", can_focus=False)
-        # No Button: it takes Enter and clicks past `check_action`, and shows focus by colour only.
+        # Not Buttons: these take Enter and clicks past `check_action`, and show focus by colour.
         self._cancel, self._act = Static(id="cancel", markup=False), Static(id="act", markup=False)
         self._cancel.can_focus = self._act.can_focus = True
         for clickable in (self._choices, self._cancel, self._act):
             clickable.auto_links = False
 
     def compose(self) -> ComposeResult:
-        """Stack what is read, what can be chosen, and the buttons."""
+        """Stack the text, the choices, and the buttons."""
         buttons = Horizontal(self._cancel, self._act, self._hint, id="buttons")
         yield Vertical(self._title, self._body, self._choices, buttons, id="question")
 
     def on_mount(self) -> None:
-        """Put the focus on Cancel, and watch for the end of the processes until it is answered."""
+        """Focus Cancel, and watch for the end of the processes until it is answered."""
         self.set_focus(self._cancel)
         self.watch(self._body, "scroll_y", self._describe, init=False)
         self.set_interval(_POLL_SECONDS, self._poll)
@@ -139,23 +140,23 @@ class KillScreen(Dialog["Answer | None"]):
 
     @property
     def obeys_from(self) -> float:
-        """The instant from which it takes keys and clicks: earlier ones were for what was there.
+        """The instant from which it accepts keys and clicks: earlier ones were meant for others.
 
-        What was typed to a shell must not answer either.
+        Text typed to a shell must not answer either.
         """
         back = self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
         return max(self._asked_at, back) + self._guard_seconds
 
     def ignore_key(self, key: str, at: float) -> None:
-        """Wait again after a key that came too early: the next may end what it began.
+        """Restart the wait after a key that came too early: the next may complete it.
 
-        Not after one that would send nothing, which may be held down.
+        But not after one that would send nothing, which may be held down.
         """
         if self._asked_at < math.inf and key not in _CANCEL:
             self._asked_at = max(self._asked_at, at)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what comes too early, and `yes` unless the question is readable."""
+        """Refuse input that comes too early, and `yes` unless the question is readable."""
         if action not in _OWN:
             return super().check_action(action, parameters)
         if time.monotonic() < self.obeys_from:
@@ -164,15 +165,15 @@ class KillScreen(Dialog["Answer | None"]):
 
     @property
     def _may_answer(self) -> bool:
-        """Whether all that is asked is in view, and about a process that runs."""
-        # Hidden as soon as there is no room, while the others may not be laid out again yet.
+        """Whether the whole question is in view, and about a running process."""
+        # Hidden as soon as there is no room, possibly before the others are laid out again.
         able = self._act.display and bool(self._selection.living)
         return able and all(
             map(self._is_in_view, (self._title, self._body, self._cancel, self._act))
         )
 
     def _is_in_view(self, widget: Widget) -> bool:
-        """Whether all of a widget is on the terminal."""
+        """Whether a widget is entirely visible."""
         try:
             found = self.find_widget(widget)
         except NoWidget:
@@ -190,29 +191,29 @@ class KillScreen(Dialog["Answer | None"]):
         self._ask()
 
     def action_press(self) -> None:
-        """Do what the button in focus is for."""
+        """Press the focused button."""
         if self.focused is self._act and self._may_answer:
             self.action_answer()
         else:
             self.action_cancel()
 
     def action_turn(self) -> None:
-        """Go to the other button."""
+        """Focus the other button."""
         self.action_focus_button("left" if self.focused is self._act else "right")
 
     def action_focus_button(self, side: str) -> None:
-        """Go to the button at a side: Cancel at the left, what acts at the right."""
+        """Focus the button on a side: Cancel at the left, the action at the right."""
         self.set_focus(self._cancel if side == "left" else self._act)
         self._ask()
 
     # What is asked
 
     def watch_answer(self) -> None:
-        """Ask whether to do something else."""
+        """Ask about the changed choice."""
         self._ask()
 
     def _poll(self) -> None:
-        """Draw again when a process has ended, the trees are known, or time has passed."""
+        """Redraw when a process has ended, the trees are known, or time has passed."""
         latest = self._latest()
         seen = len(self._selection.living), self._selection.trees is None, latest.taken_at
         if seen != self._seen:
@@ -220,7 +221,7 @@ class KillScreen(Dialog["Answer | None"]):
             self._ask()
 
     def action_tree(self) -> None:
-        """Signal those below too, or leave them."""
+        """Toggle whether processes below are signalled too."""
         if not self._again:
             with_tree = bool(self._selection.members) and not self.answer.with_tree
             self.answer = self.answer._replace(with_tree=with_tree)
@@ -236,13 +237,13 @@ class KillScreen(Dialog["Answer | None"]):
             self.answer = self.answer._replace(signal=find_signal(name))
 
     def action_next_signal(self, step: int) -> None:
-        """Choose the next signal or the one before, if there is one."""
+        """Choose the next or the previous signal, if there is one."""
         every = signals()
         index = max(0, min(every.index(self.answer.signal) + step, len(every) - 1))
         self.action_signal(every[index].name)
 
     def action_choose_signal(self) -> None:
-        """Choose one of all signals, by its name or number."""
+        """Choose from all signals, by name or number."""
         if not self._takes_signal:
             return
         from gpudash.tui.dialogs.choose import Choice, ChooseScreen
@@ -265,7 +266,7 @@ class KillScreen(Dialog["Answer | None"]):
         self._ask()
 
     def _ask(self) -> None:
-        """Show the question as it is now."""
+        """Show the present question."""
         signal, with_tree = self.answer
         asked = question(
             self._selection,
@@ -296,7 +297,7 @@ class KillScreen(Dialog["Answer | None"]):
     def _fit_parts(self, cells: int, *, has_choices: bool) -> bool:
         """Divide the lines among the parts; return whether there are enough.
 
-        The body, of which a line at least is in view, scrolls.
+        The body scrolls, with at least one line in view.
         """
 
         def height(widget: Static) -> int:
@@ -317,7 +318,7 @@ class KillScreen(Dialog["Answer | None"]):
         return [Segment(text, style)]
 
     def _choice_lines(self) -> list[Line]:
-        """Return what can be chosen: the signal, and whether those below are signalled too."""
+        """Return the choices: the signal, and whether processes below are signalled too."""
         theme, (chosen, with_tree) = self.palette, self.answer
         lines: list[Line] = []
         if self._takes_signal:
@@ -337,7 +338,7 @@ class KillScreen(Dialog["Answer | None"]):
         return lines
 
     def _drawn(self) -> None:
-        """Describe what was laid out, and note when the question has reached the terminal."""
+        """Describe the layout, and note when the question has reached the terminal."""
         self._describe()
         if self._asked_at == math.inf and isinstance(self.app, TerminalApp):
             self.app.call_when_sent(self._sent)
@@ -346,7 +347,7 @@ class KillScreen(Dialog["Answer | None"]):
         self._asked_at = min(self._asked_at, time.monotonic())
 
     def _show_buttons(self, action: str | None) -> None:
-        """Name the buttons; without colours only brackets mark the one that Enter presses."""
+        """Label the buttons; without colours, only brackets mark the one that Enter presses."""
         cancel = " Close  q " if action is None else " Cancel  n "
         texts = {self._cancel: (cancel, "cancel"), self._act: (f" {action}  y ", "answer")}
         for button, (text, pressed) in texts.items():
@@ -355,7 +356,7 @@ class KillScreen(Dialog["Answer | None"]):
             button.update(content([[_clickable(shown, Style(), pressed)]]))
 
     def _describe(self) -> None:
-        """Show how many lines are out of view, of those above only where that are all."""
+        """Show how many lines are out of view; only those above if there are no others."""
         above = round(self._body.scroll_y)
         below = max(0, self._body.virtual_size.height - above - self._body.size.height)
         glyphs = self.palette.glyphs
@@ -371,5 +372,5 @@ class KillScreen(Dialog["Answer | None"]):
 
 
 def _clickable(text: str, style: Style, action: str) -> Segment:
-    """Return a text that does something when it is clicked."""
+    """Return a text with an action for clicks."""
     return Segment(text, style + Style(meta={"@click": f"screen.{action}"}))

@@ -1,4 +1,4 @@
-"""The dialog that asks for a time: a list that typing narrows down, or any that is typed."""
+"""The dialog that asks for a time: a filtered list, or any time typed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_CHOICES = 400
 
 
 def moment_dialog(time: Timeline[Any], shown_at: datetime, theme: Theme) -> ChooseScreen | None:
-    """Return a dialog whose answer is an instant in ISO's form; None where there are no samples."""
+    """Return a dialog that answers with an instant in ISO format; None without samples."""
     known, span = time.known, time.span
     if known is None or span is None:
         return None
@@ -24,7 +24,7 @@ def moment_dialog(time: Timeline[Any], shown_at: datetime, theme: Theme) -> Choo
         hint += ", +1h from the start"
 
     def understood(typed: str) -> Choice:
-        # How far the past reaches may be known by now.
+        # The whole span may be known by now.
         return _choice(parse_instant(typed, time.span or span))
 
     choices, current = _listed(known, shown_at)
@@ -34,16 +34,16 @@ def moment_dialog(time: Timeline[Any], shown_at: datetime, theme: Theme) -> Choo
 
 
 def _listed(known: Span, shown_at: datetime) -> tuple[list[Choice], str]:
-    """Return the times of what is known to be there, and the one that is shown."""
+    """Return the known times, and the one that is shown."""
     choices = times(known.first or known.last, known.last)
     before = [each.value for each in choices if datetime.fromisoformat(each.value) <= shown_at]
     return choices, before[-1] if before else ""
 
 
 def times(first: datetime, last: datetime) -> list[Choice]:
-    """Return the times between two that a list can hold, at round numbers of local time.
+    """Return times between two at round numbers of local time, few enough for a list.
 
-    No second is there twice: the first and the last time stand for theirs, which may be one.
+    No second occurs twice: the first and the last time stand for theirs, which may be the same.
     """
     seconds = (last - first).total_seconds()
     step = next((each for each in _STEPS_SECONDS if seconds / each < _MAX_CHOICES), 86400)
@@ -51,7 +51,7 @@ def times(first: datetime, last: datetime) -> list[Choice]:
     day = start.replace(hour=0, minute=0, second=0, microsecond=0)
     number = int((start - day).total_seconds() // step) + 1
     if step > 3600:
-        # By the clock, for there are days of 23 and of 25 hours.
+        # By the clock, as days may have 23 or 25 hours.
         day = day.replace(tzinfo=None)
     found = [start] if start < end else []
     while (moment := (day + timedelta(seconds=number * step)).astimezone()) < end:

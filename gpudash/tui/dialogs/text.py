@@ -1,4 +1,4 @@
-"""Texts to be read: the keys, made from the one table of them; mistakes in the settings."""
+"""Texts to read: the keys, from their one table; mistakes in the settings."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
 
 COLUMN = 60
-"""Cells of a column."""
+"""Width of a column."""
 
 _MIN_COLUMN = 59
-"""Cells of each of two columns, which a terminal of 120 has room for within an edge."""
+"""Minimum width of two columns, which fit a terminal of 120 with an edge."""
 
 _KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
 
 _MIN_TEXT = 8
-"""Cells that a folded text has at least."""
+"""Minimum width of a wrapped text."""
 
 _FILTER = "Filter"
 _SEARCHED = "PID, owner, command, job"
 
 
 class TextScreen(Dialog[None]):
-    """Shows a text until it is closed; a subclass draws it in `lines`."""
+    """Shows a text until it is closed; subclasses draw it in `lines`."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,q,enter,ctrl+c,f10", "cancel", show=False),
@@ -62,7 +62,7 @@ class TextScreen(Dialog[None]):
 
     @property
     def hint(self) -> str:
-        """The keys that are named besides those that scroll."""
+        """The keys to mention besides those that scroll."""
         return "Esc closes"
 
     def lines(self, cells: int) -> list[Line]:
@@ -74,18 +74,18 @@ class TextScreen(Dialog[None]):
         yield self._box
 
     def on_mount(self) -> None:
-        """Show which part is in view, wherever it is scrolled to."""
+        """Show which part is in view, at any scroll position."""
         self.watch(self._box, "scroll_y", self._describe)
 
     def fit(self, cells: int, lines: int) -> None:
-        """Draw the text for another width."""
+        """Redraw the text for another width."""
         cells = min(2 * COLUMN, cells) if cells >= 2 * _MIN_COLUMN else min(COLUMN, cells)
         self._text.update(content(self.lines(cells)))
         self._box.styles.width = cells + self.edges
         self.call_after_refresh(self._describe)
 
     def _describe(self) -> None:
-        """Show what closes it, and which part is in view if not all is."""
+        """Show the key that closes it, and which part is in view if not all."""
         room, count = self._box.size.height, self._box.virtual_size.height
         keys = self.hint
         if count > room > 0:
@@ -101,7 +101,7 @@ class TextScreen(Dialog[None]):
 
 
 class HelpScreen(TextScreen):
-    """Lists the keys and the terms of the filter, all or those in which what is typed occurs."""
+    """Lists the keys and the terms of the filter, all or those that contain a typed text."""
 
     CSS = (
         TextScreen.CSS
@@ -110,7 +110,7 @@ class HelpScreen(TextScreen):
     """
     )
     BINDINGS: ClassVar[list[Any]] = [
-        # With their ids they have the keys that the settings give to those of the overview.
+        # With these ids, they follow the user's keys for the overview.
         Binding("h,question_mark,f1", "cancel", show=False, id="screen.help"),
         Binding("slash,f", "search", show=False, id="filter.open"),
         Binding("enter", "keep", show=False),
@@ -124,25 +124,25 @@ class HelpScreen(TextScreen):
         terms: Sequence[Term[Any]] = TERMS,
         searched: str = _SEARCHED,
     ) -> None:
-        """Explain `terms` of the filter, whose plain words are `searched` for."""
+        """List the `terms` of the filter; plain words are `searched` for in these texts."""
         super().__init__("Keys", theme)
         self._keys, self._terms = keys, term_entries(terms, searched)
         self._edit = Edit(placeholder="a key, or words of what it does")
 
     @property
     def hint(self) -> str:
-        """How to search, or to end that."""
+        """How to search, or to end the search."""
         finds = f"{shown_key(self._keys, 'filter.open')} finds  Esc closes"
         return "Esc shows all" if self._edit.display else finds
 
     def compose(self) -> ComposeResult:
-        """Stack the line that is typed on the text."""
+        """Stack the input line and the text."""
         with self._box:
             yield self._edit
             yield self._text
 
     def lines(self, cells: int) -> list[Line]:
-        """Return what is searched for, or everything, in as many columns as fit."""
+        """Return the matches, or everything, in as many columns as fit."""
         words = self._edit.value.casefold().split()
 
         def fits(*texts: str) -> bool:
@@ -159,19 +159,19 @@ class HelpScreen(TextScreen):
         self.watch(self._edit, "value", lambda: self._fit(self.app.size), init=False)
 
     def action_search(self) -> None:
-        """Begin to search; the dialog keeps its height."""
+        """Start a search; the dialog keeps its height."""
         self._box.styles.height = self._box.outer_size.height
         self._edit.display = True
         self.set_focus(self._edit)
 
     def action_keep(self) -> None:
-        """Scroll through what was found; where nothing is typed, close."""
+        """Scroll through the matches; close if nothing is typed."""
         if self.focused is None:
             self.action_cancel()
         self.set_focus(None)
 
     def action_cancel(self) -> None:
-        """Show all again after a search; else close."""
+        """Show everything again after a search; else close."""
         if not self._edit.display:
             super().action_cancel()
         self.set_focus(None)
@@ -179,7 +179,7 @@ class HelpScreen(TextScreen):
 
 
 class MistakesScreen(TextScreen):
-    """Lists every mistake in the file of settings in full; the rest of it is in force."""
+    """Lists every mistake in the settings file in full; the rest of the file is in force."""
 
     BINDINGS: ClassVar[list[Any]] = [Binding("exclamation_mark", "cancel", show=False)]
 
@@ -188,7 +188,7 @@ class MistakesScreen(TextScreen):
         self._mistakes = mistakes
 
     def lines(self, cells: int) -> list[Line]:
-        """Return the mistakes, each broken into as many lines as it needs."""
+        """Return the mistakes, each wrapped to as many lines as it needs."""
         lines: list[Line] = []
         for mistake in self._mistakes:
             first, *rest = fold(mistake, max(1, cells - 3 * _INDENT))
@@ -204,7 +204,7 @@ class MistakesScreen(TextScreen):
 def term_entries(
     terms: Sequence[Term[Any]] = TERMS, searched: str = _SEARCHED
 ) -> list[tuple[str, str]]:
-    """Return what a filter may consist of, each with what it means."""
+    """Return the elements of a filter, each with its meaning."""
     plain = f"plain words: in {searched}; - before a word: not"
     entries = [("", plain), *((term.example, term.help) for term in terms)]
     return [*entries, ("", PERCENTAGES)] if terms is TERMS else entries
@@ -216,7 +216,7 @@ def help_lines(
     cells: int,
     terms: Sequence[tuple[str, str]] | None = None,
 ) -> list[Line]:
-    """Return everything, in two columns where they fit."""
+    """Return everything, in two columns if they fit."""
     has_two = cells >= 2 * _MIN_COLUMN
     column = min(COLUMN, cells // 2 if has_two else cells)
     blocks = []
@@ -241,7 +241,7 @@ def help_lines(
 def _block(
     name: str, entries: Iterable[tuple[str, str]], theme: Theme, column: int, lead_cells: int
 ) -> list[Line]:
-    """Return a title, and texts behind what they explain, which takes `lead_cells` at least."""
+    """Return a title, and texts after the words that they explain, at least `lead_cells` wide."""
     lines: list[Line] = [[Segment(" " * _INDENT + name, theme.header_strong)]]
     for lead, text in entries:
         lines += _entry(
@@ -251,7 +251,7 @@ def _block(
 
 
 def _entry(lead: str, text: str, theme: Theme, column: int) -> list[Line]:
-    """Return a text behind what it explains, on as many lines as it takes."""
+    """Return a text after the words that it explains, wrapped."""
     lead += " " if lead else ""
     leads = [lead, " " * width(lead)]
     return [
@@ -267,7 +267,7 @@ def _entry(lead: str, text: str, theme: Theme, column: int) -> list[Line]:
 
 
 def _halves(blocks: Sequence[list[Line]]) -> tuple[list[Line], list[Line]]:
-    """Return whole blocks in two columns as even as their order allows."""
+    """Return blocks in two columns, as even as their order allows, without splitting any."""
     total = sum(len(block) + 1 for block in blocks)
     columns: tuple[list[Line], list[Line]] = ([], [])
     taken = 0

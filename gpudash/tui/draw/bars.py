@@ -33,7 +33,7 @@ def bar(
 
 @lru_cache(maxsize=1024)
 def _pieces(lit: str, width: int, steps: int) -> tuple[tuple[str, int], ...]:
-    """Return a lit part as the texts of each step of colour; there are few, each drawn often."""
+    """Return the lit part as texts by colour step; there are few, each drawn often."""
     texts = (lit[step * width // steps : (step + 1) * width // steps] for step in range(steps))
     return tuple((text, step) for step, text in enumerate(texts) if text)
 
@@ -53,14 +53,14 @@ _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 
 
 def points_of(cells: int, glyphs: Glyphs) -> int:
-    """Return how many points a curve of this width shows."""
+    """Return how many points a curve of this width has."""
     return 2 * cells if glyphs.braille else cells
 
 
 def area(
     values: Sequence[float | None], top: float, size: tuple[int, int], glyphs: Glyphs
 ) -> list[str]:
-    """Return `(cells, lines)` of the area below a curve, `top` as high as it; None is a gap."""
+    """Return `(cells, lines)` of the area below a curve, scaled to `top`; None is a gap."""
     cells, lines = size
     count = points_of(cells, glyphs)
     shown = [None] * (count - len(values)) + list(values[-count:])
@@ -73,7 +73,7 @@ def area(
 def height_style(steps: Sequence[Style], line: int, lines: int) -> Style:
     """Return the colour of one line of an area, the last of the steps at the top.
 
-    A line alone has the one in the middle.
+    A single line has the middle one.
     """
     if lines == 1:
         return steps[len(steps) // 2]
@@ -81,7 +81,7 @@ def height_style(steps: Sequence[Style], line: int, lines: int) -> Style:
 
 
 def _height(value: float | None, top: float, dots: int) -> int:
-    """Return the lit dots of a point: one at least for zero, none for what is not known."""
+    """Return the lit dots of a point: at least one for zero, none for an unknown value."""
     if value is None:
         return 0
     return max(1, round(min(value / top, 1.0) * dots)) if top > 0 else 1

@@ -1,7 +1,7 @@
 """A chart between two axes, drawn by plotext: an area for one curve, lines for several.
 
-This is the one door to plotext. Its import takes 130 ms and 15 MB, so it is loaded when the first
-chart is opened; what is drawn at every tick of the main screen is drawn in `bars`.
+This is the only import of plotext. It takes 130 ms and 15 MB, so it happens when the first chart is
+opened; charts redrawn at every tick of the main screen are drawn in `bars`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gpudash.tui.theme import Theme
 _BYTES = frozenset({Unit.BYTE, Unit.BYTE_PER_SECOND})
 _DECIMAL_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _NEAR = 0.6
-"""How much of a step the top must be above the last round value to be named as well."""
+"""Part of a step by which the top must exceed the last round value to be labelled too."""
 _FINER = 4
-"""Steps, of those between two named values, to which the ends of a tight scale are rounded."""
+"""Divisions of a labelled step, to which the ends of a tight scale are rounded."""
 _TIME_STEPS = (
     *(1, 5, 10, 15, 30, 60, 120, 300, 600, 1200),
     *(3600, 7200, 14400, 21600, 43200, 86400, 2 * 86400),
@@ -38,11 +38,11 @@ _TIME_STEPS = (
 _TIME_CELLS = 10
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _BESIDE_END = 5
-"""Cells between the name of the end and the middle of the one before."""
+"""Cells between the last label and the middle of the one before."""
 
 
 class Scale(NamedTuple):
-    """The values from bottom to top, some of them named."""
+    """The values from bottom to top, some of them labelled."""
 
     low: float
     high: float
@@ -50,7 +50,7 @@ class Scale(NamedTuple):
 
 
 def scaled(low: float, high: float, unit: Unit, count: int) -> Scale:
-    """Return a scale from `low` to exactly `high` with about `count` round values named."""
+    """Return a scale from `low` to exactly `high` with about `count` round values labelled."""
     if not high > low:
         high = low + 1
     step = _step((high - low) / max(1, count), unit)
@@ -62,9 +62,9 @@ def scaled(low: float, high: float, unit: Unit, count: int) -> Scale:
 
 
 def tight(values: Iterable[float], unit: Unit, count: int, most: float | None = None) -> Scale:
-    """Return the scale between round values that holds all `values` and wastes little.
+    """Return a tight scale between round values that holds all `values`.
 
-    Above `most`, if that is known, it goes only where a value does.
+    It exceeds `most`, if known, only if a value does.
     """
     known = list(values) or [0.0, 1.0]
     low, high = min(known), max(known)
@@ -88,10 +88,10 @@ def _step(least: float, unit: Unit) -> float:
 
 
 def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
-    """Return the instants named below a chart as (share of its width, text), the last is `now`.
+    """Return the instants labelled below a chart as (share of its width, text), the last `now`.
 
-    Those of more than two days are whole days, of fewer hours.
-    Those that would leave it no room are left out.
+    Above two days they are whole days, below that hours. Those that would overlap the last are left
+    out.
     """
     room = max(1, cells // _TIME_CELLS)
     least = _DAY if seconds > 2 * _DAY else _MINUTE if seconds > 2 * _MINUTE else 1
@@ -102,14 +102,14 @@ def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
     named = []
     for number in range(first, count + 1):
         behind = number * step
-        # Beside 20h, a day is 24h.
+        # Next to 20h, a day is 24h.
         text = f"{behind / _HOUR:g}h" if _HOUR <= step < _DAY else span(behind)
         named.append((1 - behind / seconds, f"-{text}"))
     return [*reversed(named), (1.0, now)]
 
 
 class Curve(NamedTuple):
-    """The values of one device, the last of now and the first from the left end; None is a gap."""
+    """The values of one device, from the left end to now; None is a gap."""
 
     label: str
     values: tuple[float | None, ...]
@@ -117,14 +117,14 @@ class Curve(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What is drawn, the curve of most interest last."""
+    """The contents of a chart, the most important curve last."""
 
     curves: tuple[Curve, ...]
     scale: Scale
     seconds: float
     """The span of the time axis."""
     now: str
-    """What the right end of the time axis is called."""
+    """The label of the right end of the time axis."""
     is_memory: bool = False
 
 
@@ -133,7 +133,7 @@ _failure = ""
 
 
 def load() -> None:
-    """Import plotext: in a thread, so that keys are answered meanwhile."""
+    """Import plotext, in a thread so that keys still work."""
     global _plotext, _failure
     try:
         import plotext
@@ -145,12 +145,12 @@ def load() -> None:
 
 
 def is_loaded() -> bool:
-    """Return whether it is known what plotext can do here."""
+    """Return whether plotext was loaded, or found missing."""
     return _plotext is not None or bool(_failure)
 
 
 def drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line]:
-    """Return the chart in exactly `height` lines of `cells`; a remark where plotext is missing."""
+    """Return the chart in exactly `height` lines of `cells`; a message if plotext is missing."""
     if cells <= 0 or height <= 0:
         return []
     if _plotext is None:
@@ -161,11 +161,11 @@ def drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line]
 
 
 _AXIS, _TICK, _GRID = 101, 102, 103
-"""Colours of plotext's 256 that stand for the parts of a chart; those of curves count from 1."""
+"""plotext's 256 colours used for parts of a chart; those of curves count from 1."""
 _MIN_CELLS, _MIN_LINES = 20, 4
-"""Below these a chart has no axis at its left, and none below it."""
+"""A smaller chart has no axis at its left, and none below it."""
 _LABELLED_CELLS = 40
-"""Cells from which several curves have their labels at the right end."""
+"""Cells from which several curves are labelled at the right end."""
 _COLORED = re.compile(r"\x1b\[([0-9;]*)m")
 _INDEXED = re.compile(r"38;5;([0-9]+)$")
 _IN_ASCII = str.maketrans("─│┼├┤┬┴┌┐└┘", "-|+++++++++")
@@ -173,13 +173,13 @@ _IN_ASCII = str.maketrans("─│┼├┤┬┴┌┐└┘", "-|+++++++++")
 
 @lru_cache(maxsize=4)
 def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line]:
-    """Draw a chart; one of the same data, size and theme is not drawn again.
+    """Draw a chart; cached for the same data, size and theme.
 
     No view has more than three, and one of eight curves takes 400 KB.
     """
     figure = _figure(chart, cells, height)
     is_single = len(chart.curves) == 1
-    # Curves that share a colour, or have none, are drawn with the last character of their labels.
+    # Curves without a colour of their own are drawn with the last character of their labels.
     styles_used = Counter(curve.style for curve in chart.curves)
     for number, curve in enumerate(chart.curves, 1):
         letter = "*" if is_single else curve.label[-1:]
@@ -211,7 +211,7 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
 
 
 def _figure(chart: Chart, cells: int, height: int) -> Any:
-    """Return plotext's only figure, as it is before anything is drawn, with the axes of a chart."""
+    """Return plotext's only figure, cleared, with the axes of a chart."""
     figure, pixel = _plotext.figure, _plotext.pixel
     figure.clear()
     figure.plot_size(cells, height)
@@ -244,7 +244,7 @@ def _figure(chart: Chart, cells: int, height: int) -> Any:
 
 
 def _add(figure: Any, curve: Curve, scale: Scale, number: int, marker: str) -> None:
-    """Add a curve whose points are joined, but not over a gap."""
+    """Add a curve with its points joined, except over a gap."""
     last = max(1, len(curve.values) - 1)
     known = [(x, value) for x, value in enumerate(curve.values) if value is not None]
     if not known:
@@ -260,9 +260,9 @@ def _add(figure: Any, curve: Curve, scale: Scale, number: int, marker: str) -> N
 
 
 def _cells_of(text: str) -> list[tuple[str, int]]:
-    """Return the characters of a line of plotext's with the number of their colour, 0 for none.
+    """Return the characters of a plotext line with their colour numbers, 0 for none.
 
-    Nothing but printable characters remains of it, whatever it held.
+    Only printable characters are kept.
     """
     color, row = 0, []
     for number, part in enumerate(_COLORED.split(text)):
@@ -280,7 +280,7 @@ _ALL_DOTS = 0xFF
 
 
 def _fill(rows: list[list[tuple[str, int]]], mark: str) -> None:
-    """Fill the room below the only curve with dots, or with `mark`.
+    """Fill the area below the only curve with dots, or with `mark`.
 
     plotext fills point by point, which takes 320 ms for a chart of 200x55.
     """
@@ -298,7 +298,7 @@ def _fill(rows: list[list[tuple[str, int]]], mark: str) -> None:
 
 
 def _lit(bits: int, below: list[bool]) -> int:
-    """Return the dots of a cell with those below others, and note in which halves there are any."""
+    """Return the dots of a cell including those below others, and note the halves with any."""
     if all(below):
         return _ALL_DOTS
     for half, dots in enumerate(_HALVES):

@@ -1,6 +1,6 @@
 """The upper part of the screen: devices in a line each, the worst findings, charts.
 
-A long list of devices on a wide terminal stands in two columns.
+On a wide terminal, a long list of devices takes two columns.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _ALARM = "!"
 _GAP = 1
 _WIDER_GAP = 3
 _ROOMY = 16
-"""Cells of a device from which the gap behind it is wider."""
+"""Width of a device from which the gap after it is wider."""
 _LABEL, _UTILIZATION, _MEMORY, _TEMPERATURE, _STATUS, _POWER = 2, 3, 4, 4, 9, 10
 _MIN_BAR, _MAX_BAR = 3, 12
 _BY_KEY: dict[str, Column[DeviceRow]] = {column.key: column for column in DEVICE_COLUMNS}
 
 
 class _Parts(Struct, frozen=True):
-    """What there is room for beside number, utilization and memory."""
+    """The parts that fit besides number, utilization and memory."""
 
     label: int
     bar: int = 0
@@ -52,7 +52,7 @@ class _Parts(Struct, frozen=True):
 
 
 class DeviceCells:
-    """Draws devices in the same number of cells each, all with the same parts."""
+    """Draws devices in the same number of cells each, with the same parts."""
 
     def __init__(self, rows: Sequence[DeviceRow], cells: int, theme: Theme) -> None:
         self._cells, self._theme = cells, theme
@@ -60,7 +60,7 @@ class DeviceCells:
         self._parts = _parts(max((width(row.label) for row in rows), default=0), room)
 
     def heading(self) -> Line:
-        """Return what the numbers below are."""
+        """Return the heading of the numbers below."""
         parts = self._parts
         above_bar = " " * (parts.bar + _GAP if parts.bar else 0)
         # UTIL takes the gap before its number too: the narrowest have no room for GPU beside it.
@@ -72,7 +72,7 @@ class DeviceCells:
         return fitted([Segment(text, self._theme.heading)], self._cells, self._theme.base)
 
     def draw(self, row: DeviceRow) -> Line:
-        """Return a device; one that needs to be looked at has a mark before its number."""
+        """Return a device, with a mark before its number if it needs attention."""
         theme, parts = self._theme, self._parts
         status = _BY_KEY["status"]
         level = theme.level(_level(status, row))
@@ -94,7 +94,7 @@ class DeviceCells:
         return fitted(joined(line), self._cells, theme.base)
 
     def _share(self, key: str, row: DeviceRow) -> Line:
-        """Return a percentage, behind a bar where there is room."""
+        """Return a percentage, after a bar if there is room."""
         theme, is_memory = self._theme, key == "memory_percent"
         column = _BY_KEY[key]
         line: Line = []
@@ -124,7 +124,7 @@ def _level(column: Column[DeviceRow], row: DeviceRow) -> Level:
 
 
 def _parts(label: int, cells: int) -> _Parts:
-    """Return what fits, the most important first; bars grow with what is left."""
+    """Return the parts that fit, the most important first; bars take the rest."""
     label = max(_LABEL, label)
     spare = cells - (1 + label + 1 + _UTILIZATION + 1 + _MEMORY)
     if spare and label == _LABEL:
@@ -150,7 +150,7 @@ _TREND, _CHARTED = "utilization_trend", "gpu_utilization_percent"
 _ROLES = {"index": "strong", _TREND: "utilization"}
 _CURVED_COLUMNS = with_trends(DEVICE_COLUMNS, {"utilization": trend(_TREND, _CHARTED, "", 7, 4)})
 _BEFORE_BARS = frozenset({"name", "pcie", "encoder", "decoder"})
-# What the bars of a GPU alone show is charted below it, which these are not.
+# A GPU alone has its bars' metrics charted below, but not these.
 _COLUMNS_OF_ONE = [
     replace(column, priority=COMFORT_PRIORITY) if column.key in _BEFORE_BARS else column
     for column in DEVICE_COLUMNS
@@ -158,7 +158,7 @@ _COLUMNS_OF_ONE = [
 
 
 class DeviceTable:
-    """Draws the devices of a snapshot under their headings, with their past where there is room."""
+    """Draws the devices of a snapshot under headings, with their past if there is room."""
 
     def __init__(self, trends: Trends) -> None:
         self._trends = trends
@@ -179,9 +179,9 @@ class DeviceTable:
         cursor: int | None = None,
         curves: bool = True,
     ) -> list[Line]:
-        """Return the headings and the devices from number `first` on, as planned.
+        """Return the headings and the devices from index `first` on, as laid out.
 
-        The one whose number is `cursor` is highlighted; `keys` are those that work.
+        The one at index `cursor` is highlighted; `keys` are those in force.
         """
         if not rows or not plan.devices:
             return []
@@ -212,7 +212,7 @@ class DeviceTable:
     def _drawn(
         self, rows: Sequence[DeviceRow], visible: Sequence[DeviceRow], room: int, theme: Theme
     ) -> list[Line]:
-        """Draw the rows; columns that prove too narrow are widened."""
+        """Draw the rows, widening columns that are too narrow."""
         members = tuple(row.device.key for row in rows)
         return self._grid.rows(
             rows, members, room, visible, lambda row: self._line(row, theme, room)
@@ -229,7 +229,7 @@ class DeviceTable:
         return self._trends.lines([row.device.key], _CHARTED, 100, (cells, 1), theme.glyphs)[0]
 
     def _title(self, theme: Theme) -> Line:
-        """Return the headings; that of the curves is the time that they show."""
+        """Return the headings; that of the curves is the time that they cover."""
         for fitted_column in self._grid.fitted:
             if fitted_column.column.key == _TREND:
                 cells = fitted_column.width
@@ -242,14 +242,14 @@ class DeviceTable:
 
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
-    """Return why there are no values, shown instead of them."""
+    """Return why there are no values, in their place."""
     word = f"  {row.state.word}  "
     reason: str = row.device.fault.message if row.device.fault else ""
-    # The row is the GPU's: what to do has to fit beside its name.
+    # The row is the GPU's: the advice has to fit beside its name.
     reason = reason.removeprefix(f"GPU {row.device.index} ")
     last = row.device.last_read
     if last is not None:
-        # The state is in the word: what it held is worth more than the call that hangs.
+        # The word shows the state; what it held is worth more than the hanging call.
         reason = f"{last.memory} {last.ago}; {reason}"
     return [
         Segment(word, theme.level(row.level)),
@@ -258,39 +258,39 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
 
 
 class UpperView(Struct, frozen=True):
-    """What the upper part of the screen shows, and how."""
+    """The contents of the upper part of the screen."""
 
     revision: int
-    """Counts the samples: with a new one, whose rows may be the same, the charts are others."""
+    """Counts the samples: a new one may have the same rows, but other charts."""
     host: Host
     rows: Sequence[DeviceRow]
     findings: Sequence[Finding] | None
-    """The worst first; None until it is known."""
+    """The worst first; None while unknown."""
     theme: Theme
     cells: int
     plan: Layout
     first: int
-    """Number of the first device in view."""
+    """Index of the first device in view."""
     cursor: int | None
-    """Number of the one that is highlighted."""
+    """Index of the highlighted device."""
     moment: float | None
     """The instant at which curves end, None for now."""
     hidden: Collection[str]
     metric: str
-    """What the charts show, empty for the usual."""
+    """The charted metric, empty for the default."""
     keys: tuple[Key, ...]
-    """Those that work, for texts to name."""
+    """The keys in force, for texts."""
 
 
 class Upper:
-    """Draws the upper part of the screen, with the past that belongs to it."""
+    """Draws the upper part of the screen, and keeps its past."""
 
     def __init__(self, history: History) -> None:
         self._trends = Trends(history)
         self._devices = DeviceTable(self._trends)
 
     def lines(self, view: UpperView) -> list[Line]:
-        """Return as many lines as the plan has for it."""
+        """Return the lines of the upper part, as many as laid out for it."""
         plan = view.plan
         self._trends.show(view.moment)
         lines: list[Line] = [host_line(view.host, view.theme, view.cells)] if plan.host else []
@@ -304,7 +304,7 @@ class Upper:
             keys=view.keys,
             first=view.first,
             cursor=view.cursor,
-            # What has a chart below needs no curve beside it.
+            # A value with a chart below needs no curve beside it.
             curves="sparklines" not in view.hidden and not plan.charts,
         )
         lines += table + [[]] * (plan.headed - len(table))
@@ -317,7 +317,7 @@ class Upper:
 
 
 def _findings(view: UpperView) -> list[Line]:
-    """Return the worst findings in the lines planned for them, or that there is none."""
+    """Return the worst findings in the lines laid out for them, or that there are none."""
     count, theme, found = view.plan.findings, view.theme, view.findings
     key = shown_key(view.keys, "view.findings")
     texts = worst(found or (), theme, view.cells, count, key) if count else []

@@ -1,4 +1,4 @@
-"""Findings: the worst in a line each, or one in full with its proof and what to do."""
+"""Findings: the worst in a line each, or one in full with evidence and advice."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpudash.tui.draw.line import Line, cells_of, highlighted, spread, with_sign
 from gpudash.tui.theme import Theme
 
 _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
-"""What stands before a finding, so that its level is not shown by colour alone."""
+"""Marks before findings, so that their level is not shown by colour alone."""
 _INDENT = 4
 _MAX_SUBJECTS = _MAX_VALUES = 3
-"""Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
+"""Processes or GPUs, and values of each, to show before the advice."""
 
 
 def worst(
@@ -31,9 +31,9 @@ def worst(
     *,
     now: datetime | None = None,
 ) -> list[Line]:
-    """Return the first `limit` findings in a line each; the last counts those left out.
+    """Return the first `limit` findings in a line each; the last counts the others.
 
-    `key` is the one that shows all; with the time `now` each has since when it is.
+    `key` is the one that shows all; with the time `now`, each has its start.
     """
     shown = findings[:limit]
     left = findings[limit:]
@@ -46,14 +46,14 @@ def worst(
             right = [Segment(f"  +{more}: ", theme.base), Segment(f"{key} ", theme.strong)]
         began = "" if now is None else _began(finding, now, (cells - cells_of(right)) // 2)
         right = [Segment(f"  {began} ", theme.dim)] * bool(began) + right
-        # What stands behind it begins with blanks.
+        # The text after it begins with blanks.
         line = _headline(finding, theme, cells - cells_of(right) + bool(right))
         lines.append(spread(line, right, cells, theme.base) if right else line)
     return lines
 
 
 def _began(finding: Finding, now: datetime, cells: int) -> str:
-    """Return since when a finding is, or less of that: half of the line is its sentence's."""
+    """Return the start of a finding, shortened if needed: half of the line is for its sentence."""
     whole = since(finding, now)
     return next((each for each in (whole, whole.partition(",")[0]) if width(each) <= cells), "")
 
@@ -61,7 +61,7 @@ def _began(finding: Finding, now: datetime, cells: int) -> str:
 def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
     known = finding.acknowledged
     text = f" {_mark(finding)} {'' if known is None else f'({known}) '}{finding.sentence}"
-    # Beside those that are worse a remark recedes.
+    # Next to worse findings, an info is dimmed.
     style = (
         theme.dim if known is not None or finding.level == "info" else _level_style(finding, theme)
     )
@@ -87,9 +87,9 @@ def whole(
     where: str = "",
     now: datetime | None = None,
 ) -> list[Line]:
-    """Return a finding in full: its sentence, since when, the proof, where, and what to do.
+    """Return a finding in full: sentence, start, evidence, places, and advice.
 
-    Without the time `now` it shows how long instead.
+    Without the time `now`, show its duration instead of its start.
     """
     room = max(8, cells - _INDENT - 1)
     lines: list[Line] = []
@@ -118,7 +118,7 @@ def _indented(text: str, style: Style) -> Line:
 
 
 def _proofs(evidence: Sequence[Evidence]) -> list[str]:
-    """Return a line of values for each subject, at most `_MAX_SUBJECTS`: `and 18 more` ends it."""
+    """Return a line of values for each subject, at most `_MAX_SUBJECTS`, then `and 18 more`."""
     counts = [proof.value for proof in evidence if proof.name == LEFT_OUT]
     left_out = sum(count for count in counts if isinstance(count, int))
     known = [proof for proof in evidence if proof.name != LEFT_OUT]
@@ -126,7 +126,7 @@ def _proofs(evidence: Sequence[Evidence]) -> list[str]:
     groups = [
         (f"{of}: " if of else "")
         + "; ".join(
-            # Several of one name, such as holders, are one value.
+            # Several values of one name, such as holders, are joined.
             proof_text(*same)
             for _, same in islice(groupby(proofs, key=lambda proof: proof.name), _MAX_VALUES)
         )

@@ -1,4 +1,4 @@
-"""Tables row by row: columns fitted to a width, each value written once and drawn with a theme."""
+"""Tables row by row: columns fitted to a width, each value formatted once and drawn in a theme."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Curve = Callable[[Row, int, Theme], str]
 """Draws the past of a row's value in a number of cells."""
 
 Part = tuple[Segment, ...]
-"""A value of a row with the gap before it; one that is as before is mostly the same object."""
+"""A value of a row with the gap before it; usually the same object if unchanged."""
 
 MARGIN = 1
-"""Cells left blank at both ends of a row."""
+"""Blank cells at both ends of a row."""
 
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
 _MAX_DRAWN = 1024
-"""Values of a column that are remembered as they were drawn: most stay as they are for long."""
+"""Drawn values cached per column: most stay the same for long."""
 _WHOLE_TEXTS = frozenset({"pid", "time", "idle", "elapsed", "left"})
-"""Columns aligned to the right whose text does not end in a unit."""
+"""Right-aligned columns whose text does not end in a unit."""
 
 
 def trend(key: str, field: str, header: str, width: int, priority: int) -> Column[Any]:
@@ -56,9 +56,9 @@ def with_trends(
 
 
 class Grid(Generic[Row]):
-    """Columns that stay as they are until width or rows change, or a value outgrows or joins them.
+    """Columns that are kept until the width or the rows change, or a value outgrows them.
 
-    `roles` names the theme's style of a column; `curves` draws the stretching columns.
+    `roles` names a column's style in the theme; `curves` draws the stretching columns.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Grid(Generic[Row]):
         self._absent: list[Column[Row]] = []
         self._themed_for: tuple[list[FittedColumn[Row]], Theme] | None = None
         self._styles: list[Style] = []
-        """The style of each column where its values have no level."""
-        # Of a style that is kept beside, so that no other gets its id.
+        """The style of each column for values without a level."""
+        # The style is kept so that its id is not reused.
         self._drawn: list[dict[tuple[str, int], tuple[Style, Part]]] = []
         self._ticking: list[int] = []
-        """The numbers of the columns that time alone changes."""
+        """The indices of columns that change with time alone."""
         self._margin: Part = ()
         self._fitted_to: object = None
         self._seen: object = None
-        """The rows that it was last fitted to: those of one snapshot are one object."""
+        """The rows last fitted: those of one snapshot are one object."""
 
     def fit(self, rows: Sequence[Row], identity: object, room: int, *, sorted_by: str = "") -> None:
         """Choose the columns for a line of `room` cells, if `identity` of the rows changed.
 
-        The one that they are `sorted_by` is among them.
+        They include the one that rows are `sorted_by`.
         """
         absent = () if rows is self._seen else self._absent
         self._seen = rows
@@ -117,9 +117,9 @@ class Grid(Generic[Row]):
         *,
         sorted_by: str = "",
     ) -> list[Line]:
-        """Return a line for each visible row, the columns fitted to `everything`; see `fit`.
+        """Return a line for each visible row, with columns fitted to `everything`; see `fit`.
 
-        `draw` makes a line of a row. Columns that prove too narrow on the way are widened.
+        `draw` makes a line of a row. Columns found too narrow are widened.
         """
         shown = [*visible]
         self.fit(everything, identity, room, sorted_by=sorted_by)
@@ -137,9 +137,9 @@ class Grid(Generic[Row]):
         down: bool = False,
         names: Mapping[str, str] | None = None,
     ) -> list[Segment]:
-        """Return the headings; the one that orders the rows has an arrow in the gap before it.
+        """Return the headings; an arrow before one marks the order of the rows.
 
-        `names` holds those that change, by the key of the column.
+        `names` replaces headings, by the key of the column.
         """
         text, gap = "", _MARGIN
         start = end = 0
@@ -163,9 +163,9 @@ class Grid(Generic[Row]):
     def draw(
         self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
     ) -> list[Segment]:
-        """Return the values of a row; `keep` stops after that many columns.
+        """Return the values of a row, stopping after `keep` columns.
 
-        `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
+        `mark` is drawn in the margin; `shift` omits the first cells of the stretching column.
         """
         return [*chain(*self.parts(row, theme, keep=keep, mark=mark, shift=shift))]
 
@@ -183,7 +183,7 @@ class Grid(Generic[Row]):
         return parts
 
     def tick(self, row: Row, theme: Theme, before: Sequence[Part]) -> list[Part]:
-        """Return the parts of a row that is as it was, but for the time."""
+        """Return the parts of a row that has only aged."""
         parts = [*before]
         for number in self._ticking:
             parts[number + 1] = self._value(number, row, theme, _GAP if number else "")
@@ -213,7 +213,7 @@ class Grid(Generic[Row]):
         return None
 
     def _apply_theme(self, theme: Theme) -> None:
-        """Find out what the values of a column have in common, once for as long as it stays."""
+        """Prepare the common styles of columns, once per theme."""
         if self._themed_for and self._themed_for[0] is self.fitted and self._themed_for[1] is theme:
             return
         self._themed_for = self.fitted, theme
@@ -223,7 +223,7 @@ class Grid(Generic[Row]):
         self._margin = (Segment(_MARGIN, theme.base),)
 
     def _special(self, number: int, row: Row, theme: Theme, shift: int) -> Part:
-        """Return a value behind a gap that is drawn: with a bar, as a curve, or shifted."""
+        """Return a value drawn specially after a gap: with a bar, as a curve, or shifted."""
         fitted = self.fitted[number]
         column = fitted.column
         segments = [Segment(_GAP if number else "", theme.base)]
@@ -242,7 +242,7 @@ class Grid(Generic[Row]):
         return tuple(segments)
 
     def _value(self, number: int, row: Row, theme: Theme, gap: str) -> Part:
-        """Return a value behind a gap; one that was drawn before is not drawn again."""
+        """Return a value after a gap, cached once drawn."""
         fitted, known = self.fitted[number], self._drawn[number]
         column, cells = fitted.column, fitted.width
         text = column.text(row)
@@ -270,19 +270,19 @@ class Grid(Generic[Row]):
         return self._styles[number] if level is None else theme.level(level(row))
 
     def _of_column(self, column: Column[Row], theme: Theme) -> Style:
-        """Return the style of a column; of several steps the middle."""
+        """Return the style of a column; the middle one of several steps."""
         role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
         return role[len(role) // 2] if isinstance(role, tuple) else role
 
 
 def within_margins(text: str, style: Style, cells: int) -> list[Line]:
-    """Return a text in as many lines as it takes."""
+    """Return a text, wrapped to as many lines as needed."""
     texts = fold(text, max(1, cells - 2 * MARGIN))
     return [[Segment(_MARGIN + text, style)] for text in texts]
 
 
 def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Theme) -> Part:
-    """Return a text in its cells, its unit apart."""
+    """Return a text padded to its cells, with its unit in another style."""
     if len(text) < cells and text.isascii():
         text = text.rjust(cells) if column.align == ">" else text.ljust(cells)
     else:
@@ -294,7 +294,7 @@ def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Th
 
 
 def _tail(text: str, shift: int, theme: Theme) -> str:
-    """Return a text without its first cells, a mark in place of what is gone."""
+    """Return a text without its first cells, with a mark in their place."""
     gone = width(cut(text, shift, mark=""))
     rest = text[len(cut(text, shift, mark="")) :] if gone else text
     return theme.glyphs.ellipsis + rest if rest else ""

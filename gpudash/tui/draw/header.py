@@ -1,4 +1,4 @@
-"""The first lines and the last: what host this is, how true the screen is, and its keys."""
+"""The first lines and the last: the host, how current the screen is, and the keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme
 
 _WIDE = 100
-"""Cells in which there is room for a year."""
+"""Width from which a year fits."""
 _USER_CELLS = 12
 """For the user whose `gpudash serve` took the sample."""
 _BETWEEN = "   "
@@ -37,10 +37,10 @@ def header(
     read_only: bool = False,
     dated: bool = False,
 ) -> Line:
-    """Return host, summary and versions at the left; marks, time of the sample, pace right.
+    """Return host, summary and versions at the left; marks, time of the sample, interval right.
 
-    `counted` is the tally of the snapshot; `dated` adds the day in any case, for a sample that is
-    not of today.
+    `counted` is the tally of the snapshot; `dated` always adds the day, for a sample that is not of
+    today.
     """
     signs: Line = []
     if snapshot.host.simulated:
@@ -56,7 +56,7 @@ def header(
     timed = [*signs, clock, Segment(" ", theme.header)]
     right = [*signs, clock, Segment(f" {pace} ", theme.header_dim)]
     day = Segment(_clock(snapshot, cells, dated=True), theme.header)
-    # While it is not of now, what is shown is nothing without its time.
+    # A screen that is not live means nothing without its time.
     rights = [right, timed] if dated or marks else [right, timed, signs]
     rights.insert(0, [*signs, day, right[-1]])
     left, right = _fitting(snapshot.host, counted, theme, cells - 1, rights)
@@ -75,9 +75,9 @@ def _fitting(
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
-    The day, first of the rights, is beside all that there is at the left. The summary is whole as
-    long as the pace and the clock can give way; then what is fine is left out, and only when the
-    host's name has given way too, other states are.
+    The day, first of the rights, has priority over the left. The summary stays whole while the
+    interval and the clock can be dropped; then healthy states are dropped, and other states only
+    after the host's name.
     """
     name = ("gpudash", theme.header_strong)
     if not host.hostname:
@@ -105,7 +105,7 @@ def _fitting(
 def _first_fitting(
     tries: Iterable[tuple[Sequence[_Text], Line]], theme: Theme, cells: int
 ) -> tuple[Line, Line] | None:
-    """Return the first two of which the left, written out, and the right fit into the cells."""
+    """Return the first pair whose left part, unshortened, and right part fit into the cells."""
     for parts, right in tries:
         line = _parts(parts, theme)
         if cells_of(line) + cells_of(right) <= cells:
@@ -130,16 +130,16 @@ def _versions(host: Host) -> list[str]:
 
 
 _GAP = 2
-"""Cells between two keys; one where that lets more of them in."""
+"""Cells between two keys; one if that lets more of them fit."""
 
 
 _MAX_LINES = 4
 
 
 def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[Line]:
-    """Return the labelled keys; a notice pushes those out that it leaves no room for.
+    """Return the labelled keys; a notice displaces those that do not fit beside it.
 
-    One that is longer than the line takes more of them, up to four.
+    A notice longer than the line takes up to four lines.
     """
     if width(notice) > cells - 2 > 0:
         return [
@@ -165,7 +165,7 @@ def _folded(notice: str, cells: int, theme: Theme) -> list[str]:
 
 
 def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
-    """Return the action of the key under cell `x`, None to the right of all keys."""
+    """Return the action of the key at cell `x`, None to the right of all keys."""
     right = 1
     fitting, gap = _fitting_keys(keys, notice, cells)
     for key in fitting:
@@ -176,14 +176,14 @@ def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | Non
 
 
 def _fitting_keys(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
-    """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
+    """Return the labelled keys that fit whole beside a notice, and the gap after each."""
     shown = labelled(keys)
     loose, tight = (_taken(shown, cells, gap) for gap in (_GAP, 1))
     fitting, gap = (tight, 1) if len(tight) > len(loose) else (loose, _GAP)
     if notice:
-        # With a line between: closer, a message reads like one of the keys.
+        # With a line between them, as a message next to a key reads like one.
         return _taken(shown, cells - width(notice) - 2 - 1 - gap, gap), gap
-    # One that is cut is better than none.
+    # A truncated one is better than none.
     return fitting or shown[:1], gap
 
 
@@ -208,18 +208,18 @@ _PART_GAP = 3
 
 
 class _Part(Struct, frozen=True):
-    """A word, its value, and the part of its limit that a bar behind it shows."""
+    """A word, its value, and the part of its limit that a bar after it shows."""
 
     word: str
     value: str
     rest: str = ""
-    """What follows the value and matters less: its limit."""
+    """Less important text after the value: its limit."""
     share: float | None = None
     is_memory: bool = False
 
 
 def host_line(host: Host, theme: Theme, cells: int) -> Line:
-    """Return as much as `cells` hold, bars only where all words fit."""
+    """Return as much as fits in `cells`, with bars only if all words fit."""
     parts = _facts(host)
     while parts and _width(parts) > cells:
         parts.pop()
@@ -237,7 +237,7 @@ def host_line(host: Host, theme: Theme, cells: int) -> Line:
 
 
 def _facts(host: Host) -> list[_Part]:
-    """Return what is known, the most important first: swap that is used is."""
+    """Return known facts, the most important first, such as used swap."""
     cores, total = host.cpu_count, host.memory_total_bytes
     parts: list[_Part] = []
     if host.cpu_percent is not None:

@@ -17,7 +17,7 @@ _SIGNS_IN_ASCII = str.maketrans({"°": "", "µ": "u"})
 
 
 def joined(segments: Iterable[Segment]) -> Line:
-    """Return the segments without empty ones, neighbours of one style as one."""
+    """Return the segments without empty ones, merging neighbours of one style."""
     line: Line = []
     for segment in segments:
         if not segment.text:
@@ -35,7 +35,7 @@ def cells_of(segments: Iterable[Segment]) -> int:
 
 
 def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
-    """Return the segments cut off or filled up to exactly `cells` cells."""
+    """Return the segments cut off or padded to exactly `cells` cells."""
     line: Line = []
     room = cells
     for segment in segments:
@@ -54,7 +54,7 @@ def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
 
 
 def fit_parts(parts: Iterable[Sequence[Segment]], cells: int, more: Segment | None = None) -> Line:
-    """Return the parts that fit whole, up to the first that does not; for the others `more`."""
+    """Return whole parts up to the first that does not fit; `more` stands for the others."""
     whole = list(parts)
     end = width(more.text) if more else 0
     line: Line = []
@@ -69,7 +69,7 @@ def fit_parts(parts: Iterable[Sequence[Segment]], cells: int, more: Segment | No
 
 
 def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank: Style) -> Line:
-    """Return one line with `left` at its beginning and `right`, which wins, at its end."""
+    """Return one line with `left` at its beginning and `right`, which has priority, at its end."""
     end = fitted(right, min(cells, cells_of(right)), blank)
     return joined([*fitted(left, cells - cells_of(end), blank), *end])
 
@@ -91,7 +91,7 @@ def beside(lines: Sequence[Line | None], room: int, blank: Style) -> Line:
 
 
 def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
-    """Return a line in exactly `cells` cells as the one under the cursor."""
+    """Return a line in exactly `cells` cells, highlighted as under the cursor."""
     over = theme.selected if focused else _receding(theme.panel)
     return joined(
         Segment(text, (style or theme.base) + over)
@@ -100,11 +100,11 @@ def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: b
 
 
 def _receding(panel: Style) -> Style:
-    """Return what marks the cursor of a part without the focus."""
+    """Return the style of the cursor in a part without the focus."""
     ground = panel.bgcolor
     return Style(bold=True) if ground is None or ground.is_default else Style(bgcolor=ground)
 
 
 def with_signs(text: str, theme: Theme) -> str:
-    """Return a text with the signs of its units, in ASCII where nothing else is drawn."""
+    """Return a text with unit signs, in ASCII if nothing else can be drawn."""
     return text.translate(_SIGNS_IN_ASCII) if theme.is_ascii else text

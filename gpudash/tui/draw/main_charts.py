@@ -1,7 +1,7 @@
 """The past of all GPUs beside each other, on one time axis.
 
-Now is at its right end. It grows to the left, a column every two seconds, until it is full; then a
-column stands for twice as long, so that it shows all there is, young or old.
+It ends with now at the right, and grows to the left, a column every two seconds, until it is full;
+then columns cover twice the time, so that it always shows the whole past.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.theme import Glyphs, Theme
 
 MAX_SECONDS = 1800
-"""The longest time that is shown; after that the oldest column goes when one is added."""
+"""The longest time shown; beyond it, each new column displaces the oldest."""
 _MIN_SECONDS = 2
-"""What a column stands for at least: each half of a braille character has a second."""
+"""The shortest time of a column: each half of a braille character has a second."""
 _MAX_KEPT = 1024
 
 Values = list[float | None]
 
 
 class _Finished(Struct, frozen=True):
-    """The columns of a curve but the last, as they were drawn once and for all."""
+    """All columns of a curve but the last, which never change."""
 
     seconds: int
     first: int
@@ -42,7 +42,7 @@ class _Finished(Struct, frozen=True):
 
 
 class Trends:
-    """Curves of a history, all of them up to the same instant."""
+    """Curves of a history, all ending at the same instant."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -57,7 +57,7 @@ class Trends:
         self._began = self._history.began
 
     def column_seconds(self, cells: int) -> int:
-        """Return what a column stands for, doubled until `cells` hold everything."""
+        """Return the time of a column, doubled until `cells` hold everything."""
         seconds = _MIN_SECONDS
         while (
             2 * seconds * cells <= MAX_SECONDS
@@ -67,7 +67,7 @@ class Trends:
         return seconds
 
     def filled(self, cells: int) -> str:
-        """Return the time from the first value to the instant that is shown, and of how much."""
+        """Return the time from the first value to the instant shown, and of which span."""
         first, column, seconds = self._columns(cells)
         span = duration(max(1.0, self._until - max(self._began, float(first * seconds))))
         is_full = column - first + 1 >= cells
@@ -87,7 +87,7 @@ class Trends:
         size: tuple[int, int],
         glyphs: Glyphs,
     ) -> list[str]:
-        """Return that mean as an area in lines of `cells`; blank where nothing is known."""
+        """Return that mean as an area in lines of `cells`; blank where unknown."""
         cells, height = size
         if not top:
             return [" " * cells] * height
@@ -108,7 +108,7 @@ class Trends:
         return [before + old + text[-1] for old, text in zip(texts, new, strict=True)]
 
     def _columns(self, cells: int) -> tuple[int, int, int]:
-        """Return the numbers of the first and of the last column, and what each stands for."""
+        """Return the numbers of the first and of the last column, and the time of each."""
         seconds = self.column_seconds(cells)
         column = int(self._until // seconds)
         first = max(int(self._began // seconds), column - cells + 1)
@@ -124,7 +124,7 @@ class Trends:
         series = self._history.series
         rows = [series(key, field, count * width, count, self._until) for key in keys]
         points = rows[0] if len(rows) == 1 else [*map(mean_known, zip(*rows, strict=True))]
-        # Half a column at either end would differ from the next as the curve moves by whole ones.
+        # Half a column at either end would differ from the next, as the curve moves by whole ones.
         early = max(0, int(self._began // width) - columns.start * each)
         late = len(columns) * each - count
         return points[early : early + 1] * early + points[early:] + points[-1:] * late
@@ -132,13 +132,13 @@ class Trends:
 
 _MARGIN, _GAP = 1, 3
 _WIDE, _MIN_BLOCK = 160, 24
-"""Cells from which metrics stand side by side, and those that a curve needs with its label."""
+"""Width from which metrics are side by side, and minimum width of a curve with its label."""
 _FIRST = ("gpu_utilization_percent", "memory_used_bytes", "power_usage_mw", "temperature_celsius")
 _VALUE = 7
 
 
 class _Band(Struct, frozen=True):
-    """A curve: who it is about, what it may reach, what it is now."""
+    """A curve: its subject, its maximum, its present value."""
 
     label: str
     keys: tuple[Key, ...]
@@ -146,7 +146,7 @@ class _Band(Struct, frozen=True):
     value: str
     unit: Unit
     top: float | None
-    """None is the highest of all in the block."""
+    """None means the highest value in the block."""
 
 
 class _Block(Struct, frozen=True):
@@ -156,13 +156,13 @@ class _Block(Struct, frozen=True):
     unit: Unit
     bands: list[_Band]
     extras: list[_Band]
-    """What is drawn below where room is left: the mean of all, and the host."""
+    """Extra curves if there is room: the mean of all, and the host."""
 
 
 def curve_count(devices: Iterable[Device], cells: int, metric: str = "") -> int:
-    """Return how many curves stand one below the other, 0 where no GPU has values.
+    """Return how many curves are stacked, 0 if no GPU has values.
 
-    Such a GPU is suspended or lost.
+    A GPU without values is suspended or lost.
     """
     gpus = [device for device in devices if not device.is_mig]
     fields = _known(gpus, [metric, *_FIRST])
@@ -175,7 +175,7 @@ def curve_count(devices: Iterable[Device], cells: int, metric: str = "") -> int:
 
 
 def charted_fields(devices: Iterable[Device]) -> list[Field]:
-    """Return all metrics that a GPU has values of, the usual first."""
+    """Return all metrics with values on some GPU, the usual ones first."""
     gpus = [device for device in devices if not device.is_mig]
     return _known(gpus, [*_FIRST, *device_metrics()])
 
@@ -198,7 +198,7 @@ def charts(
 ) -> list[Line]:
     """Return a title and a curve for each GPU in exactly the lines and cells of `size`.
 
-    A GPU alone has one for each of some metrics. Nothing is returned where no GPU has values.
+    A single GPU has a curve for each of some metrics. Empty if no GPU has values.
     """
     cells, height = size
     gpus = [device for device in devices if not device.is_mig]
@@ -208,7 +208,7 @@ def charts(
     blocks = _blocks(host, gpus, fields, cells, height - 1)
     share, rest = divmod(cells - 2 * _MARGIN + _GAP, len(blocks))
     room = share - _GAP
-    # What is left over stands behind the first, so that the last ends where all other lines do.
+    # The remainder goes after the first block, so that the last one ends like all other lines.
     rooms = [room + rest, *[room] * (len(blocks) - 1)]
     label = max(len(band.label) for block in blocks for band in (*block.bands, *block.extras))
     curve = max(1, room - label - 1 - _VALUE)
@@ -247,7 +247,7 @@ def _blocks(
 
 
 def _of_one(gpu: Device, fields: Sequence[Field], height: int, across: int) -> list[_Block]:
-    """Return the curves of some metrics in so many columns."""
+    """Return the curves of some metrics in this many columns."""
     shown = [field for field in fields if field.name in _FIRST or field is fields[0]]
     size = min(height, -(-len(shown) // across))
     bands = [_band(field.label, [gpu], field) for field in shown[: size * across]]
@@ -285,21 +285,21 @@ def _host_band(label: str, field: str, host: Host, unit: Unit, top: float | None
 
 
 def _whole(value: float | None, unit: Unit) -> str:
-    """Return a value without the decimals that a mean has and those beside it have not."""
+    """Return a value without the decimals that a mean has and its neighbours lack."""
     return short(None if value is None else round(value), unit)
 
 
 def _scaled(block: _Block, trends: Trends, size: tuple[int, int], glyphs: Glyphs) -> _Block:
-    """Return a block whose GPUs have a scale: of one metric all the same, named in the title.
+    """Return a block with a common scale for the GPUs of one metric, given in the title.
 
-    Behind it the title names that of the host where it is another.
+    If the host's scale differs, the title adds it.
     """
     cells, height = size
     missing = [band for band in block.bands if band.top is None]
     if missing:
         values = [v for b in missing for v in trends.values(b.keys, b.field, cells, glyphs)]
         highest = max((value for value in values if value is not None), default=0.0)
-        # In large steps, so that the curves seldom have to be drawn again.
+        # In large steps, so that curves rarely have to be redrawn.
         top = 2.0 ** ceil(log(highest, 2)) if highest > 0 else 1.0
         every = [replace(each, top=each.top or top) for each in (*block.bands, *block.extras)]
         count = len(block.bands)
@@ -321,7 +321,7 @@ def _heading(
     theme: Theme,
     size: tuple[int, int],
 ) -> Line:
-    """Return the titles, and once at the right the time that all curves show, of how much."""
+    """Return the titles, and at the right of the first the time covered by all curves."""
     cells, curve = size
     left: Line = [Segment(" " * _MARGIN, theme.base)]
     for block, room in zip(blocks, rooms, strict=True):
@@ -332,7 +332,7 @@ def _heading(
 
 
 def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, int]) -> list[Line]:
-    """Return the curves of a block in so many lines, the labels at their left."""
+    """Return the curves of a block in this many lines, with labels at their left."""
     label, cells, height = size
     lines: list[Line] = []
     for band, count in _heights(block, height):
@@ -351,6 +351,6 @@ def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, in
 
 
 def _heights(block: _Block, height: int) -> list[tuple[_Band, int]]:
-    """Return the lines of each curve: as many for one as for another."""
+    """Return the lines of each curve, divided equally."""
     shown = [*block.bands, *block.extras][: max(len(block.bands), height)]
     return [(band, height // len(shown)) for band in shown]

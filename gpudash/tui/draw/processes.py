@@ -1,4 +1,4 @@
-"""The part of a process listing that is in view, one line of which is selected."""
+"""The visible part of a process listing, with one line selected."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpudash.tui.listing import Listing
 from gpudash.tui.theme import Theme
 
 _MIN_FILTER = 10
-"""Cells of the filter below which less important parts are left out."""
+"""Minimum cells of the filter: below it, less important parts are left out."""
 
 
 def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
-    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, of this what matters and fits."""
+    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, or the most important parts that fit."""
     parts: Line = []
     if listing.matching < len(listing.everything):
         parts.append(Segment(f" {share(listing)} ", theme.sorted))
@@ -42,20 +42,20 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
 
 
 def share(listing: Listing) -> str:
-    """Return `3 of 20`: how many processes fit, of all."""
+    """Return `3 of 20`: how many processes match."""
     return f"{listing.matching} of {len(listing.everything)}"
 
 
 NOTHING_FITS = "No process matches the filter"
 
 _MAX_POSITION = 27
-"""Cells that are made free for what part is shown, where it does not stand beside the headings."""
+"""Cells freed for the position if it does not fit beside the headings."""
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
 class _Drawn(Struct, frozen=True):
-    """A row as it was drawn last, and what that depended on."""
+    """A row as last drawn, and what it depended on."""
 
     cause: object
     row: ProcessRow
@@ -64,12 +64,12 @@ class _Drawn(Struct, frozen=True):
 
 
 def _key(row: ProcessRow) -> tuple[ProcessKey, str]:
-    """Return what row of a process it is, which may have one for each GPU."""
+    """Return the key of a process's row: there may be one for each GPU."""
     return row.process.key, row.gpus
 
 
 class ProcessTable:
-    """Draws a listing around its cursor, under headings and with notes below."""
+    """Draws a listing around its cursor, with headings above and notes below."""
 
     def __init__(self) -> None:
         self.top = 0
@@ -79,7 +79,7 @@ class ProcessTable:
         self._known: dict[tuple[ProcessKey, str], _Drawn] = {}
 
     def choose(self, keys: Sequence[str]) -> None:
-        """Show these columns in this order, as far as they fit; with none named, all."""
+        """Show these columns in this order, as far as they fit; all if none are given."""
         by_key = {column.key: column for column in PROCESS_COLUMNS}
         columns = tuple(by_key[key] for key in keys) or PROCESS_COLUMNS
         self.grid = Grid(columns, _ROLES)
@@ -103,7 +103,7 @@ class ProcessTable:
         empty_text: Callable[[], str],
         focused: bool = True,
     ) -> list[Line]:
-        """Return headings and processes in `height` lines, and notes where room is left.
+        """Return headings and processes in `height` lines, and notes if there is room.
 
         `empty_text` returns the text for an empty list.
         """
@@ -120,7 +120,7 @@ class ProcessTable:
         return [self._title(listing, window, theme, cells), *lines]
 
     def _drawn(self, listing: Listing, window: range, theme: Theme, cells: int) -> list[Line]:
-        """Draw the rows; columns that prove too narrow are widened."""
+        """Draw the rows, widening columns that are too narrow."""
         shown = (listing.rows[index] for index in window)
         lines = self.grid.rows(
             listing.rows or listing.everything,
@@ -135,7 +135,7 @@ class ProcessTable:
         return lines
 
     def _line(self, listing: Listing, row: ProcessRow, theme: Theme) -> Line:
-        """Return the line of a row, the same object as before while nothing changes it."""
+        """Return the line of a row, the same object while nothing changes."""
         key, is_tagged = _key(row), row.process.key in listing.tagged
         cause = id(self.grid.fitted), id(theme), self._shift, is_tagged
         known = self._known.get(key)
@@ -150,7 +150,7 @@ class ProcessTable:
         return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
-        """Return the headings, with the part in view instead of the last of them at most."""
+        """Return the headings, the last of which may give way to the position."""
         key, descending = listing.leading
         titles = self.grid.heading(theme, sorted_by=key, down=descending)
         whole = position(listing, window, theme, cells)
@@ -169,6 +169,6 @@ def _dim(text: str, theme: Theme, cells: int) -> Line:
 
 
 def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:
-    """Return as many notes as `room` lines hold, after a blank one."""
+    """Return as many notes as fit in `room` lines, after a blank one."""
     lines = [_dim(note, theme, cells) for note in notes[: max(0, room - 1)]]
     return [[], *lines] if lines else []

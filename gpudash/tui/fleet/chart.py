@@ -1,4 +1,4 @@
-"""The past over an hour, a day or a week: a line for each GPU of one host, or the mean of all."""
+"""The past of an hour, a day or a week: a line for each GPU of a host, or the mean of all."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from gpudash.tui.theme import Theme
 _SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=True))
 _MAX_CURVES, _TICKS = 8, 4
 _POINTS, _POINTS_OF_HOST = 60, 120
-"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
+"""For a chart of all GPUs, which is expensive: for each point, the server reads every GPU."""
 _MAX_NAMED, _MAX_CHARTED = 100, 1000
-"""Hosts and GPUs of which a chart can be asked for by name."""
+"""Hosts and GPUs for which a chart can be requested by name."""
 
 
 def of_all(model: FleetModel) -> tuple[ChartRequest, ...]:
-    """Return the chart of all GPUs to ask for, none where no source has it.
+    """Return the chart of all GPUs to request, none if no source has it.
 
-    With a filter it is that of the hosts that are left, where one question can name them.
+    With a filter, it is of the remaining hosts, if one query can name them.
     """
     if not model.time.reaches_back:
         return ()
     pasts = [source for source in model.snapshot.sources if source.kind in WITH_PAST]
-    # The means of two servers are not the mean of all.
+    # The means of two servers do not give the mean of all.
     if len(pasts) != 1:
         return ()
     hosts: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def of_all(model: FleetModel) -> tuple[ChartRequest, ...]:
 
 
 def of_host(model: FleetModel, host: HostKey) -> tuple[ChartRequest, ...]:
-    """Return the chart of a host's GPUs to ask for, none where no source has it."""
+    """Return the chart of a host's GPUs to request, none if no source has it."""
     if not model.time.reaches_back:
         return ()
     cluster, name = host
@@ -59,11 +59,11 @@ def of_host(model: FleetModel, host: HostKey) -> tuple[ChartRequest, ...]:
 def _request(
     model: FleetModel, points: int, hosts: tuple[str, ...], cluster: str | None
 ) -> ChartRequest:
-    """Return what is charted up to the time that is shown, a line for each GPU of hosts."""
+    """Return the request for a chart up to the shown time, a line for each GPU of the hosts."""
     span = model.chart_seconds
     end = None if model.time.is_live else model.time.asked or model.snapshot.taken_at
     if end is not None:
-        # One answer serves all times of a step.
+        # One answer serves all times within a step.
         step = span / (points - 1)
         end = datetime.fromtimestamp(end.timestamp() // step * step, end.tzinfo)
     return ChartRequest(
@@ -80,15 +80,15 @@ def _request(
 def answered(model: FleetModel, asked: ChartRequest) -> FleetChart | None:
     """Return the chart that answers a request of the page, None while there is none."""
     own = [each for each in model.snapshot.charts if _subject(each) == _subject(asked)]
-    # An answer comes with the present, also while time stands still.
+    # An answer arrives with the present snapshot, even while time stands still.
     late = [each for each in model.history.latest.charts if _subject(each) == _subject(asked)]
     found = [each for each in (*own, *late) if asked.end in (None, each.end)] or own
-    # Each server answers, also one that does not know the host.
+    # Every server answers, even one that does not know the host.
     return max(found, key=lambda each: bool(each.lines), default=None)
 
 
 def _subject(each: FleetChart | ChartRequest) -> tuple[object, ...]:
-    """Return what of a chart an answer has in common with its request."""
+    """Return what an answer has in common with its request."""
     return each.metric, each.span_seconds, each.cluster, each.hosts, each.by_device
 
 
@@ -129,7 +129,7 @@ def past(
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS, top)
     age = (model.snapshot.taken_at - found.end).total_seconds()
     is_now = model.time.is_live and age <= 2 * found.step_seconds
-    # With seconds the name of the end leaves the one before it no room.
+    # With seconds, the last label leaves no room for the one before it.
     now = "now" if is_now else f"{found.end.astimezone():%H:%M}"
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
@@ -139,7 +139,7 @@ def past(
 
 
 def _mean(found: FleetChart | None, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
-    """Return the mean of the GPUs that pass the filter, and of how many that is."""
+    """Return the mean of the GPUs that pass the filter, and how many these are."""
     if found is None or not found.by_device:
         which = ", whatever the filter" if model.is_filtered and found is not None else ""
         return () if found is None else found.lines, f"  mean of all GPUs{which}"
@@ -151,7 +151,7 @@ def _mean(found: FleetChart | None, model: FleetModel) -> tuple[Sequence[FleetLi
 
 
 def _of_each(found: FleetChart | None, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
-    """Return the lines that are drawn, and which of how many if not all: those at the cursor."""
+    """Return the lines drawn near the cursor, and a note if these are not all."""
     lines = () if found is None else found.lines
     if len(lines) <= _MAX_CURVES:
         return lines, ""

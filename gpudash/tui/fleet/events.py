@@ -1,4 +1,4 @@
-"""The page of what happened on many hosts."""
+"""The page of events on many hosts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gpudash.tui.keymap import EVENTS_KEYS, TABLE_KEYS
 from gpudash.tui.theme import Theme
 
 _MIN_TABLE = 5
-"""Lines of a table for which sums have room above it."""
+"""Minimum lines of a table with sums above it."""
 _LEFT_OUT = "GPU-h leave out drained, stale and after an XID"
-"""Of which hours the sum is not, where there is room."""
+"""What the sum of hours leaves out, shown if there is room."""
 
 
 class EventsPage(TablePage[Event]):
-    """What happened in the last day or week, the newest first."""
+    """The events of the last day or week, the newest first."""
 
     KEYS = (*TABLE_KEYS, *EVENTS_KEYS)
     COLUMNS = EVENT_COLUMNS
@@ -44,11 +44,11 @@ class EventsPage(TablePage[Event]):
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
         self._summed: tuple[object, ...] = ()
-        """What the sums are derived from."""
+        """The inputs of the sums."""
         self._sums: tuple[Sequence[str], Sequence[str], Sequence[str]] = (), (), ()
-        """What is broken, what has begun besides, what was lost."""
+        """What is broken, what else has begun, and what was lost."""
         self._then: datetime | None = None
-        """The instant in the past that was shown last, None for the present."""
+        """The past instant last shown, None for the present."""
         self._put: Event | None = None
         """Where the cursor was put for it."""
 
@@ -59,7 +59,7 @@ class EventsPage(TablePage[Event]):
 
     @property
     def heading(self) -> str:
-        """Of how long, and how those of jobs are listed."""
+        """The span, and whether those of jobs are listed."""
         model = self.model
         around = "" if model.happened.until is None else " around then"
         if model.shows_past and not around:
@@ -70,7 +70,7 @@ class EventsPage(TablePage[Event]):
         return text if model.lists_jobs else text + adds
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return what is broken, has begun and was lost; the table; which jobs it leaves out."""
+        """Return what is broken, has begun and was lost; the table; which jobs are left out."""
         summed = self._sum_lines(theme, cells)
         self._above_table = len(summed) if height - len(summed) >= _MIN_TABLE else 0
         height -= self._above_table
@@ -88,11 +88,10 @@ class EventsPage(TablePage[Event]):
         return [*summed[: self._above_table], *table, *below]
 
     def _sum_lines(self, theme: Theme, cells: int) -> list[Line]:
-        """Return a line each on what is broken, has begun besides and was lost, if something has.
+        """Return lines on what is broken, what else has begun and what was lost, if anything.
 
-        One more says of which part of the span there are no data.
-
-        They are of the instant that is shown, the last of the events up to it.
+        One more says which part of the span has no data. They are as of the instant shown, which is
+        that of the last event up to it.
         """
         model = self.model
         key = self.ranking.rows, model.rows, model.happened.is_whole
@@ -118,7 +117,7 @@ class EventsPage(TablePage[Event]):
         return lines
 
     def _late(self) -> Sequence[str]:
-        """Return from when on sources have data, of those that have none of all of the span."""
+        """Return from when on sources have data, for those without data of the whole span."""
         sources, since = self.model.snapshot.sources, self.model.happened.since
         if since is None or self.feed.collector is None:
             return ()
@@ -126,7 +125,7 @@ class EventsPage(TablePage[Event]):
         return [text if len(sources) == 1 else f"{name}: {text}" for name, text in found if text]
 
     def _summed_up(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-        """Return what is broken, what has begun besides, what was lost, in a few words each."""
+        """Return what is broken, what else has begun, and what was lost, in a few words each."""
         model, happened = self.model, self.model.happened
         rows, at = model.rows, model.snapshot.taken_at
         hosts, since = [row.host for row in rows], happened.since
@@ -141,9 +140,9 @@ class EventsPage(TablePage[Event]):
         return broken(rows), counts, lost
 
     def _follow_time(self, height: int) -> None:
-        """Put the cursor on the last event before an instant in the past, amid others, or back.
+        """Put the cursor on the last event before a past instant, centred, or back.
 
-        One that was chosen stays.
+        A cursor set by the user stays.
         """
         ranking, time = self.ranking, self.model.time
         then = self.model.snapshot.taken_at if time.is_past else None
@@ -156,7 +155,7 @@ class EventsPage(TablePage[Event]):
         elif ranking.sort_key == "time" and ranking.descending:
             later = sum(each.at > then for each in ranking.rows)
             instants = [each.at for each in ranking.rows]
-            # Of several at one instant the one that was chosen stays so.
+            # Among several events at one instant, the user's choice stays.
             if instants[ranking.cursor] not in instants[later : later + 1]:
                 ranking.move_to(later)
                 ranking.top = ranking.cursor - height // 2
@@ -164,7 +163,7 @@ class EventsPage(TablePage[Event]):
 
     @property
     def rule(self) -> tuple[int, str] | None:
-        """Where the instant in the past that is shown lies among the events."""
+        """The position among the events of the past instant shown."""
         time, ranking, at = self.model.time, self.ranking, self.model.snapshot.taken_at
         if time.is_recorded or not time.is_past or ranking.sort_key != "time":
             return None
@@ -179,22 +178,22 @@ class EventsPage(TablePage[Event]):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """What has no effect: a recording has the events that were played."""
+        """Actions without effect: a recording has the events that were played."""
         refused = super()._refused
         return refused if self.feed.collector is None else refused - {"zoom"}
 
     def action_jobs(self) -> None:
-        """List the jobs that began and ended, too, or no more."""
+        """List the events of jobs too, or hide them."""
         self._put_again()
         self.model.toggle_jobs()
 
     def action_zoom(self, step: int) -> None:
-        """List what happened in a longer (1) or a shorter (-1) time."""
+        """List events of a longer (1) or a shorter (-1) span."""
         self._put_again()
         self.model.zoom_events(step)
 
     def _put_again(self) -> None:
-        """Look again where the cursor belongs, unless it was moved: other events may be nearer."""
+        """Reposition the cursor unless the user moved it: other events may be nearer."""
         if self.ranking.selected == self._put:
             self._then = None
 
@@ -206,7 +205,7 @@ class EventsPage(TablePage[Event]):
         return super().empty_text
 
     def action_enter(self) -> None:
-        """Go to the time of the event under the cursor on its host, or show the GPUs of its job."""
+        """Go to the time of the selected event on its host, or show the GPUs of its job."""
         event = self.ranking.selected
         if event is None:
             return

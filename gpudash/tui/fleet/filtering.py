@@ -1,4 +1,4 @@
-"""What the prompt of the filter narrows down on the screen of many hosts: GPUs."""
+"""The GPUs that the filter prompt narrows down on the screen of many hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpudash.tui.fleet.model import FleetModel
 
 
 class FilteredGpus:
-    """The GPUs of all hosts, and with them their hosts, users and jobs."""
+    """The GPUs of all hosts, along with their hosts, users and jobs."""
 
     examples = tuple(term.example for term in (*TERMS, KIND))
 
@@ -27,45 +27,45 @@ class FilteredGpus:
 
     @property
     def note(self) -> str:
-        """How many GPUs fit, of how many."""
+        """How many GPUs match, of how many."""
         shown, everything = self._model.totals, self._model.everything
         return f"{shown.gpus:,} of {everything.gpus:,} GPUs on {counted(shown.hosts, 'host')}"
 
     @property
     def hint(self) -> str:
-        """Why nothing fits: that no filter shows by itself."""
+        """Why nothing matches: no filter shows that by itself."""
         return ""
 
     @property
     def warning(self) -> str:
-        """That nothing fits, where that is so."""
+        """A warning that nothing matches, else empty."""
         if self._model.rows or not self._model.is_filtered:
             return ""
         return f"No GPU fits; {shown_key(self._model.keys, 'fleet.back')} shows all"
 
     def begin(self) -> None:
-        """Note the filter in force and the cursor."""
+        """Remember the filter in force and the cursor."""
         self._before = self._model.filter.text
         self.follow_cursor()
 
     def follow_cursor(self) -> None:
-        """Note the host under the cursor."""
+        """Remember the host under the cursor."""
         selected = self._model.selected_host
         self._cursor = None if selected is None else selected.host.key
 
     def apply(self, text: str) -> FilterError | None:
-        """Show the GPUs that fit."""
+        """Show the matching GPUs."""
         self._model.before_narrow = None
         return apply(self._model, text)
 
     def take_back(self) -> None:
-        """Filter as before."""
+        """Restore the earlier filter."""
         apply(self._model, self._before)
         self._model.cursor = self._cursor
 
 
 def apply(model: FleetModel, text: str) -> FilterError | None:
-    """Show the GPUs that a filter fits, without regard to a wrong word; return what is wrong."""
+    """Show the GPUs that match a filter, ignoring an invalid word; return the error."""
     wanted, error = GRAMMAR_OF_EVENTS.understood(text)
     if wanted is not None:
         model.filter_by(wanted)

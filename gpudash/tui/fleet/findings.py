@@ -1,4 +1,4 @@
-"""The page of what is wrong on many hosts."""
+"""The page of findings on many hosts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpudash.tui.fleet.page import FleetPage
 from gpudash.tui.theme import Theme
 
 _IN_SENTENCE = 3
-"""Hosts that the sentence of a finding names."""
+"""Hosts named in the sentence of a finding."""
 _MIN_HEIGHT = 10
-"""Lines of which one is for what all of them come to."""
+"""Minimum height for a summary line."""
 _MAX_NAMED = 40
-"""Hosts that a filter names."""
+"""Hosts that a filter can name."""
 
 
 class FindingsPage(FleetPage):
-    """Findings one below the other, the worst first, a cursor on one."""
+    """Findings below each other, the worst first, with a cursor."""
 
     TITLE = "Findings"
 
@@ -34,10 +34,10 @@ class FindingsPage(FleetPage):
         self._top_lines = 0
         """Lines above those."""
         self._starts: list[int] = []
-        """The line of each finding, as they were drawn."""
+        """The first line of each finding, as drawn."""
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return what all come to, and the findings in view."""
+        """Return the summary of all, and the findings in view."""
         model = self.model
         self._starts = []
         top = verdict_line(model, theme, cells)
@@ -59,13 +59,13 @@ class FindingsPage(FleetPage):
         )
         self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
         self.page_rows = max(1, height // max(1, len(lines) // len(self._starts)))
-        # The last line is the empty one below the last finding.
+        # The last line is the blank one below the last finding.
         self._end = min(self._first + height, len(lines) - 1)
         return [*[top] * self._top_lines, *lines[self._first : self._end]]
 
     @property
     def position(self) -> str:
-        """Which findings are in view, empty where all are: `1-3 of 11`."""
+        """Which findings are in view, empty if all are: `1-3 of 11`."""
         seen = [n for n, start in enumerate(self._starts) if self._first <= start < self._end]
         return in_view(seen[0], len(seen), len(self.model.findings)) if seen else ""
 
@@ -86,7 +86,7 @@ class FindingsPage(FleetPage):
 
     @property
     def places(self) -> Sequence[Place]:
-        """The GPUs that the finding under the cursor is about, of other hosts the host."""
+        """The GPUs that the selected finding is about; on hosts without any, the host."""
         model = self.model
         if not model.findings:
             return ()
@@ -102,7 +102,7 @@ class FindingsPage(FleetPage):
         return found
 
     def action_enter(self) -> None:
-        """Go into the host of the finding under the cursor, or show the GPUs of its hosts."""
+        """Enter the host of the selected finding, or show the GPUs of its hosts."""
         model = self.model
         if not model.findings:
             return

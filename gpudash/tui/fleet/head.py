@@ -1,4 +1,4 @@
-"""The lines above and below every page: what this is, what all GPUs do, which source fails."""
+"""The lines above and below every page: the title, all GPUs by status, failing sources."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
 _MIN_FILTER = 12
-"""Cells of a filter that matter more than what it leaves."""
+"""Cells of a filter that have priority over the counts."""
 
 
 def header(model: FleetModel, mark: str, cells: int) -> Line:
-    """Return what is watched and how much of it answers; the time, the oldest age, the pace."""
+    """Return the cluster and how much of it answers; the time, the oldest age, the interval."""
     theme, snapshot, sums, pace = model.theme, model.snapshot, model.everything, model.time.pace
     if snapshot is EMPTY:
         return spread(
@@ -46,7 +46,7 @@ def header(model: FleetModel, mark: str, cells: int) -> Line:
     names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
     old = sums.oldest_seconds
     age = "" if old is None else f"  {duration(old)} old"
-    # What was then has no age now, and nothing new comes.
+    # The past has no age at present, and no new samples.
     ends = (f"{age}  {pace} ", f"{age} ", " ") if not model.time.is_past else (" ",)
     rights = [[*right, Segment(end, theme.header_dim)] for end in ends]
     room = cells - cells_of(rights[-1])
@@ -77,10 +77,10 @@ def local_time(moment: datetime, *, dated: bool = False) -> str:
 def fleet_line(
     sums: Totals, theme: Theme, cells: int, *, title: str = "", position: str = ""
 ) -> Line:
-    """Return the GPUs by what they do, their mean utilization, power and hottest.
+    """Return the GPUs by status, their mean utilization, power and hottest.
 
-    `title` is that of the page, and stands before them; `position` is which rows are in view, and
-    stands at the end whatever else fits.
+    The `title` of the page comes first; `position`, which rows are in view, always comes at the
+    end.
     """
     counts: list[Line] = [[Segment(f" {title} ", theme.title)]] if title else []
     for status, count in sums.counts.items():
@@ -99,7 +99,7 @@ def fleet_line(
 
 
 def _amounts(sums: Totals, theme: Theme) -> list[Line]:
-    """Return utilization, power and the hottest, each time in fewer words."""
+    """Return utilization, power and the hottest, in decreasing length."""
     if sums.utilization is None and sums.power_mw is None and sums.temperature is None:
         return []
     mean = percent(sums.utilization)
@@ -124,7 +124,7 @@ def _count_style(level: Level, theme: Theme) -> Style:
 
 
 def filter_line(model: FleetModel, theme: Theme, cells: int, leaves: Sequence[str]) -> list[Line]:
-    """Return the filter in force, cut if it must be, with what it leaves; no line without one."""
+    """Return the filter in force, shortened if needed, with its counts; no line without one."""
     if not model.is_filtered:
         return []
     text = model.filter.text
@@ -138,7 +138,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int, leaves: Sequence[st
 
 
 def around_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
-    """Return what happened about an instant in the past that is shown; no line if not known."""
+    """Return the events around the past instant shown; no line if unknown."""
     found = model.happened_around
     if found is None:
         return []
@@ -150,7 +150,7 @@ def around_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
 
 
 def since_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
-    """Return what differs now from an instant in the past that is shown; no line for nothing."""
+    """Return the present differences from the past instant shown; no line if none."""
     if model.time.is_recorded or not model.time.is_past:
         return []
     heading = [Segment(" differs now ", theme.title)]
@@ -164,7 +164,7 @@ def _all_events(model: FleetModel) -> str:
 
 
 def _by_kind(events: Iterable[Event], theme: Theme) -> list[Line]:
-    """Return events of one kind in a few words each, the most severe first."""
+    """Return events by kind in a few words each, the most severe first."""
     kinds: dict[str, list[Event]] = {kind: [] for kind in _EVENT_WORDS}
     for event in events:
         kinds.setdefault(event.kind, []).append(event)
@@ -201,11 +201,11 @@ _EVENT_WORDS = {
     "job-ended": "ended",
     "job-began": "began",
 }
-"""What happened in a word or two, the most severe first."""
+"""Events in a word or two, the most severe first."""
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
-    """Return who holds GPUs idle, the most first."""
+    """Return who holds GPUs idle, the largest number first."""
     users = model.wasters
     heading = [Segment(" held idle  ", theme.dim)]
     if not model.totals.answering:
@@ -222,7 +222,7 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
 
 
 def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> Line:
-    """Return where GPUs are held idle, the most first, for want of a user's name."""
+    """Return where GPUs are held idle, the largest number first, if users are unknown."""
     rows = sorted(model.rows, key=lambda row: -row.count(HELD))
     rows = [row for row in rows if row.is_known and row.count(HELD)]
     if not rows:
@@ -238,14 +238,14 @@ def _held_hosts(model: FleetModel, heading: Line, theme: Theme, cells: int) -> L
 
 
 def _why_none(model: FleetModel) -> str:
-    """Return what there is to say of GPUs while no host that is shown answers."""
+    """Return the text about GPUs while no shown host answers."""
     return "no GPU passes the filter" if model.is_filtered and not model.rows else "not known"
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
-    """Return the hosts on which all GPUs are free, those with the most first.
+    """Return the hosts with all GPUs free, the largest first.
 
-    Which model they are is named where there are several.
+    If there are several models, they are named.
     """
     whole = [row for row in model.rows if is_whole_and_free(row)]
     whole.sort(key=lambda row: -row.gpus)
@@ -265,7 +265,7 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
 
 
 def _alike(model: FleetModel, rows: Sequence[HostRow], theme: Theme, cells: int) -> Line:
-    """Return hosts by their GPUs: as many kinds as can be named, each with one host at least."""
+    """Return hosts by kind of GPUs: as many kinds as fit, each with at least one host."""
     models = told_apart(filter(None, {model_of(row.host) for row in model.rows}))
     found = grouped(((row.gpus, models.get(model_of(row.host) or "")), row.title) for row in rows)
     kinds, room = list[tuple[str, list[SafeText], int]](), cells
@@ -280,7 +280,7 @@ def _alike(model: FleetModel, rows: Sequence[HostRow], theme: Theme, cells: int)
     room += len(_BETWEEN)
     line: Line = []
     for text, names, least in kinds:
-        # What one leaves, the next ones may have.
+        # The remainder of one kind is left to the next.
         named = _named_in(names, least + room)
         room += least - width(named)
         line += [Segment(text, theme.base), Segment(named + _BETWEEN, theme.ok)]
@@ -290,14 +290,14 @@ def _alike(model: FleetModel, rows: Sequence[HostRow], theme: Theme, cells: int)
 
 
 def _named_in(names: Sequence[str], cells: int) -> str:
-    """Return as many of the names as have room, empty where the first has none."""
+    """Return as many names as fit, empty if the first does not."""
     counts = (len(names), *range(min(len(names) - 1, cells), 0, -1))
     texts = (_named_of(names, count) for count in counts)
     return next((text for text in texts if width(text) <= cells), "")
 
 
 def _named_of(names: Sequence[str], count: int) -> str:
-    """Return so many of the names in brackets, and how many more there are."""
+    """Return this many of the names in brackets, and how many more there are."""
     left = len(names) - count
     return f": {folded(names[:count])}" + (f" +{left}" if left else "")
 
@@ -305,15 +305,15 @@ def _named_of(names: Sequence[str], count: int) -> str:
 def listed_line(
     heading: Line, entries: Sequence[Line], cells: int, theme: Theme, more: str = ""
 ) -> Line:
-    """Return a heading and as many entries as fit whole; for the others `more`, or an ellipsis."""
+    """Return a heading and the entries that fit whole; `more` or an ellipsis for the others."""
     end = Segment(f"{more or theme.glyphs.ellipsis} ", theme.dim)
     return [*heading, *fit_parts(entries, cells - cells_of(heading), end)]
 
 
 def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Line:
-    """Return what is known of the host under the cursor, the most important first.
+    """Return the data of the host under the cursor, the most important first.
 
-    `others` is how many more hosts its cell of the map stands for.
+    `others` is how many more hosts share its cell on the map.
     """
     if row is None:
         return []
@@ -351,7 +351,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
 
 
 def verdict_line(model: FleetModel, theme: Theme, cells: int) -> Line:
-    """Return whether all that is shown can be left alone, as much of it as fits, or nothing."""
+    """Return whether everything shown can be left alone, as much as fits, or nothing."""
     sums, now = model.totals, model.snapshot.taken_at
     hosts = sums.hosts if model.is_filtered else _expected_hosts(model)
     texts, level = verdict(
@@ -375,7 +375,7 @@ def _expected_hosts(model: FleetModel) -> int:
 
 
 def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
-    """Return what fails of the sources in one line, none while all is well."""
+    """Return the failing sources in one line, none while all is well."""
     failing = model.failing
     if not failing:
         return []

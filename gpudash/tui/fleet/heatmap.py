@@ -1,8 +1,8 @@
-"""Where each host stands on the heat map: groups side by side, a cell a GPU, a host or several.
+"""Positions of hosts on the heat map: groups side by side, a cell per GPU, host or several.
 
-The finest that fits is taken: a line a host with its name and a cell a GPU, then groups with a
-cell a GPU, then groups with a cell a host, then one for several hosts of a group, at last one for
-several hosts of any group.
+The finest form that fits is used: a line per host with its name and a cell per GPU, then groups
+with a cell per GPU, then groups with a cell per host, then one for several hosts of a group, and
+last one for several hosts of any group.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _GAP = 2
 """Cells between two columns of groups."""
 _MAX_LABEL = 18
 _SHORT_LABEL = 10
-"""Of a group, whose name matters less than room for cells."""
+"""Minimum width of a group's name, which matters less than room for cells."""
 _MAX_GAP = 10
-"""Cells that two columns of groups may stand further apart than they must."""
+"""Maximum extra gap between two columns of groups."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -31,18 +31,18 @@ class Cell(NamedTuple):
     """One cell of the map: a GPU of a host, or one or several hosts."""
 
     hosts: tuple[int, ...]
-    """Their indices in the rows that are shown."""
+    """Indices of the hosts among the rows shown."""
     gpu: int | None = None
-    """Which of the host's GPUs, None for the host as a whole."""
+    """The position of the GPU on its host, None for the host as a whole."""
 
 
 class Piece(NamedTuple):
-    """A run of cells of one group on one line."""
+    """Consecutive cells of one group on one line."""
 
     x: int
-    """Where its first cell is."""
+    """The column of its first cell."""
     label: str
-    """What stands before that, empty where the group goes on from another line."""
+    """The text before it, empty if the group continues from another line."""
     cells: tuple[Cell | None, ...]
     """None is a blank between two hosts."""
 
@@ -51,11 +51,11 @@ class Arrangement(NamedTuple):
     """The lines of the map, from top to bottom."""
 
     unit: str
-    """What a cell is: `a GPU`, `a host`, `3 hosts`."""
+    """What a cell stands for: `a GPU`, `a host`, `3 hosts`."""
     lines: tuple[tuple[Piece, ...], ...]
 
     def cell_at(self, x: int, y: int) -> Cell | None:
-        """Return what is drawn at a cell, None for nothing."""
+        """Return the map cell at a position, None for none."""
         if not 0 <= y < len(self.lines):
             return None
         for piece in self.lines[y]:
@@ -75,9 +75,9 @@ class Arrangement(NamedTuple):
                         yield piece.x + index, y, cell
 
     def beside(self, host: int, across: int, down: int) -> Cell | None:
-        """Return the neighbour of a host's cell to the right or left, or on a line below or above.
+        """Return the cell to the right or left of a host's, or on a line below or above.
 
-        The first cell if the host is not on the map, None if there is nothing.
+        The first cell if the host is not on the map, None if there is none.
         """
         spots = list(self.spots())
         here = next((n for n, (_, _, cell) in enumerate(spots) if host in cell.hosts), None)
@@ -88,7 +88,7 @@ class Arrangement(NamedTuple):
             in_order = sorted(spots, key=lambda spot: spot[2].hosts)
             index = in_order.index(spots[here]) + across
             return in_order[max(0, min(index, len(spots) - 1))][2]
-        # The nearest line that way, on it the nearest cell.
+        # The nearest line in that direction, and its nearest cell.
         lines = {spot[1] for spot in spots if (spot[1] - y) * down > 0}
         if not lines:
             return cell
@@ -97,7 +97,7 @@ class Arrangement(NamedTuple):
 
 
 def ordered(rows: Sequence[HostRow]) -> list[HostRow]:
-    """Return hosts by their groups, numbers within names by their value."""
+    """Return hosts by group, with numbers in names sorted by value."""
     return sorted(rows, key=lambda row: _order(row.host.group or "", row.title))
 
 
@@ -107,7 +107,7 @@ def _order(group: str, name: str) -> tuple[list[tuple[int, int, str]], ...]:
 
 
 def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
-    """Return the finest map of hosts, which are `ordered`, that fits into cells and lines."""
+    """Return the finest map of `ordered` hosts that fits into cells and lines."""
     if not rows:
         return Arrangement("a host", ())
     groups = [
@@ -133,7 +133,7 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
     if found := _streamed(whole, by_gpu, cells, height):
         return found
     fewest = max(1, len(rows) // max(1, cells * height))
-    # Each group takes a line, with its name; without groups a line and a cell are enough.
+    # Each group takes a line, with its name; without groups, a line and a cell suffice.
     for parted in (groups, [("", list(range(len(rows))))]):
         most = max(len(ns) for _, ns in parted)
         for several in range(fewest, max(fewest, most) + 1):
@@ -146,7 +146,7 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
 
 
 class _Run(NamedTuple):
-    """A group: hosts, one or several to a unit, and the cells that each unit takes."""
+    """A group: its hosts, one or several per unit, and the cells of each unit."""
 
     label: str
     units: list[tuple[int, ...]]
@@ -162,9 +162,9 @@ def _fitted(
     limit: int,
     gap: int,
 ) -> Arrangement | None:
-    """Return groups in the fewest columns that take the fewest lines, None if they do not fit.
+    """Return groups in the fewest columns with the fewest lines, None if they do not fit.
 
-    What stands below the map is the wider for it.
+    This leaves the lines below the map wider.
     """
     widest = max((max(run.sizes) for run in runs), default=0)
     if not height or not widest or sum(sum(run.sizes) for run in runs) > cells * height:
@@ -196,7 +196,7 @@ def _streamed(
     cells: int,
     height: int,
 ) -> Arrangement | None:
-    """Return groups one behind the other with a cell a GPU, None if they do not fit."""
+    """Return groups one after the other with a cell per GPU, None if they do not fit."""
     if not runs or sum(sum(run.sizes) for run in runs) > cells * height:
         return None
     lines: list[list[Piece]] = [[]]
@@ -240,7 +240,7 @@ def _line_count(sizes: Sequence[int], room: int, gap: int) -> int:
 def _wrapped(
     hosts: Sequence[Sequence[Cell]], room: int, gap: int
 ) -> Iterator[tuple[bool, tuple[Cell | None, ...]]]:
-    """Return the cells of a group line by line, no host broken, and whether it is the first."""
+    """Return a group's cells line by line without splitting hosts, and whether it is the first."""
     line: list[Cell | None] = []
     first = True
     for host in hosts:
@@ -277,7 +277,7 @@ def _parts(indices: Sequence[int], several: int) -> Iterator[tuple[int, ...]]:
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return what a name sorts as: `r9` before `r10`."""
+    """Return a sort key for names: `r9` before `r10`."""
     parts = (part for part in _DIGITS.split(text) if part)
     return [
         (0, int(part[:18]), part) if part.isascii() and part.isdigit() else (1, 0, part)

@@ -1,4 +1,4 @@
-"""The page of the whole cluster: sums, the heat map, the host under the cursor, what is worst."""
+"""The page of the whole cluster: sums, the heat map, the selected host, the worst findings."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from gpudash.tui.theme import PLAIN, Theme
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
 _MIN_FINDINGS, _MAX_FINDINGS, _MIN_MAP = 3, 5, 3
-"""Lines of findings, so many more than the least as there is height, and of the map."""
+"""Minimum lines of findings, how many more if there is room, and minimum lines of the map."""
 _MIN_CHART = 8
 """Lines of a chart with its heading."""
 _MIN_HOST = 40
-"""Cells of the line on a host beside which something else may stand."""
+"""Minimum width of the host line to have something beside it."""
 _WIDE = 160
-"""Cells in which two lines stand side by side."""
+"""Width from which two lines are side by side."""
 
 
 class _Plan(NamedTuple):
-    """How the lines of the page are shared out."""
+    """How the lines of the page are divided up."""
 
     findings: int
-    """Lines that are kept for findings, fewer where there is no room for the map beside them."""
+    """Lines reserved for findings, fewer if the map would not fit."""
     room: int
     """Lines for the map."""
     above: int
@@ -51,10 +51,10 @@ class _Plan(NamedTuple):
 
 
 class MapPage(FleetPage):
-    """The heat map with what is around it, the first page of many hosts."""
+    """The heat map with its surroundings, the first page of many hosts."""
 
     KEYS = MAP_KEYS
-    # What leads back from the others leaves the program here.
+    # Keys that go back on other pages quit here.
     BINDINGS: ClassVar[list[Any]] = bindings((*SCREEN_KEYS, *MAP_KEYS))
 
     def __init__(self, model: FleetModel) -> None:
@@ -70,13 +70,13 @@ class MapPage(FleetPage):
         self._shown_findings = 0
 
     def apply(self, preferences: Preferences) -> None:
-        """Take the user's settings."""
+        """Apply the user's settings."""
         preferences.put_in_force(self.model, FLEET_KEYS)
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
-        """Return the chart of all GPUs where the map leaves room for it.
+        """Return the chart of all GPUs if the map leaves room for it.
 
-        While a filter is typed that stays as it is: each key would ask the server for another.
+        While a filter is being typed, it does not change: each key would query the server again.
         """
         if not self._plan(cells, height).has_chart:
             return ()
@@ -84,7 +84,7 @@ class MapPage(FleetPage):
         return self.model.charts if is_typed else of_all(self.model)
 
     def _plan(self, cells: int, height: int) -> _Plan:
-        """Arrange the map, and share out what it leaves."""
+        """Lay out the map, and divide up the rest."""
         top = 1 if cells >= _WIDE else 2
         found = min(max(_MIN_FINDINGS, height // 4), _MAX_FINDINGS)
         if height - top - 2 - found < _MIN_MAP:
@@ -99,7 +99,7 @@ class MapPage(FleetPage):
         return _Plan(found, room, above, rest, has_chart)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return everything, the map in what the rest leaves."""
+        """Return all lines, with the map in the space that others leave."""
         model, plan = self.model, self._plan(cells, height)
         top = _who_and_where(model, theme, cells)
         key = shown_key(model.keys, "fleet.findings")
@@ -121,7 +121,7 @@ class MapPage(FleetPage):
         chart = past(model, theme, cells, height, is_mean=True) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]
-        # Lines that would be empty show more findings; one below the map and one below the chart.
+        # Lines that would be empty show more findings, but for one below the map and the chart.
         spare = rest - (len(chart) + 2 if chart else 1)
         if findings and spare > 0:
             shown = least + spare
@@ -136,11 +136,11 @@ class MapPage(FleetPage):
         self._go(0, rows)
 
     def turned(self, lines: int) -> None:
-        """Move the cursor by the wheel, by one line of the map."""
+        """Move the cursor by the wheel, a line of the map at a time."""
         super().turned(1 if lines > 0 else -1)
 
     def clicked(self, x: int, y: int) -> bool:
-        """Put the cursor on a host, or show a finding; return whether it was on the host."""
+        """Put the cursor on a host, or show a finding; return whether the host was selected."""
         finding = y - self._findings_top
         if 0 <= finding < self._shown_findings:
             self.action_open_page("findings.FindingsPage")
@@ -160,7 +160,7 @@ class MapPage(FleetPage):
         return () if row is None else (Place(row.title),)
 
     def on_filter_prompt_kept(self, _message: FilterPrompt.Kept) -> None:
-        """Show the GPUs of a job whose number was typed, or the jobs where clusters share it."""
+        """Show the GPUs of a job by its typed number, or the jobs if several clusters have it."""
         jobs = self.model.ranked_jobs().rows
         name = jobs[0].id if len({job.id for job in jobs}) == 1 else ""
         if name and self.model.filter.text.strip() in (name, name.rpartition(":")[2]):
@@ -170,12 +170,12 @@ class MapPage(FleetPage):
                 self.action_open_page("tables.JobsPage")
 
     def action_enter(self) -> None:
-        """Go into the host under the cursor."""
+        """Enter the host under the cursor."""
         if self.model.selected_host is not None:
             self.enter(self.model.selected_host.host)
 
     def action_go_back(self) -> None:
-        """Go back to the present, and from there to no filter."""
+        """Go back to the present, and then drop the filter."""
         model = self.model
         if not model.time.is_live:
             model.time.go_live()
@@ -184,7 +184,7 @@ class MapPage(FleetPage):
             model.filter_by(Filter(""))
 
     def action_aside(self, cells: int) -> None:
-        """Move the cursor to a neighbour."""
+        """Move the cursor to a neighbouring cell."""
         self._go(cells, 0)
 
     def action_paint(self, step: int) -> None:
@@ -205,7 +205,7 @@ class MapPage(FleetPage):
             model.cursor = min(rows, key=lambda row: row.worst_first).host.key
 
     def _others(self, index: int) -> int:
-        """Return how many hosts share the cell of a host."""
+        """Return how many hosts share a host's cell."""
         cells = (cell.hosts for _, _, cell in self._arrangement.spots())
         return next((len(hosts) - 1 for hosts in cells if index in hosts), 0)
 
@@ -218,7 +218,7 @@ class MapPage(FleetPage):
             self.page_rows = max(1, len(self._arrangement.lines) // 2)
 
     def _map(self, index: int, theme: Theme) -> list[Line]:
-        """Return the lines of the map with the host under the cursor marked."""
+        """Return the lines of the map with the selected host marked."""
         model = self.model
         key = model.revision, model.painting, id(self._arrangement), id(theme)
         if self._painted_for != key:
@@ -232,12 +232,12 @@ class MapPage(FleetPage):
         return lines
 
     def _line(self, pieces: Sequence[Piece], index: int, theme: Theme) -> Line:
-        """Return a line of the map, the host `index` as under the cursor."""
+        """Return a line of the map, with the host `index` marked."""
         line: Line = [Segment(" ", theme.base)]
         x = 0
         for piece in pieces:
             before = " " * (piece.x - width(piece.label) - x)
-            # It was cut when the map was arranged, which knows no theme.
+            # It was shortened when the map was laid out, independently of the theme.
             label = piece.label.replace("…", theme.glyphs.ellipsis)
             line.append(Segment(before + label, theme.dim))
             if _has(piece, index):
@@ -248,9 +248,10 @@ class MapPage(FleetPage):
         return joined(line)
 
     def _title(self, theme: Theme, cells: int) -> tuple[Line, Line]:
-        """Return what is painted, how, and what the letters mean; then the letters left over.
+        """Return the heading with the painting and the letters' meanings; then the remaining
+        letters.
 
-        Where hosts are left without a map, the first says so.
+        If there is no room for a map of some hosts, the heading says so.
         """
         model = self.model
         if model.rows and not self._arrangement.lines:
@@ -271,17 +272,17 @@ class MapPage(FleetPage):
 
 
 def _index_of(wanted: HostRow | None, model: FleetModel) -> int:
-    """Return where a host is in the order of the map, -1 for none."""
+    """Return a host's index in the order of the map, -1 for none."""
     return next((n for n, row in enumerate(model.rows) if row is wanted), -1)
 
 
 def _has(piece: Piece, index: int) -> bool:
-    """Whether a host is in a run of cells."""
+    """Whether a run of cells contains a host."""
     return index >= 0 and any(cell is not None and index in cell.hosts for cell in piece.cells)
 
 
 def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme: Theme) -> Line:
-    """Return a run of cells, those of a host as under the cursor."""
+    """Return a run of cells, with those of a host marked."""
     line: Line = []
     for cell in cells:
         text, style = (" ", theme.base) if cell is None else painter.glyph(cell)
@@ -292,7 +293,7 @@ def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme:
 
 
 def _who_and_where(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
-    """Return who holds GPUs idle and where whole hosts are free: side by side if there is room."""
+    """Return who holds GPUs idle and where whole hosts are free: side by side if they fit."""
     if cells < _WIDE:
         return [held_line(model, theme, cells), free_line(model, theme, cells)]
     free = free_line(model, theme, cells // 2)

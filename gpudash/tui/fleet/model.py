@@ -1,4 +1,4 @@
-"""What is shown of many hosts: a snapshot, how it is filtered, ordered and painted, cursors."""
+"""The state of the screen of many hosts: a snapshot, its filter, order, painting and cursors."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ METRICS = (
     "power_usage_mw",
     "temperature_celsius",
 )
-"""What is charted, in the order in which a key goes through it."""
+"""The charted metrics, in the order in which a key goes through them."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
-"""How many seconds a chart may reach back."""
+"""How many seconds a chart may go back."""
 
 
 OpenHost = Callable[[FleetHost, float], SnapshotFeed]
-"""Returns the feed of a host with an interval; raises UsageError where there is none."""
+"""Returns the feed of a host with an interval; raises UsageError if there is none."""
 
 
 def _open_none(host: FleetHost, _interval: float) -> SnapshotFeed:
@@ -83,13 +83,13 @@ def _open_none(host: FleetHost, _interval: float) -> SnapshotFeed:
 
 
 class FleetModel:
-    """What is shown of many hosts."""
+    """The state of the screen of many hosts."""
 
     snapshot = EMPTY
     revision = 0
-    """Counts what was shown."""
+    """Counts the snapshots shown."""
     retries = 0
-    """How often hosts that do not answer were to be connected at once."""
+    """How often the user asked to reconnect silent hosts at once."""
     chart_metric, chart_seconds = METRICS[0], SPANS[0]
     charts: tuple[ChartRequest, ...] = ()
     """Those that were asked for last."""
@@ -98,21 +98,21 @@ class FleetModel:
     """What hosts are grouped by."""
     filter: Filter[GpuOfHost] = Filter("")
     before_narrow: Filter[GpuOfHost] | None = None
-    """The filter before what was under a cursor set one, None where none did."""
+    """The filter before one was set from under a cursor, None if none was."""
     cursor: HostKey | None = None
     """The host under the cursor on the map."""
     _wants_jobs: bool | None = None
-    """Whether jobs are listed among the events without a filter; None: around the past alone."""
+    """Whether events include those of jobs without a filter; None: only around the past."""
     _listed: tuple[object, ...] = ()
-    """What the events in their order are derived from."""
+    """The inputs of the ordered events."""
     _around: tuple[tuple[object, ...], Sequence[Event] | None] = (), None
-    """What happened around the instant that is shown, with what that is derived from."""
+    """The events around the instant shown, with their inputs."""
     _compared: tuple[tuple[FleetSnapshot, ...], Sequence[Event]] = (), ()
     """What differs now from the instant that is shown, with both snapshots."""
     finding = 0
-    """The index of the one under the cursor."""
+    """The index of the selected finding."""
     report_command: ReportCommand | None = None
-    """What reports the past of these hosts, None if nothing does."""
+    """The command that reports the past of these hosts, None if there is none."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class FleetModel:
         reaches: Callable[[FleetHost], bool] = lambda _host: False,
         price: Price = lambda _name: None,
     ) -> None:
-        """`open_host` opens the feed of a host, of those that ssh `reaches`."""
+        """`open_host` opens the feed of a host that ssh `reaches`."""
         self.feed = feed
         self.open_host, self._reaches, self._price = open_host, reaches, price
         self.happened = Happened()
@@ -132,15 +132,15 @@ class FleetModel:
         self.theme: Theme = PLAIN
         self.keys: tuple[Key, ...] = FLEET_KEYS
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
-        """Returns, of some keys, those that work."""
+        """Returns those of some keys that are in force."""
         self.rows: list[HostRow] = []
         """Hosts that pass the filter, in the order of the map."""
         self.totals: Totals = totals([])
         self.job_totals = self.totals
-        """Of the GPUs of the job that is looked at."""
+        """Of the GPUs of the selected job."""
         self.findings: list[Finding] = []
         self.everything: Totals = self.totals
-        """Of all hosts, whatever the filter."""
+        """Of all hosts, regardless of the filter."""
         self._rows: list[HostRow] = []
         """All hosts, in the order of the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: row.host.key, "state")
@@ -155,7 +155,7 @@ class FleetModel:
         self.events = Ranking(EVENT_COLUMNS, lambda event: event, "time")
         self._played, self.signals = Log(), SentSignals()
         self._filled: dict[str, HostKey | None] = {}
-        """The rankings that are up to date, with the host that they are of, None for all."""
+        """The rankings that are up to date, with their host, None for all."""
 
     # What the collector is asked for
 
@@ -185,7 +185,7 @@ class FleetModel:
     # Hosts
 
     def may_enter(self, host: FleetHost) -> bool:
-        """Whether the overview of a host can be shown, which is of the present."""
+        """Whether a host's overview can be shown, which exists only for the present."""
         return not self.time.is_recorded and self._reaches(host)
 
     # What is derived
@@ -193,7 +193,7 @@ class FleetModel:
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
         if self.feed.collector is None:
-            # Of a recording it is what was played.
+            # The events of a recording are those of the samples played.
             self._played.watch(snapshot)
             self.happened.events = self._played.watched
         else:
@@ -204,7 +204,7 @@ class FleetModel:
         self._narrow()
 
     def _narrow(self) -> None:
-        """Show what passes the filter."""
+        """Apply the filter."""
         self.revision += 1
         self._filled.clear()
         self.rows = fitting(self._rows, fits(self.filter))
@@ -212,7 +212,7 @@ class FleetModel:
         self._show_findings()
 
     def _show_findings(self) -> None:
-        """Take the findings about what is shown; the cursor stays on its own, or at the top."""
+        """Set the findings about what is shown; the cursor stays on its finding, or at the top."""
         followed = _finding_key(self.findings[self.finding]) if self.finding else None
         found, hosts = self.snapshot.findings, (row.host for row in self.rows)
         self.findings = findings_about(found, hosts) if self.is_filtered else [*found]
@@ -239,23 +239,23 @@ class FleetModel:
 
     @property
     def selected_host(self) -> HostRow | None:
-        """The host under the cursor of the map, the first while none was chosen."""
+        """The host under the cursor of the map, the first if none was chosen."""
         return self.row_of(self.cursor) or (self.rows[0] if self.rows else None)
 
     def row_of(self, key: HostKey | None) -> HostRow | None:
-        """Return a host that is shown, None if it is not."""
+        """Return a host among those shown, None if it is not."""
         return next((row for row in self.rows if row.host.key == key), None)
 
     # Tables, filled when they are first drawn
 
     def ranked_hosts(self) -> Ranking[HostRow]:
-        """Return the hosts in the order asked for."""
+        """Return the hosts in the chosen order."""
         if self._is_due("hosts"):
             self.hosts.fill(self.rows)
         return self.hosts
 
     def ranked_gpus(self, host: HostKey | None = None) -> Ranking[GpuRow]:
-        """Return the GPUs of a host, or of all."""
+        """Return the GPUs of a host, or of all hosts."""
         if self._is_due("gpus", host):
             rows = [row for row in self.rows if host in (None, row.host.key)]
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
@@ -283,39 +283,39 @@ class FleetModel:
         return self.groups
 
     def group_by_next(self) -> None:
-        """Group the hosts by what they have in common besides."""
+        """Group the hosts by the next grouping."""
         kinds = list(GROUPINGS)
         self.grouping = kinds[(kinds.index(self.grouping) + 1) % len(kinds)]
         self._filled.pop("groups", None)
 
     def ranked_users(self) -> Ranking[FleetUser]:
-        """Return the users of the GPUs that are shown."""
+        """Return the users of the GPUs shown."""
         if self._is_due("users"):
             self.users.fill(self._users_on(self.rows))
         return self.users
 
     @property
     def wasters(self) -> list[FleetUser]:
-        """The users who hold GPUs idle of those that are shown, who wastes most first."""
-        # With a filter at each key that is typed: a few hosts are counted in no time.
+        """The users who hold GPUs idle among those shown, the most wasteful first."""
+        # With a filter, at each key that is typed: counting a few hosts takes no time.
         users = self._users_on([row for row in self.rows if row.count(HELD)])
         return [user for user in users if user.held_idle]
 
     def _users_on(self, rows: Iterable[HostRow]) -> tuple[FleetUser, ...]:
-        """Return the users of the GPUs of hosts; without a filter those of all."""
+        """Return the users of the GPUs of hosts; without a filter, those of all."""
         if not self.is_filtered:
             return self.snapshot.users
         return users_of(((row.host, row.devices) for row in rows), self._shown_jobs, self._price)
 
     def ranked_jobs(self) -> Ranking[FleetJob]:
-        """Return the jobs of the GPUs that are shown."""
+        """Return the jobs of the GPUs shown."""
         if self._is_due("jobs"):
             self.jobs.fill(self._shown_jobs)
         return self.jobs
 
     @property
     def _shown_jobs(self) -> list[FleetJob]:
-        """The jobs of the GPUs that are shown."""
+        """The jobs of the GPUs shown."""
         jobs = self.snapshot.jobs
         if not self.is_filtered:
             return [*jobs]
@@ -324,7 +324,7 @@ class FleetModel:
         return [job for job in jobs if job.key in shown]
 
     def ranked_events(self) -> Ranking[Event]:
-        """Return what happened, where the filter lets it pass; of a recording, what was played."""
+        """Return the events that pass the filter; for a recording, those of the samples played."""
         until, lists_jobs = self.snapshot.taken_at, self.lists_jobs
         key = self.happened.events, lists_jobs
         if self._is_due("events") or not are_same(self._listed, key):
@@ -340,7 +340,7 @@ class FleetModel:
 
     @property
     def known_events(self) -> Sequence[Event]:
-        """What happened, and what gpudash has sent on one of the hosts in that time."""
+        """The events, including signals that gpudash sent on one of the hosts in their span."""
         known = self.time.known if self.time.is_recorded else None
         since = self.happened.since if known is None else known.first
         until = self.happened.until
@@ -349,7 +349,7 @@ class FleetModel:
         return *self.happened.listed, *sent
 
     def read_signals(self, changed: Callable[[], object]) -> None:
-        """Have those that were sent read; `changed` is called where there are others."""
+        """Read the sent signals; `changed` is called if there are new ones."""
 
         def take() -> None:
             self._filled.pop("events", None)
@@ -359,11 +359,11 @@ class FleetModel:
 
     @property
     def lists_jobs(self) -> bool:
-        """Whether jobs are among the events; unasked those of a day would hide what broke."""
+        """Whether events include those of jobs; by default, a day of them would hide the faults."""
         return self._asks_jobs or self.is_filtered
 
     def toggle_jobs(self) -> None:
-        """List jobs among the events, or only with a filter."""
+        """List the events of jobs, or only with a filter."""
         self._wants_jobs = not self._asks_jobs
 
     @property
@@ -371,25 +371,25 @@ class FleetModel:
         return self.shows_past if self._wants_jobs is None else self._wants_jobs
 
     def zoom_events(self, step: int) -> None:
-        """List what happened in a longer (1) or a shorter (-1) time."""
+        """List events of a longer (1) or a shorter (-1) span."""
         then = self._then if self.time.is_past else None
         self.happened.zoom(step, then, self.history.latest.taken_at)
 
     @property
     def _then(self) -> datetime:
-        """The instant that is shown or waited for."""
+        """The shown or requested instant."""
         return self.time.asked or self.snapshot.taken_at
 
     @property
     def shows_past(self) -> bool:
-        """Whether an instant in the past is shown, and not only waited for."""
+        """Whether a past instant is shown, rather than only requested."""
         return self.time.is_past and self.snapshot is not self.history.latest
 
     @property
     def happened_around(self) -> Sequence[Event] | None:
-        """What happened around the instant in the past that is shown, as the filter lets it.
+        """The filtered events around the past instant shown.
 
-        None in the present, and while that is not known.
+        None in the present, and while they are unknown.
         """
         if self.time.is_recorded or not self.shows_past:
             return None
@@ -401,7 +401,7 @@ class FleetModel:
 
     @property
     def changed_since(self) -> Sequence[Event]:
-        """What differs now from an instant in the past besides what happened around it."""
+        """The present differences from a past instant, without the events around it."""
         compared = self.snapshot, self.history.latest
         if not are_same(self._compared[0], compared):
             self._compared = compared, [*events(compared)]
@@ -426,7 +426,7 @@ class FleetModel:
 
 
 def are_same(known: Sequence[object], others: Sequence[object]) -> bool:
-    """Whether what is derived from some values is that of others."""
+    """Whether values derived from some inputs are valid for others."""
     return len(known) == len(others) and all(map(is_, known, others))
 
 

@@ -1,4 +1,4 @@
-"""What the pages of many hosts share: the lines around each, time, the filter, the others."""
+"""The base of the pages of many hosts: surrounding lines, time, the filter, other pages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
 
 LONGER = {"fleet.zoom_out": "longer", "fleet.zoom_in": ""}
-"""Labels of a page that begins with the shortest time."""
+"""Labels of a page that begins with the shortest span."""
 
 _CHART_ACTIONS = frozenset({"zoom", "metric"})
 _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
@@ -63,11 +63,11 @@ class FleetPage(Wheel, Page):
     BINDINGS: ClassVar[list[Any]] = bindings((*FLEET_PAGE_KEYS, *INNER_KEYS, *HOST_ONLY_KEYS))
     subject = "cluster"
     TITLE: ClassVar[str] = ""
-    """Empty where its lines have one."""
+    """Empty if its lines have a title."""
     LABELS: ClassVar[Mapping[str, str]] = {}
-    """What the footer calls keys there, where that is something else."""
+    """Labels of keys in the footer that differ from the default."""
     LISTS_EVENTS: ClassVar[bool] = False
-    """Whether its lines are what happened."""
+    """Whether it lists events."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -75,7 +75,7 @@ class FleetPage(Wheel, Page):
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
         self.page_rows = 1
-        """How many a key moves the cursor by that goes to another page."""
+        """How many rows a page key moves the cursor by."""
         self._above = 0
         """Lines of the body above those of the page."""
 
@@ -93,22 +93,22 @@ class FleetPage(Wheel, Page):
         raise NotImplementedError
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
-        """Return which charts it shows in a body of this size, for the collector to be asked."""
+        """Return the charts to request for a body of this size."""
         return ()
 
     @property
     def heading(self) -> str:
-        """What stands before the sums."""
+        """The text before the sums."""
         return self.TITLE
 
     @property
     def totals(self) -> Totals:
-        """The sums that stand there."""
+        """The sums to show."""
         return self.model.totals
 
     @property
     def position(self) -> str:
-        """Which rows are in view, empty where all are."""
+        """Which rows are in view, empty if all are."""
         return ""
 
     def move(self, rows: int) -> None:
@@ -120,7 +120,7 @@ class FleetPage(Wheel, Page):
         raise NotImplementedError
 
     def action_enter(self) -> None:
-        """Go into what is under the cursor."""
+        """Enter the item under the cursor."""
         raise NotImplementedError
 
     def ask(self) -> None:
@@ -138,7 +138,7 @@ class FleetPage(Wheel, Page):
 
     @property
     def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of all pages, before them those that lead back from one above the first."""
+        """The keys of all pages, preceded by those that go back from a page above the first."""
         model = self.model
         return model.keys if self.is_root else (*model.in_force(INNER_KEYS), *model.keys)
 
@@ -157,7 +157,7 @@ class FleetPage(Wheel, Page):
     # Drawing
 
     def draw(self) -> None:
-        """Draw everything; what is the same as before costs nothing to send."""
+        """Draw everything; unchanged cells cost nothing to send."""
         cells, height = self.body.size
         if not cells or not self.is_current:
             return
@@ -170,7 +170,7 @@ class FleetPage(Wheel, Page):
             self.prompt.draw()
 
     def _framed(self, cells: int, height: int) -> list[Line]:
-        """Return the lines of the page with the sums above and what fails below."""
+        """Return the lines of the page with the sums above and failing sources below."""
         model = self.model
         if model.snapshot is EMPTY:
             return []
@@ -196,7 +196,7 @@ class FleetPage(Wheel, Page):
 
     @property
     def leaves(self) -> Sequence[str]:
-        """What the filter leaves of what there is, the last the least important."""
+        """What remains after the filter, and of how many, the least important last."""
         sums, everything = self.model.totals, self.model.everything
         return (
             f"   {part_of(sums.gpus, everything.gpus, 'GPU')}",
@@ -205,7 +205,7 @@ class FleetPage(Wheel, Page):
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys that work on this page, as the footer names them."""
+        """The keys in force on this page, with their labels in the footer."""
         keys = self.listed_keys
         ids = _ON_EVERY_PAGE | {key.id for key in self.KEYS}
         if not self.is_root:
@@ -222,12 +222,12 @@ class FleetPage(Wheel, Page):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """The actions without effect where no source has a past."""
+        """Actions without effect if no source has a past."""
         return frozenset() if self.model.charts else _CHART_ACTIONS
 
     @property
     def _can_retry(self) -> bool:
-        """Whether hosts are asked by ssh."""
+        """Whether hosts are reached by ssh."""
         has_ssh = any(source.kind == "ssh" for source in self.model.snapshot.sources)
         return has_ssh and self.feed.collector is not None
 
@@ -241,13 +241,13 @@ class FleetPage(Wheel, Page):
         return "asking hosts" if self.model.snapshot is EMPTY else self.model.time.message
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what has no effect here."""
+        """Refuse actions without effect here."""
         return action not in self._refused and super().check_action(action, parameters)
 
     # The chart
 
     def action_zoom(self, step: int) -> None:
-        """Chart a longer (1) or a shorter (-1) time."""
+        """Chart a longer (1) or a shorter (-1) span."""
         index = SPANS.index(self.model.chart_seconds) + step
         self.model.chart_seconds = SPANS[max(0, min(index, len(SPANS) - 1))]
 
@@ -260,11 +260,11 @@ class FleetPage(Wheel, Page):
 
     @property
     def path(self) -> str:
-        """Its module and class, by which `open_page` finds it."""
+        """Its module and class, as for `open_page`."""
         return f"{type(self).__module__.rpartition('.')[2]}.{type(self).__name__}"
 
     def action_open_page(self, path: str) -> None:
-        """Show a page in place of this one."""
+        """Replace this page by another."""
         app = self.app
         if self.prompt.is_open:
             self.prompt.close()
@@ -273,12 +273,12 @@ class FleetPage(Wheel, Page):
             app.close_above(app.first)
         elif type(self) is not wanted:
             if not app.is_screen_installed(path):
-                # Kept: to build it again would keep the next key waiting.
+                # Kept, since rebuilding it would delay the next key.
                 app.install_screen(wanted(self.model), path)
             app.show_above_root(path)
 
     def action_back(self) -> None:
-        """Go back to the page below, with the filter that there was."""
+        """Go back to the page below, with its filter."""
         before, self.model.before_narrow = self.model.before_narrow, None
         if before is not None:
             self.model.filter_by(before)
@@ -286,11 +286,11 @@ class FleetPage(Wheel, Page):
 
     @property
     def places(self) -> Sequence[Place]:
-        """The hosts and GPUs under the cursor, none where it is on something else."""
+        """The hosts and GPUs under the cursor, empty on anything else."""
         return ()
 
     def action_acknowledge(self) -> None:
-        """Acknowledge what is wrong with what is under the cursor, or take that back."""
+        """Acknowledge the findings under the cursor, or undo that."""
         if self.model.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
         elif not self.places:
@@ -299,7 +299,7 @@ class FleetPage(Wheel, Page):
             ask(self, self.places, is_demo=self.model.is_demo)
 
     def action_retry(self) -> None:
-        """Connect at once where ssh failed, also to hosts that refused the login."""
+        """Reconnect at once after ssh failures, even to hosts that refused the login."""
         if self._can_retry:
             self.model.retries += 1
             self.show_message("connecting again")
@@ -307,7 +307,7 @@ class FleetPage(Wheel, Page):
             self.show_message("no host is asked by ssh: there is none to connect to again")
 
     def action_explain_host(self) -> None:
-        """Show why a key does nothing here that is for the processes or the driver of a host."""
+        """Explain why a key for a host's processes or driver has no effect here."""
         model = self.model
         if model.is_demo:
             self.show_message(
@@ -320,9 +320,9 @@ class FleetPage(Wheel, Page):
             self.show_message("this key is for one host, and none of these can be entered by ssh")
 
     def enter(self, host: FleetHost) -> None:
-        """Show the overview of a host, or its GPUs where ssh does not lead there.
+        """Show the overview of a host, or its GPUs if ssh cannot reach it.
 
-        The overview shows the present: in the past its GPUs are those of that time.
+        The overview shows the present: in the past, the host's GPUs at that time are shown.
         """
         model = self.model
         if not model.time.is_live or not model.may_enter(host):
@@ -342,18 +342,18 @@ class FleetPage(Wheel, Page):
         self.app.open_feed(Overview(feed, is_entered=True), closed)
 
     def _explain(self, host: FleetHost, message: str) -> None:
-        """Show what is known of a host, and why it has no overview."""
+        """Show the known data of a host, and why it has no overview."""
         self.show_gpus_of(host)
         self.show_message(message)
 
     def show_gpus_of(self, host: FleetHost) -> None:
-        """Show what is known of the GPUs of a host."""
+        """Show the known GPUs of a host."""
         put_above(self.app, page_class("tables.HostGpusPage")(self.model, host.key))
 
     def enter_named(self, name: str, at: datetime | None = None) -> None:
-        """Show the overview of the host of a name, of an instant its GPUs where a source has that.
+        """Show the overview of a host by name; for an instant, its GPUs if a source has a past.
 
-        A recording stays where it is: going back would take what was played since from the list.
+        A recording stays where it is: going back would drop the events played since.
         """
         time, found = self.model.time, [r.host for r in self.model.rows if name in names_of(r.host)]
         if not found:
@@ -362,16 +362,16 @@ class FleetPage(Wheel, Page):
         if at is not None and span is not None and (span.first is None or span.first <= at):
             time.go_to(at)
             if time.asked is None and self.model.snapshot.taken_at < at:
-                # Of two samples that are kept the second is the first that shows it.
+                # Of two kept samples, the second is the first that shows it.
                 time.step(1)
         self.enter(found[0])
 
     def narrow(
         self, term: str, value: str, page: str = "tables.GpusPage", cluster: str | None = None
     ) -> None:
-        """Show only the GPUs on which a term of the filter has exactly this value, until back.
+        """Show only GPUs for which a term of the filter has exactly this value, until Back.
 
-        With a cluster only those in it.
+        With a cluster, only those in it.
         """
         self.model.before_narrow = self.model.before_narrow or self.model.filter
         inside = "" if cluster is None else f" cluster={quoted(cluster)}"
@@ -379,7 +379,7 @@ class FleetPage(Wheel, Page):
         self.action_open_page(page)
 
     def open_found(self, job: JobKey) -> None:
-        """Show the GPUs of a job that the filter has found; back from there is without it."""
+        """Show the GPUs of a job found by the filter; Back returns without the filter."""
         self.model.before_narrow = Filter("")
         put_above(self.app, page_class("tables.JobPage")(self.model, job))
 
@@ -390,7 +390,7 @@ class FleetPage(Wheel, Page):
         self.prompt.open()
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or the page its own back."""
+        """Give the prompt its lines, or return them to the page."""
         self.bottom.set_class(self.prompt.is_open, "-covered")
         self.draw_later()
 
@@ -410,7 +410,7 @@ class FleetPage(Wheel, Page):
         self.move(1_000_000 if index else -1_000_000)
 
     async def on_click(self, event: Click) -> None:
-        """Put the cursor there, or open what it was on already."""
+        """Put the cursor there, or open the item that it was on."""
         region = self.body.region
         if self.is_active and region.contains(event.screen_x, event.screen_y):
             if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self._above):
@@ -424,6 +424,6 @@ class FleetPage(Wheel, Page):
 
 
 def page_class(path: str) -> Any:
-    """Return the class of a page by its module here and its name; it is imported only now."""
+    """Return the class of a page by its module here and its name, importing it."""
     module, _, name = path.partition(".")
     return getattr(import_module(f"gpudash.tui.fleet.{module}"), name)

@@ -42,7 +42,7 @@ _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
 _IN_USE = "u"
-"""Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
+"""A GPU in use with unknown utilization, such as one divided by MIG."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
 
@@ -66,14 +66,14 @@ def _degrees(value: float | None) -> float | None:
 
 
 class Painting(NamedTuple):
-    """One of the ways in which cells are painted."""
+    """A way to paint the cells."""
 
     key: str
     title: str
     help: str
-    """What blocks and letters mean, beside those of states."""
+    """The meaning of blocks and letters, besides those of states."""
     of_host: Callable[[HostRow], float | None] = lambda _row: None
-    """The height of a host, from 0 to 1; None where it is not known, or letters are drawn."""
+    """The height of a host, from 0 to 1; None if unknown, or if letters are drawn."""
     of_device: Callable[[FleetHost, FleetDevice], float | None] = lambda _host, _device: None
     """The same of a GPU."""
 
@@ -124,17 +124,17 @@ PAINTINGS = (
 
 
 class Painter:
-    """Paints cells in one way; the letters that it used make its legend."""
+    """Paints cells in one way; the letters used make up its legend."""
 
     def __init__(self, painting: Painting, rows: Sequence[HostRow], theme: Theme) -> None:
         self.used: dict[tuple[str, str], Style] = {}
-        """Letters and what they mean, with their style."""
+        """The letters used and their meanings, with their style."""
         self._rows, self._theme, self._painting = rows, theme, painting
         self._blocks = theme.glyphs.eighths[1:] if not theme.is_ascii else "0123456789"
         self._free = _FREE_ASCII if theme.is_ascii else _FREE
         self._gpus_of: HostRow | None = None
         self._gpus: list[FleetDevice] = []
-        """The GPUs of that host, whose cells are painted one after another."""
+        """The GPUs of the last host, whose cells are painted in a row."""
         self._glyphs: dict[tuple[str, int | None], Glyph] = {}
         self._names: dict[str, tuple[str, str]] = {}
         if painting.key == "driver":
@@ -161,14 +161,14 @@ class Painter:
             return self._gpu(row, cell.gpu)
         if len(cell.hosts) == 1:
             return self._host(rows[cell.hosts[0]])
-        # The worst of several hosts stands for all; where nothing is wrong, their mean.
+        # Several hosts show the state of the worst; if nothing is wrong, their mean.
         worst = min((rows[n] for n in cell.hosts), key=lambda row: row.worst_first)
         if worst.letter:
             return self._host(worst)
         return self._several([rows[n] for n in cell.hosts])
 
     def digit(self, cell: Cell) -> str:
-        """Return the character of a cell under the cursor: a digit where it is a height."""
+        """Return the character of a cell under the cursor: heights become digits."""
         text, _ = self.glyph(cell)
         level = self._blocks.find(text)
         if level < 0:
@@ -177,7 +177,7 @@ class Painter:
         return str(round(level * 9 / (len(self._blocks) - 1)))
 
     def legend(self, *lines: int) -> list[Line]:
-        """Return what heights and letters mean in lines of so many cells, as many as fit."""
+        """Return what heights and letters mean in lines of these widths, as far as they fit."""
         dim = self._theme.dim
         meaning = self._painting.help
         entries = [[Segment(f"{meaning}  ", dim)]] if meaning else []
@@ -193,13 +193,13 @@ class Painter:
         return [*found, *([] for _ in lines[len(found) :])]
 
     def _place(self, entry: tuple[tuple[str, str], Style]) -> tuple[bool, int]:
-        """Return where a letter stands in the legend: states, the worst first, then names."""
+        """Return a sort key of the legend: states, the worst first, then names."""
         (letter, word), _ = entry
         is_name = (letter, word) in self._names.values()
         return is_name, _OWNERS.find(letter) if is_name else _rank(letter)
 
     def _name(self, counts: Counter[str]) -> None:
-        """Give the names that most have a letter each."""
+        """Assign letters to the most frequent names."""
         for letter, (name, count) in zip(_OWNERS, counts.most_common(len(_OWNERS)), strict=False):
             self._names[name] = letter, f"{name} {count}"
 
@@ -208,7 +208,7 @@ class Painter:
         return letter, style
 
     def _of_host(self, row: HostRow) -> Glyph | None:
-        """Return the letter of a host that does not answer, None for one that does."""
+        """Return the letter of a silent host, None for one that answers."""
         state = row.host.state
         if state == "ok":
             return None
@@ -228,7 +228,7 @@ class Painter:
         return self._several([row])
 
     def _several(self, rows: Sequence[HostRow]) -> Glyph:
-        """Return how hosts that answer are painted together."""
+        """Return the common character of several answering hosts."""
         key = self._painting.key
         if key in ("held", "free"):
             return self._number(sum(row.count(HELD if key == "held" else FREE) for row in rows))
@@ -242,7 +242,7 @@ class Painter:
         if key == "utilization":
             if all(map(is_whole_and_free, rows)):
                 return self._letter(self._free, "all free", self._theme.ok)
-            # Without colours nothing else tells that some are.
+            # Without colours, nothing else shows that some are.
             is_enough = held > 0 and self._theme.warn.color is None
             if is_enough or (held and 2 * held >= sum(row.gpus for row in rows)):
                 return self._state(HELD)
@@ -258,7 +258,7 @@ class Painter:
             return glyph
         if self._gpus_of is not row:
             self._gpus_of = row
-            # Where a filter leaves instances alone, the first stands for their GPU.
+            # If a filter leaves only instances, the first stands for their GPU.
             self._gpus = list({gpu_of(each): each for each in reversed(row.devices)}.values())[::-1]
         gpus = self._gpus
         if number >= len(gpus):
@@ -277,7 +277,7 @@ class Painter:
         return known
 
     def _device(self, row: HostRow, device: FleetDevice) -> Glyph:
-        """Return how a GPU of a host that answers is painted."""
+        """Return the character of a GPU on an answering host."""
         key = self._painting.key
         state = state_of(device.status)
         if state is DIVIDED or device.parent_uuid is not None:
@@ -335,7 +335,7 @@ class Painter:
         return self._named(*names)
 
     def _block(self, share: float | None, *, marked: bool = False) -> Glyph:
-        """Return a value from 0 to 1 as a height; one that is not known is no height."""
+        """Return a value from 0 to 1 as a height; an unknown one has none."""
         if share is None:
             return self._state(UNKNOWN)
         key, theme, blocks = self._painting.key, self._theme, self._blocks
@@ -351,6 +351,6 @@ class Painter:
 
 
 def _rank(letter: str) -> int:
-    """Return where a letter stands in the legend: the worst first."""
+    """Return a sort key of the legend: the worst first."""
     found = _LEGEND.find(letter)
     return len(_LEGEND) if found < 0 else found

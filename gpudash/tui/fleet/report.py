@@ -1,4 +1,4 @@
-"""The page of what the GPUs of many hosts were used for."""
+"""The page that reports the use of the GPUs of many hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpudash.tui.theme import Theme
 
 
 class ReportPage(Reporting, FleetPage):
-    """Who held GPUs and how, today or in some weeks, as Prometheus or the hosts know it."""
+    """Who held GPUs and how, today or in some weeks, from Prometheus or the hosts."""
 
     KEYS = (*INNER_KEYS, *REPORT_PAGE_KEYS)
     LABELS = LONGER
@@ -30,7 +30,7 @@ class ReportPage(Reporting, FleetPage):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """What has no effect here; the span is that of the report."""
+        """Actions without effect here; the span is the report's."""
         return super()._refused - {"zoom"} | {"enter"}
 
     def move(self, rows: int) -> None:
@@ -38,8 +38,8 @@ class ReportPage(Reporting, FleetPage):
         self._report.scroll(rows)
 
     def clicked(self, x: int, y: int) -> bool:
-        """Leave the rows as they are."""
+        """Do nothing."""
         return False
 
     def action_enter(self) -> None:
-        """Leave the rows as they are."""
+        """Do nothing."""

@@ -40,23 +40,23 @@ from gpudash.tui.widgets.filter_prompt import FilterPrompt
 Row = TypeVar("Row")
 
 _MIN_CHART = 5
-"""Lines of a chart with its heading."""
+"""Minimum lines of a chart with its heading."""
 _PART_CELLS, _PART_GAP = 96, 2
-"""Cells of each part of a long table that stand side by side, and those between two."""
+"""Width of each part of a long table, several of which stand side by side, and of the gap."""
 _MEASURED = 400
-"""Rows by which columns are made as wide as they need; others may widen them later."""
+"""Rows used to size columns; others may widen them later."""
 
 
 class TablePage(FleetPage, Generic[Row]):
-    """Rows around a cursor that keys and clicks move."""
+    """Rows around a cursor moved by keys and clicks."""
 
     KEYS = TABLE_KEYS
     COLUMNS: ClassVar[Sequence[Column[Any]]]
     ROLES: ClassVar[Mapping[str, str]]
     RANKED: ClassVar[Callable[[FleetModel], Ranking[Any]]]
-    """Which of the rows of the model it has."""
+    """The method of the model that returns its rows."""
     EMPTY: ClassVar[str]
-    """Why there are no rows, where no filter leaves them out."""
+    """The text of a table without rows, unless a filter hides them."""
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
@@ -65,22 +65,22 @@ class TablePage(FleetPage, Generic[Row]):
         """Lines of the page above the table."""
         self._first = self._shown = 0
         self._height = self._room = 1
-        """Rows of a part of the table, of which several stand side by side, and its cells."""
+        """Rows in each part of the table, several of which stand side by side, and its width."""
         self._ruled: int | None = None
-        """Where among those in view a rule stands, None where none does."""
+        """The position of a rule among the rows in view, None for none."""
 
     @property
     def ranking(self) -> Ranking[Row]:
-        """The rows in their order, with the cursor."""
+        """The rows in order, with the cursor."""
         return type(self).RANKED(self.model)
 
     @property
     def rule(self) -> tuple[int, str] | None:
-        """Before which row a rule stands, with its text; None for none."""
+        """The row that a rule precedes, with its text; None for none."""
         return None
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the headings and the rows in view, a long list in several parts."""
+        """Return the headings and the rows in view, a long table in several parts."""
         ranking = self.ranking
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
@@ -118,7 +118,7 @@ class TablePage(FleetPage, Generic[Row]):
 
     @property
     def position(self) -> str:
-        """Which rows are in view, empty where all are: `1-20 of 1,000`."""
+        """Which rows are in view, empty if all are: `1-20 of 1,000`."""
         count = len(self.ranking.rows)
         text = in_view(self._first, self._shown, count)
         # MIG instances have rows beside those of their GPU, and are not counted as GPUs.
@@ -130,11 +130,11 @@ class TablePage(FleetPage, Generic[Row]):
         return "nothing passes the filter" if self.model.is_filtered else self.EMPTY
 
     def move(self, rows: int) -> None:
-        """Move the cursor by rows, at most to an end."""
+        """Move the cursor by rows, stopping at the ends."""
         self.ranking.move(rows)
 
     def clicked(self, x: int, y: int) -> bool:
-        """Sort by a heading, or select a row; return whether it was selected before."""
+        """Sort by a heading, or select a row; return whether it was already selected."""
         y -= self._above_table
         ranking = self.ranking
         if y == 0:
@@ -155,15 +155,15 @@ class TablePage(FleetPage, Generic[Row]):
         return was_selected
 
     def action_sort(self, step: int) -> None:
-        """Sort by a neighbour of the column in force."""
+        """Sort by a column next to the present one."""
         self.ranking.sort_beside([each.column.key for each in self._grid.fitted], step)
 
     def action_reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self.ranking.reverse()
 
     def action_choose_sort(self) -> None:
-        """Choose the column that orders the table."""
+        """Choose the column to sort by."""
         ranking = self.ranking
 
         def chosen(key: str | None) -> None:
@@ -171,7 +171,7 @@ class TablePage(FleetPage, Generic[Row]):
                 ranking.sort_by(key)
 
         current = ranking.sort_key
-        # Also by one that has no room: the column that orders the rows always gets it.
+        # Including columns without room: the one that orders the rows is always shown.
         found = [
             Choice(each.key, each.header, marked=each.key == current)
             for each in self.COLUMNS
@@ -196,7 +196,7 @@ class HostsPage(TablePage[HostRow]):
         return () if row is None else (Place(row.title),)
 
     def action_enter(self) -> None:
-        """Go into the host under the cursor."""
+        """Enter the host under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
@@ -212,7 +212,7 @@ class GpusPage(TablePage[GpuRow]):
 
     @property
     def places(self) -> Sequence[Place]:
-        """The GPU under the cursor, that of a MIG instance too."""
+        """The GPU under the cursor, or that of a MIG instance."""
         row = self.ranking.selected
         host = None if row is None else self.model.row_of(row.host.key)
         if row is None or host is None:
@@ -221,13 +221,13 @@ class GpusPage(TablePage[GpuRow]):
         return (Place(host.title, gpu_index(*row), uuid),)
 
     def action_enter(self) -> None:
-        """Go into the host of the GPU under the cursor."""
+        """Enter the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
 
 class HostGpusPage(GpusPage):
-    """What is known of one host without ssh: its GPUs, and what is wrong with it."""
+    """The known data of a host without ssh: its GPUs, and its findings."""
 
     KEYS = (*TABLE_KEYS, *CHART_KEYS)
     COLUMNS = GPU_COLUMNS[1:]
@@ -241,7 +241,7 @@ class HostGpusPage(GpusPage):
 
     @property
     def ranking(self) -> Ranking[GpuRow]:
-        """The GPUs of the host in their order."""
+        """The GPUs of the host in order."""
         return self.model.ranked_gpus(self.host)
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
@@ -249,7 +249,7 @@ class HostGpusPage(GpusPage):
         return of_host(self.model, self.host)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return a line on the host, then the table, then their past."""
+        """Return a line on the host, then the table, then the chart."""
         model, row = self.model, self.model.row_of(self.host)
         if row is None:
             return super().lines(theme, cells, height)
@@ -267,7 +267,7 @@ class HostGpusPage(GpusPage):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """What has no effect: there is no more to be shown of a GPU, either."""
+        """Actions without effect: there is nothing more to show of a GPU."""
         return super()._refused | {"enter"}
 
 
@@ -290,7 +290,7 @@ class GroupsPage(TablePage[GroupRow]):
         self.model.group_by_next()
 
     def action_enter(self) -> None:
-        """Show the hosts of the group under the cursor alone."""
+        """Show only the hosts of the group under the cursor."""
         if (row := self.ranking.selected) is None:
             return
         if row.name is None:
@@ -309,7 +309,7 @@ class UsersPage(TablePage[FleetUser]):
     EMPTY = "no user of a GPU is known: nothing says whose processes or jobs there are"
 
     def action_enter(self) -> None:
-        """Show the GPUs of the user under the cursor alone."""
+        """Show only the GPUs of the user under the cursor."""
         if (user := self.ranking.selected) is not None:
             self.narrow("user", user.name or "")
 
@@ -335,7 +335,7 @@ class JobsPage(TablePage[FleetJob]):
 
 
 class JobPage(TablePage[JobGpu]):
-    """The GPUs of one job beside each other, the slowest first."""
+    """The GPUs of one job in comparison, the slowest first."""
 
     COLUMNS = JOB_GPU_COLUMNS
     ROLES: ClassVar[Mapping[str, str]] = {"host": "base", "gpu": "strong"}
@@ -349,28 +349,28 @@ class JobPage(TablePage[JobGpu]):
 
     @property
     def totals(self) -> Totals:
-        """Those of its GPUs."""
+        """The sums of its GPUs."""
         return self.model.job_totals
 
     @property
     def heading(self) -> str:
-        """Which job it is."""
+        """The title of the job."""
         cluster, name = self.job
         return f"Job {name}" if cluster is None else f"Job {name} in {cluster}"
 
     @property
     def ranking(self) -> Ranking[JobGpu]:
-        """The GPUs in their order."""
+        """The GPUs in order."""
         return self.model.ranked_job_gpus(self.job)
 
     def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return lines on the job, the medians of its GPUs and what else is on them; the table."""
+        """Return lines on the job, its GPUs' medians and other users of these; then the table."""
         job, rows = self.model.job_of(self.job), self.ranking.rows
         parts: list[str | None] = []
         if job is not None:
             parts += [job.user, job.name, job.state]
         if rows:
-            # A MIG instance has the name of a slice of its GPU, which is no other model.
+            # A MIG instance has the name of a slice of its GPU, which is not another model.
             gpus = [row for row in rows if row.gpu.device.parent_uuid is None] or rows
             usual = {row.gpu.device.name or "?": row.usual for row in gpus}
             names = told_apart(usual) if len(usual) > 1 else dict.fromkeys(usual, "GPUs")
@@ -389,7 +389,7 @@ class JobPage(TablePage[JobGpu]):
         return [*about, *super().lines(theme, cells, height - len(top))]
 
     def action_enter(self) -> None:
-        """Go into the host of the GPU under the cursor."""
+        """Enter the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.gpu.host)
 
@@ -408,7 +408,7 @@ _NO_SSH = "no processes: no ssh"
 
 
 def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line:
-    """Return the name of a host and what is known of it as a whole, first what is wrong."""
+    """Return the name and data of a host as a whole, faults first."""
     words, age = HOST_STATES[host.state], host.age_seconds
     parts = (
         "" if host.state == "ok" else ": ".join(filter(None, (words.sentence, host.message))),

@@ -1,5 +1,5 @@
-"""The views that cover the overview: each file has its screen, its CSS and its drawing.
+"""The views above the overview: each file has its screen, its CSS and its drawing.
 
-A view is a file here and its keys in the keymap. The file `users.py` holds the class `UsersView`,
-and the action `view('users')` opens it.
+A view consists of a file here and its keys in the keymap. The file `users.py` has the class
+`UsersView`, and the action `view('users')` opens it.
 """

@@ -1,6 +1,6 @@
-"""The view of what happened on the host while it was watched, or in what was played.
+"""The view of events on the host while it was watched, or in the samples played.
 
-Where a service remembers what was before, that is read, too.
+If a service has a history, earlier events are read from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS = tuple(each for each in EVENT_COLUMNS if each.key not in ("host", "clu
 
 
 class EventsView(View):
-    """What happened, the newest first: the rows of the page of many hosts."""
+    """Events, the newest first, with the columns of the page of many hosts."""
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
@@ -28,7 +28,7 @@ class EventsView(View):
 
     @property
     def _happened(self) -> list[Event]:
-        """What happened until the instant that is shown."""
+        """The events until the instant shown."""
         until = self.dashboard.snapshot.taken_at
         return [each for each in reversed(self.dashboard.events.all) if each.at <= until]
 
@@ -38,7 +38,7 @@ class EventsView(View):
         self.dashboard.events.read_signals(self.draw)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the title, and the headings where there are rows."""
+        """Return the title, and the headings if there are rows."""
         events = self.dashboard.events
         theme, found = self.dashboard.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
@@ -52,7 +52,7 @@ class EventsView(View):
         return [title, self._grid.heading(theme, sorted_by="time", down=True)]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the rows; those that are not in view are blank."""
+        """Return the rows; those out of view are blank."""
         theme, found = self.dashboard.value_theme, self._happened
         since = self.dashboard.events.since
         if not found:

@@ -1,4 +1,4 @@
-"""The view of what is wrong or wasteful, why, and what to do."""
+"""The view of findings, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpudash.tui.views.view import View
 
 
 class FindingCursor:
-    """Stays on its finding while processes and devices join and leave it.
+    """A cursor that stays on its finding while processes and devices join and leave it.
 
-    It stays at its index once the finding is gone, and goes back to one that only some samples
-    left out.
+    It stays at its index when the finding is gone, and returns to one that only some samples left
+    out.
     """
 
     def __init__(self) -> None:
         self.index = 0
         self.finding: Finding | None = None
-        """What it stands on, as it was when it was last followed."""
+        """Its finding, as last seen."""
         self._missed: Finding | None = None
 
     def follow(self, findings: Sequence[Finding]) -> None:
-        """Take the findings of another sample."""
+        """Update it for the findings of another sample."""
         missed, here = (_index_of(each, findings) for each in (self._missed, self.finding))
         if missed is not None:
             self._missed = None
@@ -45,7 +45,7 @@ class FindingCursor:
             self._stand_on(findings, missed)
 
     def move_to(self, index: int, findings: Sequence[Finding]) -> None:
-        """Put it on another finding, the nearest that there is."""
+        """Put it on another finding, or the nearest."""
         self._missed = None
         self._stand_on(findings, index)
 
@@ -55,7 +55,7 @@ class FindingCursor:
 
 
 def _index_of(wanted: Finding | None, findings: Sequence[Finding]) -> int | None:
-    """Return where the same finding stands now, None if it is gone."""
+    """Return the index of the same finding, None if it is gone."""
     if wanted is None:
         return None
     likeness = [_likeness(wanted, finding) for finding in findings]
@@ -64,9 +64,9 @@ def _index_of(wanted: Finding | None, findings: Sequence[Finding]) -> int | None
 
 
 def _likeness(one: Finding, other: Finding) -> tuple[int, int, int] | tuple[()]:
-    """Return how much two findings of a rule have in common, nothing if they are not the same.
+    """Return a score of how similar two findings of a rule are, empty if they differ.
 
-    What distinguishes them is processes, else devices; of several on one device their proof.
+    They are compared by processes, else devices; several on one device by their evidence.
     """
     pids, devices = _common(one.pids, other.pids), _common(_devices(one), _devices(other))
     are_of_processes = bool(one.pids and other.pids)
@@ -85,7 +85,7 @@ def _common(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def _is_about(finding: Finding, device: Device) -> bool:
-    """Whether a finding, perhaps one of a moment ago, concerns a device."""
+    """Whether a finding, possibly of a moment ago, concerns a device."""
     return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
 
 
@@ -93,7 +93,7 @@ _NOTHING = "Nothing is wrong, as far as the driver reports"
 
 
 class FindingsView(View):
-    """Shows all findings, one of which can be chosen to see its process or GPU."""
+    """Shows all findings, with a cursor to open a finding's process or GPU."""
 
     KEYS = FINDINGS_KEYS
 
@@ -102,22 +102,22 @@ class FindingsView(View):
         self._cursor = FindingCursor()
         self._drawn: Sequence[Finding] = ()
         self._starts: list[int] = []
-        """The line at which each that was drawn begins."""
+        """The first line of each finding, as drawn."""
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys of the footer: none that opens a finding where there is none."""
+        """The keys for the footer: none that opens a finding if there is none."""
         return self.keys if self.dashboard.findings else self.dashboard.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
-        """Return how many findings there are."""
+        """Return the number of findings."""
         findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
         fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
         title = f"Findings: {heading(findings)}" if findings else fine
         return [*within_margins(title, self.dashboard.value_theme.title, cells), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return every finding in full, a blank line between two."""
+        """Return every finding in full, with blank lines between them."""
         theme, findings = self.dashboard.value_theme, self.dashboard.findings
         before, self._drawn = self._start, findings
         self._cursor.follow(findings)
@@ -132,11 +132,11 @@ class FindingsView(View):
         return lines
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Move the cursor to another finding, which comes into view."""
+        """Move the cursor to another finding, and scroll to it."""
         self._move(self._cursor.index + lines)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Move the cursor by about as much as is in view."""
+        """Move the cursor by about a page."""
         target = self.first + pages * max(1, self._room - 1)
         behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
         self._move(behind[-1] if behind else 0)
@@ -146,7 +146,7 @@ class FindingsView(View):
         super().action_scroll_lines(lines)
 
     def action_acknowledge(self) -> None:
-        """Acknowledge the finding under the cursor on all of its GPUs, or take that back."""
+        """Acknowledge the finding under the cursor on all of its GPUs, or undo that."""
         finding, host = self._cursor.finding, self.dashboard.snapshot.host.hostname
         if self.dashboard.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
@@ -158,7 +158,7 @@ class FindingsView(View):
             ask(self, places or [Place(host)], is_demo=is_demo)
 
     def action_open(self) -> None:
-        """Open the process that the finding under the cursor is about, else its GPU."""
+        """Open the process of the finding under the cursor, else its GPU."""
         finding, dashboard = self._cursor.finding, self.dashboard
         if finding is None:
             return
@@ -173,7 +173,7 @@ class FindingsView(View):
             self.show_device(keys[0])
 
     def on_click(self, event: Click) -> None:
-        """Move to the finding that was clicked and open it."""
+        """Move to the clicked finding, and open it."""
         below_title = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size))
         line = below_title + self.first
         is_blank = line >= self._total or line + 1 in self._starts
@@ -185,7 +185,7 @@ class FindingsView(View):
 
     @property
     def _start(self) -> int | None:
-        """The line at which the finding under the cursor begins."""
+        """The first line of the finding under the cursor."""
         index = self._cursor.index
         return self._starts[index] if index < len(self._starts) else None
 
@@ -194,7 +194,7 @@ class FindingsView(View):
         self._show()
 
     def _show(self) -> None:
-        """Scroll so that the finding under the cursor is in view, its beginning above all."""
+        """Scroll to the finding under the cursor, above all to its beginning."""
         start, next_one = self._start, self._cursor.index + 1
         if start is not None:
             last = next_one == len(self._starts)
@@ -204,7 +204,7 @@ class FindingsView(View):
     def _keep_in_view(self, before: int | None) -> None:
         """Scroll along with a finding that others have moved, unless the top is in view.
 
-        There a worse one is to be seen at once.
+        At the top, a worse one must be visible at once.
         """
         start = self._start
         if before is None or start is None or start == before:
@@ -215,7 +215,7 @@ class FindingsView(View):
 
 
 def heading(findings: Sequence[Finding]) -> str:
-    """Return how many new ones there are of each level, and known ones: `2 critical, 1 warn`."""
+    """Return the number of new findings by level, and of known ones: `2 critical, 1 warn`."""
     levels: tuple[FindingLevel, ...] = ("critical", "warn", "info")
     new = [each for each in findings if each.acknowledged is None]
     counts: list[tuple[int, str]] = [

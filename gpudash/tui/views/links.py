@@ -1,4 +1,4 @@
-"""The view of how the GPUs are connected: who reaches whom, and what flows."""
+"""The view of connections between GPUs: the topology, and the traffic."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class TrafficTable:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the columns on screen."""
+        """The keys of the visible columns."""
         return frozenset(each.column.key for each in self._grid.fitted)
 
     def lines(self, rows: Sequence[GpuAffinity], theme: Theme, room: int) -> list[Line]:
-        """Return headings and rows in `room` cells; nothing where no column fits."""
+        """Return headings and rows in `room` cells; empty if no column fits."""
         self._rows, self._most = rows, {}
         self._grid.fit(rows, tuple(row.gpu for row in rows), max(2 * MARGIN, room))
         if not self._grid.fitted:
@@ -102,12 +102,12 @@ class TrafficTable:
 
 
 def wanted_cells(rows: Sequence[GpuAffinity]) -> int:
-    """Return the cells of all columns that have values, without bars and curves."""
+    """Return the width of all columns with values, without bars and curves."""
     return line_cells(fit(TRAFFIC_COLUMNS, rows, _ENDLESS)) + 2 * MARGIN
 
 
 def beside(left: Sequence[Line], right: Sequence[Line], theme: Theme) -> list[Line]:
-    """Return lines side by side; `right`, if there is any, is as long as `left`."""
+    """Return lines side by side; `right`, if not empty, is as long as `left`."""
     gap = Segment(" ", theme.base)
     return (
         [[*line, gap, *more] for line, more in zip(left, right, strict=True)]
@@ -152,14 +152,14 @@ def fitted_matrix(
 
 
 def styled(line: StyledLine, theme: Theme) -> Line:
-    """Return a line of a matrix behind the margin."""
+    """Return a line of a matrix, indented."""
     margin = [" " * MARGIN, *[""] * (len(line) - 1)]
     texts = zip(margin, line, strict=True) if line else ()
     return joined(Segment(gap + text, _STYLES[role](theme)) for gap, (text, role) in texts)
 
 
 def folded(line: StyledLine, cells: int) -> list[StyledLine]:
-    """Return a line of the legend as lines of up to `cells`, what it means below itself."""
+    """Return a legend line wrapped to `cells`, with the meaning indented."""
     (name, role), (meaning, dim) = line
     first, *others = fold(meaning, cells - width(name))
     rest: list[StyledLine] = [[(" " * width(name), role), (each, dim)] for each in others]
@@ -168,11 +168,11 @@ def folded(line: StyledLine, cells: int) -> list[StyledLine]:
 
 _TABS = ("Links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
 _MIN_BESIDE = 18
-"""Cells of two rates with the margins around them."""
+"""Width of two rates with the margins around them."""
 
 
 class LinksView(View):
-    """Shows one matrix of GPU pairs at a time, the traffic of each GPU beside it."""
+    """Shows one matrix of GPU pairs at a time, with the traffic of each GPU beside it."""
 
     KEYS = LINKS_KEYS
 
@@ -188,7 +188,7 @@ class LinksView(View):
         self._drawn: tuple[object, list[Line]] | None = None
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return tabs, remarks, the matrix with traffic, and the legend."""
+        """Return tabs, notes, the matrix with traffic, and the legend."""
         topology, theme = self.dashboard.snapshot.topology, self.dashboard.value_theme
         notices = self._remarks(cells)
         if topology is None or not topology.indices:
@@ -221,7 +221,7 @@ class LinksView(View):
         self._tab = (self._tab + step) % len(_TABS)
 
     def action_scroll_columns(self, columns: int) -> None:
-        """Show other columns where not all fit."""
+        """Scroll the columns if not all fit."""
         self._column += columns
 
     def on_click(self, event: Click) -> None:
@@ -237,7 +237,7 @@ class LinksView(View):
     def _fit(
         self, matrix: Matrix, topology: Topology, rows: Sequence[GpuAffinity], cells: int
     ) -> MatrixTable:
-        """Return the matrix fitted to the width; the same one as long as nothing changes."""
+        """Return the matrix fitted to the width; cached while nothing changes."""
         wanted = wanted_cells(rows) + 1
         cause = (topology, self._tab, cells, wanted)
         if self._fitted is None or self._fitted[0] != cause:
@@ -259,7 +259,7 @@ class LinksView(View):
         return p2p_matrices(topology)[self._tab - 1]
 
     def _cells(self, grid: MatrixTable, columns: slice, count: int) -> list[Line]:
-        """Return the rows of the matrix; the same ones as long as nothing changes."""
+        """Return the rows of the matrix; cached while nothing changes."""
         theme = self.dashboard.value_theme
         cause = (grid, columns, theme)
         if self._drawn is None or self._drawn[0] != cause:
@@ -268,7 +268,7 @@ class LinksView(View):
         return self._drawn[1]
 
     def _tabs(self, topology: Topology, columns: slice, cells: int) -> Line:
-        """Return the names, from the first that leaves room for the chosen one on."""
+        """Return the names, from the first one that leaves room for the chosen one."""
         theme = self.dashboard.value_theme
         more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
         room = cells - len(more.text)
@@ -286,7 +286,7 @@ class LinksView(View):
 
     @staticmethod
     def _end_of(tab: int, first: int) -> int:
-        """Return the cell behind a name and its gap, where the names begin with `first`."""
+        """Return the end of a name and its gap, if the names begin with `first`."""
         return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
     def _remarks(self, cells: int) -> list[Line]:
@@ -300,7 +300,7 @@ class LinksView(View):
         return lines
 
     def _notes(self, rows: list[GpuAffinity], cells: int) -> list[Line]:
-        """Return what the columns mean, and the affinities where their columns do not fit."""
+        """Return what the columns mean, and the affinities if their columns do not fit."""
         theme = self.dashboard.value_theme
         keys = self._traffic.keys
         notes = []
@@ -325,7 +325,7 @@ class LinksView(View):
     def _pinned(
         self, lines: list[Line], heading: list[Line], start: int, height: int
     ) -> list[Line]:
-        """Keep the numbers of the columns in view while their rows scroll."""
+        """Keep the column numbers in view while their rows scroll."""
         first = max(0, min(self.first, len(lines) - height))
         if first > start and height > len(heading):
             lines[first : first + len(heading)] = heading

@@ -1,4 +1,4 @@
-"""The view of what the GPUs of the host were used for, today or in some weeks."""
+"""The view of a report on the use of the host's GPUs, today or in some weeks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpudash.tui.views.view import View
 
 
 class ReportView(Reporting, View):
-    """Who held GPUs and how: of the history of the service, else of what was watched."""
+    """Who held GPUs and how, from the service's history, else from the samples watched."""
 
     KEYS = REPORT_KEYS
 
@@ -28,7 +28,7 @@ class ReportView(Reporting, View):
         )
 
     def on_mount(self) -> None:
-        """Price it, before Textual calls what has it made."""
+        """Set the price before Textual calls the method that makes the report."""
         self._report.price = Prices(self.app.preferences.current.fleet.prices)
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:

@@ -1,4 +1,4 @@
-"""The view of users: what the processes of each hold."""
+"""The view of users: what each of them holds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROLES = {"user": "owner", "jobs": "dim", "memory_percent": "dim"}
 
 
 class UserTable:
-    """Draws a ranking around its cursor, under headings and above the total."""
+    """Draws a ranking around its cursor, with headings above and the total below."""
 
     def __init__(self) -> None:
         self.top = 0
@@ -58,7 +58,7 @@ class UserTable:
     def _drawn(
         self, ranking: Ranking[User], rows: list[User], total: User, theme: Theme, cells: int
     ) -> list[Line]:
-        """Draw the rows; columns that prove too narrow are widened."""
+        """Draw the rows, widening columns that are too narrow."""
         everybody = [*ranking.rows, total]
         members = tuple(user.name for user in everybody)
 
@@ -71,8 +71,8 @@ class UserTable:
 
 
 def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
-    """Return a name and plain values in bold, all else as it is."""
-    # Not with another theme, for which a grid forgets what it has drawn.
+    """Return a name and plain values in bold, and the rest unchanged."""
+    # Another theme would make a grid drop its cache.
     plain = theme.base, theme.owner
     return [
         Segment(text, theme.strong if any(style is each for each in plain) else style)
@@ -81,7 +81,7 @@ def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
 
 
 class UsersView(View):
-    """Shows the owners of processes, one of whom can be chosen to see only these."""
+    """Shows the owners of processes, with a cursor to show only one's processes."""
 
     KEYS = USERS_KEYS
 
@@ -95,7 +95,7 @@ class UsersView(View):
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys of the footer: none of a list where there is no user."""
+        """The keys for the footer: none of a list without users."""
         return self.keys if self._ranking.rows else self.dashboard.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
@@ -103,7 +103,7 @@ class UsersView(View):
         return [[Segment(" " * MARGIN + "Users", self.dashboard.value_theme.title)]]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the users in view, the total and what belongs to none of them."""
+        """Return the users in view, the total and the unowned rest."""
         theme, snapshot = self.dashboard.value_theme, self.dashboard.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
@@ -125,19 +125,19 @@ class UsersView(View):
         self._ranking.move(lines)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
+        """Move the cursor by a page."""
         self.action_scroll_lines(pages * self._page)
 
     def action_sort(self, step: int) -> None:
-        """Sort by a neighbour of the column in force."""
+        """Sort by a column next to the present one."""
         self._ranking.sort_beside(self._table.grid.sortable, step)
 
     def action_reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self._ranking.reverse()
 
     def action_choose(self) -> None:
-        """Ask for the processes of the user under the cursor."""
+        """Show the processes of the user under the cursor."""
         user = self._ranking.selected
         if user is not None and user.name:
             self.filter_by(f"user={quoted(user.name)}")
@@ -145,7 +145,7 @@ class UsersView(View):
             self.show_message("the owner of these processes is unknown")
 
     def on_click(self, event: Click) -> None:
-        """Sort by a heading, or choose the user who was clicked."""
+        """Sort by a clicked heading, or choose a clicked user."""
         line = event.screen_y - self.body.region.y - 1
         if line == 0 and self._ranking.rows:
             key = self._table.grid.column_at(event.screen_x)
@@ -160,7 +160,7 @@ class UsersView(View):
             self.draw()
 
     def _count(self, snapshot: Snapshot) -> None:
-        """Add a snapshot up once."""
+        """Count each snapshot's users once."""
         if snapshot is self._counted:
             return
         self._counted = snapshot

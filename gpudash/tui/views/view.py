@@ -1,4 +1,4 @@
-"""What the pages above the overview of a host share: a body that scrolls."""
+"""The base of the pages above the overview of a host: a scrolling body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_LISTS = frozenset(key.id for key in LIST_KEYS)
 class View(Wheel, HostPage):
     """A page about one thing: subclasses return its lines, which are scrolled here.
 
-    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last).
+    A subclass with its own keys sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last).
     """
 
     KEYS = VIEW_KEYS
@@ -27,7 +27,7 @@ class View(Wheel, HostPage):
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
         self.keys = dashboard.in_force(self.KEYS)
-        """The keys that work."""
+        """The keys in force."""
         self.first = 0
         """Index of the first line in view."""
         self._total = self._room = 0
@@ -42,16 +42,16 @@ class View(Wheel, HostPage):
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys that work on what is shown now, as the footer names them."""
+        """The keys in force at present, with their labels in the footer."""
         return self.keys
 
     @property
     def listed_keys(self) -> tuple[Key, ...]:
-        """The keys of this page, then those that all pages of the host have."""
+        """The keys of this page, then those of all pages of the host."""
         return (*self.keys, *(key for key in self.dashboard.keys if key.id not in _OF_LISTS))
 
     def draw(self) -> None:
-        """Draw the present state; what is the same as before costs nothing to send."""
+        """Draw the present state; unchanged cells cost nothing to send."""
         cells, height = self.body.size
         if not cells or not self.is_current:
             return
@@ -77,11 +77,11 @@ class View(Wheel, HostPage):
         self.dismiss(None)
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines, as far as there are any: frames may be held back, keys are not."""
+        """Scroll by lines, within bounds: frames may be delayed, but keys are not."""
         self.first = max(0, min(self.first + lines, self._total - self._room))
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is in view."""
+        """Scroll by a page."""
         self.action_scroll_lines(pages * max(1, self._room - 1))
 
     def action_scroll_ends(self, end: int) -> None:

@@ -20,9 +20,9 @@ from gpudash.tui.theme import css_color
 
 
 class Edit(Input, inherit_bindings=False):
-    """Takes one line of at most `limit` characters, of what is pasted the first, cleaned.
+    """An input of one line of at most `limit` characters; pastes are cut and cleaned.
 
-    Enter and Ctrl-C are left to what it is in.
+    Enter and Ctrl-C are left to the container.
     """
 
     BINDINGS: ClassVar[list[Any]] = [
@@ -41,23 +41,23 @@ class Edit(Input, inherit_bindings=False):
     }
     Edit > .input--placeholder { color: $dim; text-style: $dim-style; }
     """
-    """For the app to append to its own: what Textual has for some terminals is more specific."""
+    """For the app to append to its own: Textual's rules for some terminals are more specific."""
 
     def __init__(
         self, value: str = "", *, limit: int = 1000, without: str = "", **options: Any
     ) -> None:
-        """Begin with a value; the characters `without` are left to bindings of others."""
+        """Begin with a value; the characters `without` are left to other bindings."""
         super().__init__(value, max_length=limit, select_on_focus=False, compact=True, **options)
         self._limit, self._without = limit, without
         self.cursor_blink = False
 
     def on_key(self, event: Key) -> None:
-        """Leave what is typed alone at Alt with a letter, which Textual would insert."""
+        """Ignore Alt with a letter, which Textual would insert."""
         if event.key.startswith("alt+"):
             event.prevent_default()
 
     def on_paste(self, event: Paste) -> None:
-        """Insert the first line of what was pasted, as far as there is room."""
+        """Insert the first line of a paste, as far as there is room."""
         event.prevent_default()
         event.stop()
         line = event.text.partition("\n")[0].partition("\r")[0]
@@ -69,11 +69,11 @@ class Edit(Input, inherit_bindings=False):
         return character not in tuple(self._without) and super().check_consume_key(key, character)
 
     def restricted(self) -> None:
-        """Ignore what has no room, without a bell."""
+        """Ignore text that does not fit, without a bell."""
 
 
 def content(lines: Iterable[Line]) -> Content:
-    """Return lines of segments as Textual draws them, on the ground of the widget."""
+    """Return lines of segments as Textual content, on the background of the widget."""
     return Content("\n").join(
         Content.assemble(*((segment.text, _style(segment.style)) for segment in line))
         for line in lines

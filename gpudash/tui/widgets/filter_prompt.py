@@ -1,4 +1,4 @@
-"""The prompt that filters what is listed as the filter is typed."""
+"""The prompt that filters a list while the filter is typed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _CARET = "^"
 _MIN_INPUT = 12
 _MAX_COMPLAINT = 4
 _MIN_BESIDE = 48
-"""Cells right of the carets in which a complaint of several lines still reads well."""
+"""Width right of the carets in which an error of several lines is still readable."""
 
 
 class Filtered(Protocol):
-    """What a filter narrows down."""
+    """A list that can be filtered."""
 
     @property
     def text(self) -> str:
@@ -48,31 +48,31 @@ class Filtered(Protocol):
 
     @property
     def examples(self) -> Sequence[str]:
-        """What a filter may consist of."""
+        """Examples of filters."""
 
     @property
     def note(self) -> str:
-        """How much the filter leaves."""
+        """The number of matches."""
 
     @property
     def hint(self) -> str:
-        """Why nothing fits, as far as the filter itself shows; empty where something does."""
+        """Why nothing matches, as far as the filter shows; empty if something does."""
 
     @property
     def warning(self) -> str:
-        """What to report of a filter that is kept though nothing fits, empty where some does."""
+        """A warning about a filter kept without matches, empty if there are some."""
 
     def begin(self) -> None:
-        """Note what is shown, for `take_back`."""
+        """Remember the present state for `take_back`."""
 
     def follow_cursor(self) -> None:
-        """Note what is under the cursor, which goes back there whenever that fits."""
+        """Remember the item under the cursor, which returns there whenever that matches."""
 
     def apply(self, text: str) -> FilterError | None:
-        """Show what fits, without regard to a word that is wrong or not yet whole; return that."""
+        """Show the matches, ignoring an invalid or incomplete word; return the error."""
 
     def take_back(self) -> None:
-        """Show what was shown at the beginning."""
+        """Restore the remembered state."""
 
 
 class FilteredProcesses:
@@ -93,12 +93,12 @@ class FilteredProcesses:
 
     @property
     def note(self) -> str:
-        """How many processes fit, of how many."""
+        """How many processes match, of how many."""
         return share(self._dashboard.listing)
 
     @property
     def hint(self) -> str:
-        """Why nothing fits, as far as the filter itself shows."""
+        """Why nothing matches, as far as the filter shows."""
         listing = self._dashboard.listing
         if listing.matching or not listing.everything:
             return ""
@@ -106,7 +106,7 @@ class FilteredProcesses:
 
     @property
     def warning(self) -> str:
-        """Why a filter that fits no process does not, empty where some fit."""
+        """Why no process matches the filter, empty if some do."""
         listing = self._dashboard.listing
         if not listing.filter.clauses or listing.matching or not listing.everything:
             return ""
@@ -114,28 +114,28 @@ class FilteredProcesses:
         return self.hint or f"No process matches the filter; {key} shows all"
 
     def begin(self) -> None:
-        """Note the filter in force and the process under the cursor."""
+        """Remember the filter in force and the process under the cursor."""
         self._before = self._dashboard.listing.filter
         self.follow_cursor()
 
     def follow_cursor(self) -> None:
-        """Note the process under the cursor."""
+        """Remember the process under the cursor."""
         self._anchor = self._dashboard.listing.selected_key
 
     def apply(self, text: str) -> FilterError | None:
-        """Show the processes that fit."""
+        """Show the matching processes."""
         wanted, error = understood(text)
         if wanted is not None:
             self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
         return error
 
     def take_back(self) -> None:
-        """Filter as before."""
+        """Restore the earlier filter."""
         self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
 
 
 class FilterPrompt(Vertical):
-    """Narrows a list down to what is typed; below it stands what is wrong with that."""
+    """Filters a list by the typed text, with errors shown below it."""
 
     DEFAULT_CSS = """
     FilterPrompt { display: none; height: auto; }
@@ -148,18 +148,18 @@ class FilterPrompt(Vertical):
     BINDINGS: ClassVar[list[Any]] = [
         Binding("enter", "keep", show=False),
         Binding("escape,ctrl+c,ctrl+g", "abandon", show=False),
-        # Before the line that is typed has its own use for it.
+        # Takes precedence over the use in the text being typed.
         Binding("backspace", "abandon_empty", show=False, priority=True),
     ]
 
     class Kept(Message):
-        """What is typed stays in force."""
+        """The typed filter stays in force."""
 
     class Resized(Message):
-        """It was opened or closed, or takes another number of lines."""
+        """It was opened or closed, or needs another number of lines."""
 
     error: var[FilterError | None] = var(None)
-    """What is wrong with the filter."""
+    """The error of the filter."""
 
     def __init__(self, filtered: Filtered) -> None:
         super().__init__(id="prompt")
@@ -168,33 +168,33 @@ class FilterPrompt(Vertical):
         self._note, self._below = Static(markup=False), Static(markup=False)
         self._drawn: object = None
         self._applied = ""
-        """The text of the filter that is shown."""
+        """The text of the filter in force."""
         self.lines = 2
-        """That it takes."""
+        """The number of lines that it needs."""
 
     def compose(self) -> ComposeResult:
-        """Stack the line that is typed on what could follow."""
+        """Stack the input line and the hints."""
         yield Horizontal(Static(_SIGN, id="sign", markup=False), self.edit, self._note)
         yield self._below
 
     def on_mount(self) -> None:
-        """Keep the page that it is on: one that closes takes a letter late."""
+        """Keep its page, since a closing page may still receive a letter."""
         self._page = cast("Page", self.screen)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is on screen."""
+        """Whether it is on the screen."""
         return self.display
 
     def open(self) -> None:
-        """Begin with the filter in force."""
+        """Open with the filter in force."""
         self.error = None
         self._filtered.begin()
         self._applied = self._filtered.text
         with self.edit.prevent(Edit.Changed):
             self.edit.value = self._applied
         self.edit.cursor_position = len(self.edit.value)
-        # Both take effect at once, so that the next key is already typed.
+        # Both take effect at once, so that the next key goes to the input.
         self.display = True
         self.screen.set_focus(self.edit)
         self.post_message(self.Resized())
@@ -206,16 +206,16 @@ class FilterPrompt(Vertical):
         self.post_message(self.Resized())
 
     def follow_cursor(self) -> None:
-        """Note what is under the cursor, which goes back there whenever that fits."""
+        """Remember the item under the cursor, which returns there whenever that matches."""
         self._filtered.follow_cursor()
 
     def on_input_changed(self, message: Edit.Changed) -> None:
-        """Filter with every letter, once it is on screen."""
+        """Filter with every letter, once it is on the screen."""
         message.stop()
         self.call_after_refresh(self._page.app.call_when_sent, self._apply)
 
     def _apply(self) -> None:
-        """Show what fits so far, without regard to a word that is wrong or not yet whole."""
+        """Show the matches so far, ignoring an invalid or incomplete word."""
         if not self.is_open or self.edit.value == self._applied:
             return
         self._applied = self.edit.value
@@ -223,7 +223,7 @@ class FilterPrompt(Vertical):
         self._page.app.outdated = True
 
     def action_keep(self) -> None:
-        """Close, unless the filter is wrong."""
+        """Close, unless the filter is invalid."""
         self._apply()
         if self.error is None:
             self._page.show_message(self._filtered.warning)
@@ -239,13 +239,13 @@ class FilterPrompt(Vertical):
     action_abandon_empty = action_abandon
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Close by Backspace only where there is nothing to delete."""
+        """Close by Backspace only if there is nothing to delete."""
         if action == "abandon_empty":
             return not self.edit.value
         return super().check_action(action, parameters)
 
     def draw(self) -> None:
-        """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
+        """Draw the error or the hints, and the number of matches."""
         theme, cells = self._page.shown.theme, self.app.size.width
         note = f" {self._filtered.note} "
         if cells - len(_SIGN) - width(note) < _MIN_INPUT:
@@ -277,7 +277,7 @@ class FilterPrompt(Vertical):
 
 
 class _WrongWord(Highlighter):
-    """Underlines the word of the filter that is wrong."""
+    """Underlines the invalid word of the filter."""
 
     def __init__(self, prompt: FilterPrompt) -> None:
         self._prompt = prompt
@@ -289,9 +289,9 @@ class _WrongWord(Highlighter):
 
 
 def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: int) -> list[Line]:
-    """Return what is wrong, beside carets under the wrong word, or below these if too long.
+    """Return the error beside carets under the invalid word, or below them if too long.
 
-    `column` is where the text that is typed begins, less than 0 where it is scrolled.
+    `column` is the start of the typed text, negative if it is scrolled.
     """
     left = min(max(0, column + width(value[: error.start])), max(0, cells - 1))
     right = min(max(left + 1, column + width(value[: max(error.end, error.start + 1)])), cells)
@@ -324,7 +324,7 @@ def _before_keys(
 
 
 def advice(texts: Sequence[tuple[str, str]], theme: Theme, cells: int) -> Line:
-    """Return keys with what they do, and as many further words as fit whole."""
+    """Return keys with their functions, and as many further words as fit whole."""
     parts = (
         [Segment(key, theme.key), Segment(f" {text}  " if text else " ", theme.label)]
         for key, text in texts

@@ -1,4 +1,4 @@
-"""Lines of segments, of which only the changed ones are sent: panels, dialogs, the footer."""
+"""Lines of segments, of which only changed ones are sent: panels, dialogs, the footer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHEEL_LINES = 3
 
 
 class Lines(Widget):
-    """A panel that is given all its lines and repaints those that differ from before."""
+    """A panel that is given all its lines and repaints those that have changed."""
 
     ALLOW_SELECT = False
 
@@ -37,9 +37,9 @@ class Lines(Widget):
         self._drawn_for: tuple[int, Style] | None = None
 
     def show(self, lines: Sequence[Line], blank: Style) -> None:
-        """Replace the lines; `blank` is the style of what none of them covers.
+        """Replace the lines; `blank` is the style of cells that they do not cover.
 
-        Those beyond the panel's height are not drawn.
+        Lines beyond the panel's height are not drawn.
         """
         width, height = self.size
         before = self._shown if self._drawn_for == (width, blank) else []
@@ -61,13 +61,13 @@ class Lines(Widget):
         self.show(self._lines, self._blank)
 
     def render_line(self, y: int) -> Strip:
-        """Return one line as it was given, or blank."""
+        """Return a line as given, or blank."""
         width = self.size.width
         line = self._shown[y] if y < len(self._shown) else []
         return Strip(fitted(line, width, self._blank), width)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the lines as they are: nothing of them is kept that a direct row would outdate."""
+        """Return the lines uncached, since rows written directly would outdate a cache."""
         strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
         if crop.x == 0 and crop.width == self.size.width:
             return strips
@@ -75,7 +75,7 @@ class Lines(Widget):
 
 
 class Wheel:
-    """Turns notches of the wheel into lines; mixed into a screen or a widget."""
+    """Turns notches of the wheel into lines; a mixin for a screen or a widget."""
 
     def turned(self, lines: int) -> None:
         """Scroll by this number of lines: down if positive, up if negative."""
@@ -108,11 +108,11 @@ class Footer(Lines):
         self._notice = ""
 
     def take_keys(self, keys: Iterable[Key], notice: str) -> None:
-        """Take the keys that are shown, as far as a notice leaves room, to be clicked."""
+        """Set the keys that fit beside a notice, to be clicked."""
         self._keys, self._notice = tuple(keys), notice
 
     def on_click(self, event: Click) -> None:
-        """Start the action of the key under the pointer."""
+        """Run the action of the clicked key."""
         event.stop()
         action = action_at(self._keys, self._notice, event.x, self.size.width)
         if action is not None:

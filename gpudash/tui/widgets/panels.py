@@ -12,26 +12,26 @@ from gpudash.tui.widgets.lines import Lines, Wheel
 
 
 class Panel(Wheel, Lines):
-    """A panel of the main screen, in which a first click selects, and one more opens."""
+    """A panel of the main screen, in which a first click selects, and a second opens."""
 
     class Changed(Message):
-        """The dashboard is to be drawn again."""
+        """The dashboard must be redrawn."""
 
     class Opened(Message):
-        """What is under the cursor is to be opened."""
+        """The item under the cursor is to be opened."""
 
     def __init__(self, dashboard: DashboardModel, *, id: str) -> None:
         super().__init__(id=id)
         self.dashboard = dashboard
 
     def clicked(self, identity: object, *, was_selected: bool) -> None:
-        """Post what a click on something leads to, whether it was under the cursor or not."""
+        """Post the effect of a click on an item, which may have been selected."""
         again = self.dashboard.is_second_click(identity) and was_selected
         self.post_message(self.Opened() if again else self.Changed())
 
 
 class DevicePanel(Panel):
-    """Shows lines of devices, and puts the cursor on the one that is clicked."""
+    """Shows lines of devices, and puts the cursor on a clicked one."""
 
     class FindingsOpened(Message):
         """A line of the findings was clicked."""
@@ -40,7 +40,7 @@ class DevicePanel(Panel):
         super().__init__(dashboard, id="devices")
 
     def on_click(self, event: Click) -> None:
-        """Select a device, or open what was clicked."""
+        """Select a device, or open the clicked item."""
         event.stop()
         layout, devices = self.dashboard.layout, self.dashboard.devices
         top = layout.host + (layout.spaces > bool(layout.charts))
@@ -53,7 +53,7 @@ class DevicePanel(Panel):
             self.clicked(row.device.key, was_selected=was_selected)
 
     def turned(self, lines: int) -> None:
-        """Show later or earlier devices, one at a time: there are few lines of them."""
+        """Scroll the devices one at a time: there are few lines of them."""
         self.dashboard.scroll_devices(1 if lines > 0 else -1)
         self.post_message(self.Changed())
 
@@ -70,7 +70,7 @@ class DevicePanel(Panel):
 
 
 class ProcessPanel(Panel):
-    """Shows lines of processes, and puts the cursor on the one that is clicked."""
+    """Shows lines of processes, and puts the cursor on a clicked one."""
 
     class HeadingClicked(Message):
         """The heading of a column was clicked."""

@@ -1,4 +1,4 @@
-"""The view of one device: a chart of any metric, its processes, and every metric there is."""
+"""The view of one device: a chart of any metric, its processes, and all its metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_FAULT_LINES = 3
 
 
 class Tabs(NamedTuple):
-    """The line of the devices, and where each of them stands."""
+    """The line of devices, and the position of each."""
 
     line: Line
     ends: list[tuple[int, str]]
@@ -56,9 +56,9 @@ class Tabs(NamedTuple):
 
 
 def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
-    """Return the labels of the devices around the one looked at, its name and status at the end.
+    """Return the labels of the devices around this one, with its name and status at the end.
 
-    Before these its clock and its link stand, where there is room beside all labels.
+    Its clock and its link come before these, if there is room beside all labels.
     """
     index = next(number for number, row in enumerate(rows) if row.device.key == key)
     device = rows[index].device
@@ -89,7 +89,7 @@ def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
 
 
 def _window(widths: Sequence[int], index: int, room: int) -> tuple[int, int]:
-    """Return the stretch around `index` that fits, as far to the left as it can be."""
+    """Return the range around `index` that fits, as far to the left as possible."""
     first = 0
     while sum(widths[first : index + 1]) > room and first < index:
         first += 1
@@ -100,7 +100,7 @@ def _window(widths: Sequence[int], index: int, room: int) -> tuple[int, int]:
 
 
 def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
-    """Return in words why a device has no values, no line for one that has.
+    """Return why a device has no values, no line if it has some.
 
     Its state is in the line above.
     """
@@ -114,16 +114,16 @@ def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
 
 
 _ROOMY = 30
-"""Lines from which there are more findings than one, and a blank line below the chart."""
+"""Height from which several findings are shown, and a blank line below the chart."""
 _MAX_CHART = 22
 _MIN_BELOW = 5
-"""Lines that the metrics have before any of the chart."""
+"""Lines that the metrics get before the chart gets any."""
 
 
 class DeviceView(View):
-    """Shows everything about a GPU or a MIG instance, a metric of it charted beside that of others.
+    """Shows everything about a GPU or a MIG instance, with one metric charted beside others'.
 
-    It turns to the other devices.
+    Keys switch to the other devices.
     """
 
     KEYS = DEVICE_KEYS
@@ -133,12 +133,12 @@ class DeviceView(View):
         super().__init__(dashboard)
         self.charting = Charting(dashboard.history, dashboard.time)
         self.large = False
-        """Whether the chart takes all the room."""
+        """Whether the chart fills the view."""
         self.explained = False
-        """Whether each metric has its help sentence beside it."""
+        """Whether each metric has its help sentence."""
         self.key = key or _device_under_cursor(dashboard)
         self.index = 0
-        """Index of the shown device in the list of all."""
+        """Index of the shown device among all."""
         self._rows_of: Snapshot | None = None
         self._all: list[DeviceRow] = []
         self._tabs = Tabs([], [])
@@ -149,18 +149,18 @@ class DeviceView(View):
         self._table = HolderTable()
 
     def on_mount(self) -> None:
-        """Load what draws charts."""
+        """Load plotext."""
         self.run_worker(self.load_charts())
 
     def rows(self) -> list[DeviceRow]:
-        """Return the devices, looked up once a snapshot."""
+        """Return the devices, looked up once per snapshot."""
         snapshot = self.dashboard.snapshot
         if self._rows_of is not snapshot:
             self._rows_of, self._all = snapshot, device_rows(snapshot)
         return self._all
 
     def row(self) -> DeviceRow | None:
-        """Return the device on screen, or the one at its index once it is gone."""
+        """Return the shown device, or the one at its index if it is gone."""
         rows = self.rows()
         if not rows:
             return None
@@ -171,7 +171,7 @@ class DeviceView(View):
         return rows[self.index]
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the devices, what is wrong with this one, and the chart."""
+        """Return the devices, the findings about this one, and the chart."""
         theme, row = self.dashboard.value_theme, self.row()
         if row is None:
             self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
@@ -188,7 +188,7 @@ class DeviceView(View):
         return lines
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return who holds it, then the metrics."""
+        """Return its holders, then the metrics."""
         theme, row = self.dashboard.value_theme, self.row()
         if row is None:
             return [[], [Segment(" " + no_gpus_text(self.dashboard.snapshot), theme.dim)]]
@@ -212,7 +212,7 @@ class DeviceView(View):
         ]
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
-        """Return title, chart and legend in as many lines as they may have."""
+        """Return title, chart and legend in at most `height` lines."""
         theme, charting = self.dashboard.value_theme, self.charting
         field = charting.field(row.device)
         time = self._time()
@@ -231,7 +231,7 @@ class DeviceView(View):
         return [heading, *drawn(chart, *size, theme), *below]
 
     def _time(self) -> Time:
-        """Return the instant of what is shown, which a pause keeps from being now."""
+        """Return the instant shown, which is in the past during a pause."""
         dashboard = self.dashboard
         taken_at = dashboard.snapshot.taken_at.astimezone()
         if dashboard.time.is_live:
@@ -240,12 +240,12 @@ class DeviceView(View):
 
     def _range(self) -> str:
         loading = "loading: " if self.charting.is_loading else ""
-        # The lowest and the mean are those of its numbers a minute.
+        # The minimum and the mean are those of its minutes.
         by = " by the minute" if self.charting.seconds in LONG else ""
         return f"{loading}last {span(self.charting.seconds)}{by}"
 
     def chart_metric(self, name: str | None) -> None:
-        """Chart a metric by its name; None leaves it as it is."""
+        """Chart a metric by name; None changes nothing."""
         if name is not None:
             self.charting.wanted = name
 
@@ -268,15 +268,15 @@ class DeviceView(View):
         self.choose("Chart", choices, self.chart_metric, current=current)
 
     def action_range(self) -> None:
-        """Show the next range of time."""
+        """Show the next time range."""
         self.charting.step_range()
 
     def action_zoom(self, step: int) -> None:
-        """Show a longer or a shorter time."""
+        """Show a longer or a shorter time range."""
         self.charting.zoom(step)
 
     def action_overlay_all(self) -> None:
-        """Show the curves of all devices, or of one alone again."""
+        """Show the curves of all devices, or of only one again."""
         self.charting.toggle(row.device.key for row in self.rows())
 
     def action_compare(self) -> None:
@@ -307,11 +307,11 @@ class DeviceView(View):
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys of the footer."""
+        """The keys for the footer."""
         return keys_while_enlarged(self.keys) if self.large else self.keys
 
     def action_large(self) -> None:
-        """Show the chart alone, or with everything else."""
+        """Enlarge the chart, or show everything again."""
         self.large = not self.large
 
     def show_device(self, key: str) -> None:
@@ -319,17 +319,17 @@ class DeviceView(View):
         self.key = key
 
     def action_turn(self, step: int) -> None:
-        """Show the next device, or the one before."""
+        """Show the next device or the previous one."""
         rows = self.rows()
         if rows:
             self.key = rows[(self.index + step) % len(rows)].device.key
 
     def action_explain(self) -> None:
-        """Show what each metric means, or only its value."""
+        """Show the meanings of all metrics, or only their values."""
         self.explained = not self.explained
 
     def on_click(self, event: Click) -> None:
-        """Turn to the device that was clicked, or chart the metric."""
+        """Show the clicked device, or chart the clicked metric."""
         region = self.body.region
         if not region.contains(event.screen_x, event.screen_y):
             return
@@ -353,7 +353,7 @@ def _choice(field: Field, row: DeviceRow, current: str) -> Choice:
 
 
 def _device_under_cursor(dashboard: DashboardModel) -> str | None:
-    """Return the key of the device under the cursor, else of the first of the process there."""
+    """Return the key of the device under the cursor, else of the selected process's first."""
     if dashboard.devices.focused_row is not None:
         return dashboard.devices.focused_row.device.key
     row = dashboard.listing.selected

@@ -1,4 +1,4 @@
-"""The chart of a device: which metric, over which time, of which devices."""
+"""The chart of a device: which metric, which time range, and which devices."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ RANGES = (60, 300, 1800)
 """Seconds that one key goes through; zooming has more steps."""
 ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
 LONG = (3600, 21600, 86400)
-"""Behind both where there is a history, whose numbers a minute are charted."""
+"""Further steps of both if there is a history, which has numbers per minute."""
 _MINUTE = 60
 _MAX_LONG_POINTS = 240
 _POINTS = 120
-"""Points from which the numbers beside the chart are taken."""
+"""Minimum number of points for the numbers beside the chart."""
 _MAX_CURVES = 8
-"""Curves that can be distinguished in one chart."""
+"""Maximum number of distinguishable curves in one chart."""
 _MAX_POINTS = 480
-"""Points of all curves together: plotext takes up to 100 us for one."""
+"""Points of all curves together: plotext takes up to 100 us for each."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS = 20
 _INSTEAD = ("gpu_utilization_percent", "memory_used_bytes")
-"""What is charted of a device that lacks the metric chosen."""
+"""What to chart for a device without the chosen metric."""
 
 
 class Time(NamedTuple):
@@ -54,27 +54,27 @@ class Time(NamedTuple):
 
 
 class _Long(NamedTuple):
-    """A chart of hours: which metric, from when on, and by device what is known of it."""
+    """A chart of hours: its metric, its start, and the values by device."""
 
     field: str
     seconds: int
     start: datetime
     extents: Mapping[str, Sequence[Extent | None]] | None = None
-    """None until it is read."""
+    """None until read."""
 
 
 class ChartedDevice(NamedTuple):
-    """A device that is charted, and the style of its curve."""
+    """A charted device, and the style of its curve."""
 
     device: Device
     label: str
     style: Style
     number: int = 0
-    """Its number among all devices."""
+    """Its index among all devices."""
 
 
 class MetricNumbers(NamedTuple):
-    """A metric in the time of a chart."""
+    """A metric's values in the time of a chart."""
 
     low: float
     mean: float
@@ -82,18 +82,18 @@ class MetricNumbers(NamedTuple):
 
 
 class Charting:
-    """What the user chose to chart, and the charts that come of it."""
+    """The user's choice of charts, and the charts themselves."""
 
     def __init__(self, history: History, past: Timeline[Snapshot]) -> None:
         self.wanted = device_metrics()[0]
-        """The metric chosen; a device that lacks it shows another."""
+        """The chosen metric; a device without it shows another."""
         seen = history.now - history.began
         self.seconds = RANGES[0] if seen <= RANGES[0] else RANGES[1]
         self.overlaid: set[str] = set()
-        """The keys of the devices shown beside the one looked at."""
+        """The keys of devices compared with the one shown."""
         self._history, self._past = history, past
         self._long, self._asked = _Long("", 0, EMPTY.taken_at), _Long("", 0, EMPTY.taken_at)
-        """The chart of hours that was read last, and the one that was asked for last."""
+        """The chart of hours read last, and the one requested last."""
 
     @property
     def is_loading(self) -> bool:
@@ -109,7 +109,7 @@ class Charting:
         return known or list(device_metrics())
 
     def field(self, device: Device) -> Field:
-        """Return the metric that is charted of a device."""
+        """Return the metric charted for a device."""
         known = self.fields(device)
         likely = (name for name in (self.wanted, *_INSTEAD) if name in known)
         return device_fields()[next(likely, known[0])]
@@ -121,18 +121,18 @@ class Charting:
         self.wanted = known[(index + step) % len(known)]
 
     def step_range(self) -> None:
-        """Choose the next range, the shortest after the longest."""
+        """Choose the next time range, the shortest after the longest."""
         longer = (each for each in self._steps(RANGES) if each > self.seconds)
         self.seconds = next(longer, RANGES[0])
 
     def zoom(self, step: int) -> None:
-        """Choose a longer range, or a shorter one if negative."""
+        """Choose a longer time range, or a shorter one if negative."""
         steps = self._steps(ZOOMS)
         index = min(range(len(steps)), key=lambda number: abs(steps[number] - self.seconds))
         self.seconds = steps[max(0, min(index + step, len(steps) - 1))]
 
     def toggle(self, keys: Iterable[str]) -> None:
-        """Overlay devices, or take them away if all of them are overlaid already."""
+        """Overlay devices, or remove them if all of them are overlaid."""
         asked = set(keys)
         if asked <= self.overlaid:
             self.overlaid -= asked
@@ -140,7 +140,7 @@ class Charting:
             self.overlaid |= asked
 
     def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[ChartedDevice]:
-        """Return the devices of the chart in their order, each with a style of its own."""
+        """Return the devices of the chart in order, each with its own style."""
         return [
             ChartedDevice(row.device, row.label, theme.curves[index % len(theme.curves)], index)
             for index, row in enumerate(rows)
@@ -168,11 +168,11 @@ class Charting:
         time: Time,
         size: tuple[int, int],
     ) -> tuple[Chart, list[MetricNumbers | None]]:
-        """Return the chart of devices, drawn in this order, and the numbers of each."""
+        """Return the chart of these devices, in drawing order, and their numbers."""
         keys = [each.device.key for each in shown]
         numbers = [self._numbers(key, field.name, time) for key in keys]
         scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
-        # A point a second at most, which is as close as samples are kept.
+        # At most one point per second, the resolution of the kept samples.
         points = max(1, min(2 * size[0], _MAX_POINTS // max(1, len(shown)), self.seconds))
         curves = tuple(
             Curve(each.label, tuple(self._series(key, field.name, points, time)), each.style)
@@ -190,7 +190,7 @@ class Charting:
         return self._history.series(key, name, seconds, points + 1, time.until)
 
     def _extents(self, key: str, name: str, time: Time) -> Sequence[Extent | None]:
-        """Return a metric over the time; of hours what was read last of that, and read it."""
+        """Return a metric over the time; for hours, the last values read, and read them again."""
         if self.seconds not in LONG:
             return self._history.extents(key, name, self.seconds, _POINTS, time.until)
         points = min(_MAX_LONG_POINTS, self.seconds // _MINUTE)
@@ -234,7 +234,7 @@ class Charting:
 
 
 def _read(recording: Recording, asked: _Long, points: int) -> _Long:
-    """Return what numbers a minute of a history say; raises GpudashError."""
+    """Return values from a history's numbers per minute; raises GpudashError."""
     from gpudash.analysis.history.numbers import extents
     from gpudash.feed.recording.samples import charted_lines
 
@@ -261,7 +261,7 @@ def title(
     theme: Theme,
     cells: int,
 ) -> Line:
-    """Return what is charted, `of` which device, its numbers over that time, and which that is."""
+    """Return the charted metric, `of` which device, its numbers over the time, and their names."""
     now = short(getattr(device, field.name), field.unit)
     head = [Segment(f" {field.label}{of}  ", theme.title), Segment(now, theme.strong)]
     right = [Segment(f" {time} ", theme.dim)]
@@ -278,16 +278,16 @@ def title(
 
 
 def _gap(taken: int, count: int, room: int) -> int:
-    """Return how far apart numbers stand: less where there is no room for more."""
+    """Return the gap between numbers, smaller if there is no room."""
     return next((gap for gap in (3, 2) if taken + count * gap <= room), 1)
 
 
 def legend(
     shown: Sequence[ChartedDevice], asked: int, field: Field, theme: Theme, cells: int
 ) -> list[Line]:
-    """Return each curve's label in its colour and its value now, in two lines at most.
+    """Return each curve's coloured label and present value, in at most two lines.
 
-    Of more GPUs than can be shown, `asked`, it says which are.
+    If there are more GPUs, `asked`, than can be shown, say which are.
     """
     lines: list[Line] = [[Segment(" GPU ", theme.heading)]]
     if len(shown) < asked:

@@ -1,4 +1,4 @@
-"""All that is known of a device: who holds it, its lease, and its metrics in columns."""
+"""All data of a device: its holders, its lease, and its metrics in columns."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ Row = tuple[Line, str | None]
 
 
 class DeviceDetails(NamedTuple):
-    """What is to be shown of a device, and how."""
+    """A device, and how to show it."""
 
     device: Device
     charted: str
-    """The field that the chart shows."""
+    """The charted field."""
     chartable: Collection[str]
     explained: bool
-    """Whether each metric has its help sentence beside it, absent ones too."""
+    """Whether each metric has its help sentence, including absent ones."""
 
 
 def rows(field: Field, details: DeviceDetails, room: int, theme: Theme) -> list[Row]:
@@ -82,7 +82,7 @@ def _style(field: Field, device: Device, theme: Theme) -> Style:
 def _plain(
     label: str, text: str, room: int, styles: tuple[Style, Style], theme: Theme
 ) -> list[Line]:
-    """Return label and value in one line, or a long value in lines of its own."""
+    """Return label and value in one line, or a long value on lines of its own."""
     value = _value(text, styles[1], theme)
     space = room - width(label) - cells_of(value)
     if space > 0:
@@ -94,7 +94,7 @@ def _plain(
 def _explained(
     field: Field, text: str, room: int, styles: tuple[Style, Style], theme: Theme
 ) -> list[Line]:
-    """Return label and value, and the help sentence beside them."""
+    """Return label and value with the help sentence beside them."""
     label = min(_LABEL, max(1, room // 3))
     named = Segment(pad(field.label, label, mark=theme.glyphs.ellipsis), styles[0])
     value = _value(text, styles[1], theme)
@@ -113,7 +113,7 @@ def _indented(texts: Iterable[str], indent: int, theme: Theme) -> list[Line]:
 
 
 def _value(text: str, style: Style, theme: Theme) -> Line:
-    """Return a number and its unit, each in its own column, or words at the right of the first."""
+    """Return a number and its unit in separate columns, or words aligned at the right."""
     unit = text.lstrip(_NUMBER)
     if unit and len(unit) <= 1 + _UNIT and unit[0] in " %/":
         number = text.removesuffix(unit)
@@ -135,24 +135,24 @@ _ORDER = (
     Group.STATE,
     Group.IDENTITY,
 )
-"""The groups, what changes and matters most first."""
+"""The groups; those that change and matter most come first."""
 _SHOWN_ELSEWHERE = ("fault", "last_read")
 _LONG = frozenset({"ecc_locations", "holder_pids", "supported_clocks_event_reasons"})
-"""Lists that are seldom looked for, shown with their explanations alone."""
+"""Rarely needed lists, shown only with explanations."""
 _OF_INSTANCES = "parent_uuid"
-"""What no whole GPU has, so that it is not missed there."""
+"""A field that no whole GPU has, so that it is not reported missing there."""
 _COLUMN, _EXPLAINED = 38, 76
-"""Cells of a column at least: of values alone, and with their help sentences."""
+"""Minimum width of a column: of only values, and with help sentences."""
 _UUID_COLUMN = 58
 _GAP = 3
 
 
 class Sheet(NamedTuple):
-    """Lines, and which field is shown where."""
+    """Lines, and the positions of fields."""
 
     lines: list[Line]
     columns: list[list[tuple[int, str | None]]]
-    """For each line the cell at which each of its columns ends and the field in it."""
+    """For each line, the end of each column and the field in it."""
 
     def field_at(self, x: int, y: int) -> str | None:
         """Return the field under a cell."""
@@ -162,7 +162,7 @@ class Sheet(NamedTuple):
 
 
 def sheet(details: DeviceDetails, cells: int, theme: Theme) -> Sheet:
-    """Return all metrics that a device has, its identity over the whole width, absent ones last."""
+    """Return all metrics of a device, its identity over the full width, absent ones last."""
     least = _EXPLAINED if details.explained else _COLUMN
     across = max(1, cells // least)
     shown = [field for field in device_fields().values() if field.name not in _SHOWN_ELSEWHERE]
@@ -180,12 +180,12 @@ def sheet(details: DeviceDetails, cells: int, theme: Theme) -> Sheet:
 
 
 def _has_text(field: Field, device: Device) -> bool:
-    """Whether a device has a value, or a rate that is only not read."""
+    """Whether a device has a value, or a rate that is just not read."""
     return getattr(device, field.name) is not None or is_unread(device, field.name)
 
 
 def missing(details: DeviceDetails, key: str, cells: int, theme: Theme) -> list[Line]:
-    """Return in a line how many metrics the device does not have; `key` lists and explains them."""
+    """Return a line with the number of absent metrics; `key` lists and explains them."""
     count = sum(
         not _has_text(field, details.device)
         for field in device_fields().values()
@@ -213,7 +213,7 @@ def _block(
 def _identity(
     fields: Iterable[Field], details: DeviceDetails, cells: int, theme: Theme, out: Sheet
 ) -> None:
-    """Add what the device is, in columns that a UUID fits into."""
+    """Add the identity of the device, in columns wide enough for a UUID."""
     across = 1 if details.explained else max(1, cells // _UUID_COLUMN)
     room = cells // across
     most = room if details.explained else _UUID_COLUMN
@@ -226,7 +226,7 @@ def _identity(
 
 
 def _packed(blocks: Sequence[list[Row]], across: int) -> list[list[Row]]:
-    """Return the blocks in columns, each below the one that ends highest."""
+    """Return the blocks in columns, each added to the shortest."""
     columns: list[list[Row]] = [[] for _ in range(across)]
     for block in blocks:
         min(columns, key=len).extend(block)
@@ -248,7 +248,7 @@ _USED = {True: "used", False: "not used", None: "whether it is used cannot be se
 
 
 def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) -> list[Line]:
-    """Return a line about the lease of a device, none where it is not leased."""
+    """Return a line about the lease of a device, none if it is not leased."""
     lease = next((each for each in snapshot.leases if each.uuid == device.uuid), None)
     if lease is None:
         return []
@@ -259,7 +259,7 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
 
 
 def last_lines(device: Device, theme: Theme, cells: int) -> list[Line]:
-    """Return what a device that does not answer held when it last did, and who held it."""
+    """Return what an unresponsive device last held, and who held it."""
     last = device.last_read
     if last is None:
         return []
@@ -272,7 +272,7 @@ _HOLDER_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
 def shares_of(process: Process, device: Device) -> tuple[ProcessDevice, ...]:
-    """Return what a process has of a device: of a GPU its MIG instances too."""
+    """Return a process's share of a device: for a GPU, those of its MIG instances too."""
     return tuple(
         share
         for share in process.devices
@@ -298,15 +298,15 @@ _MAX_HOLDERS = 4
 
 
 class HolderTable:
-    """Draws the first few processes of a device under their headings."""
+    """Draws the first few processes of a device, with headings."""
 
     def __init__(self) -> None:
         self._grid = Grid(PROCESS_COLUMNS, _HOLDER_ROLES)
 
     def lines(self, rows: list[ProcessRow], nothing: str, theme: Theme, cells: int) -> list[Line]:
-        """Return some processes, how many more there are and what lists them, and a blank line.
+        """Return some processes, a line on how many more there are, and a blank line.
 
-        `nothing` is the text where there is none.
+        `nothing` is the text if there is none.
         """
         if not rows:
             return [[Segment(f" {nothing}", theme.dim)], []]

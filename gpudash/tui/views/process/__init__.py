@@ -1,4 +1,4 @@
-"""The view of one process, which is followed by its identity and outlasts it."""
+"""The view of one process, tracked by identity, even after its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OVERDUE_SECONDS = 2.0
 
 
 class Inspector:
-    """Reads /proc about one process in a thread, and keeps the latest reading and rates."""
+    """Reads /proc about one process in a thread, and keeps the last reading and rates."""
 
     def __init__(
         self,
@@ -42,22 +42,22 @@ class Inspector:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`deliver` is called in the reading thread; it is to pass the reading on to `take`."""
+        """`deliver` is called in the reading thread; it must pass the reading on to `take`."""
         self.latest: Inspection | None = None
         """The last reading that found the process, or the first that did not."""
         self.exited = False
-        """Whether a reading has found that the process ended."""
+        """Whether a reading found that the process has ended."""
         self.io_rates = IoRates()
         """Between the last two readings."""
         self.cpu_percents: dict[ProcessKey, float] = {}
-        """Those of its relatives between the last two readings."""
+        """CPU use of its relatives between the last two readings."""
         self._deliver = deliver
         self._clock = clock
         self._thread: Thread | None = None
         self._begun_at = 0.0
 
     def begin(self, process: Process, snapshot: Snapshot) -> None:
-        """Begin to read, unless a reading is under way or the process has ended."""
+        """Start reading, unless a reading is in progress or the process has ended."""
         if self.exited or self.is_reading:
             return
         self._begun_at = self._clock()
@@ -66,7 +66,7 @@ class Inspector:
         self._thread.start()
 
     def take(self, seen: Inspection) -> None:
-        """Take a reading; what was read of a process outlasts its end."""
+        """Store a reading; the data of a process are kept after its end."""
         self.exited = seen.exited
         before = self.latest
         if before is None or not seen.exited:
@@ -76,7 +76,7 @@ class Inspector:
 
     @property
     def waiting(self) -> str:
-        """What is being waited for, in words; empty while readings are quick."""
+        """What is awaited; empty while readings are quick."""
         waited = self._clock() - self._begun_at if self.is_reading else 0.0
         if waited >= _OVERDUE_SECONDS:
             return f"/proc has not answered for {duration(waited)}"
@@ -84,7 +84,7 @@ class Inspector:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a reading is under way."""
+        """Whether a reading is in progress."""
         return self._thread is not None and self._thread.is_alive()
 
 
@@ -101,7 +101,7 @@ class ProcessView(View):
     KEYS = PROCESS_KEYS
 
     class Inspected(Message):
-        """A reading of the process has ended."""
+        """A reading of the process is complete."""
 
         def __init__(self, seen: Inspection) -> None:
             super().__init__()
@@ -115,22 +115,22 @@ class ProcessView(View):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`section` is `tree` or `environment` to begin there."""
+        """`section` is `tree` or `environment` to start there."""
         super().__init__(dashboard)
         self.keys += tuple(key for key in dashboard.keys if key.signals)
         self._row = row
         self._section = section
-        """The section that is kept at the top until the view is scrolled."""
+        """The section kept at the top until the view is scrolled."""
         self._asked_from: int | None = None
-        """Where the view stood when a section was asked for, None if none was."""
+        """The scroll position before a section was requested, None if none was."""
         self._clock = clock
         self._absent_since: float | None = None
         self._alive_at: float | None = None
-        """When a reading found it alive last, None if none did."""
+        """When a reading last found it alive, None if none did."""
         self._exited_at: float | None = None
-        """When it ended, None as long as it has not, or where only its end was ever seen."""
+        """When it ended, None if it has not, or if only its end was ever seen."""
         self._sampled_at = dashboard.history.now
-        """The instant of the last sample that had it, on the history's clock."""
+        """The time of the last sample that had it, on the history's clock."""
         self._shows_secrets = False
         self._page = ProcessSheet([], 0, 0)
         self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
@@ -142,27 +142,27 @@ class ProcessView(View):
         self.set_interval(self.read_seconds, self._read)
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the page about the process as it is, or as it was last seen."""
+        """Return the page about the process as it is, or as last seen."""
         self._follow()
         self._page = page(self._details(), self.dashboard.value_theme, cells, height)
         if self._section:
-            # It may have been asked for before there was anything to read in it.
+            # The section may have been requested before it had any content.
             self.first = self._page.tree if self._section == "tree" else self._page.environment
         return self._page.lines
 
     def action_to(self, section: str) -> None:
-        """Scroll to a section: tree or environment; `back` leads to where that was asked for."""
+        """Scroll to a section: tree or environment; `back` returns to the former position."""
         if self._asked_from is None:
             self._asked_from = self.first
         self._section = section
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines, away from a section that was asked for."""
+        """Scroll by lines, away from a requested section."""
         self._section = ""
         super().action_scroll_lines(lines)
 
     def action_back(self) -> None:
-        """Go back from a section if that shows anything else, else to where this was opened."""
+        """Go back from a section if that changes the view, else to where this was opened."""
         before = self.first
         if self._asked_from is not None:
             self.first, self._asked_from, self._section = self._asked_from, None, ""
@@ -176,23 +176,23 @@ class ProcessView(View):
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
-        """The keys of the footer: none that signals what is not there."""
+        """The keys for the footer: none that signals a process that is gone."""
         return tuple(key for key in self.keys if self.may_signal or not key.signals)
 
     @property
     def may_signal(self) -> bool:
-        """Whether the process that is shown is still there, and selected."""
+        """Whether the shown process still exists, and is selected."""
         selected = self.dashboard.listing.selected
         return self._absent_since is None and selected is not None and self._is_it(selected)
 
     def on_process_view_inspected(self, message: Inspected) -> None:
-        """Show what a reading has found."""
+        """Show the results of a reading."""
         self._inspector.take(message.seen)
         self._date_end(message.seen)
         self.draw()
 
     def _date_end(self, seen: Inspection) -> None:
-        """Note when it ended: when samples had it no more, unless it was seen alive since."""
+        """Set its end: when samples lacked it first, unless it was seen alive since."""
         if not seen.exited:
             self._alive_at = self._clock()
         elif self._alive_at is not None and self._exited_at is None:
@@ -202,7 +202,7 @@ class ProcessView(View):
 
     def _read(self) -> None:
         if not self.dashboard.is_here:
-            # A process of this PID, here and today, is not the one that is shown.
+            # A process with this PID, here and today, is not the one shown.
             if self._inspector.latest is None:
                 remote = self.dashboard.feed.remote
                 name = None if remote is None else remote.name
@@ -214,12 +214,12 @@ class ProcessView(View):
             self.draw()
 
     def _begin_reading(self) -> None:
-        """Begin to read, unless that would change the numbers of a frozen screen."""
+        """Start reading, unless that would change the numbers of a frozen screen."""
         if self._inspector.latest is None or self.dashboard.time.is_live:
             self._inspector.begin(self._row.process, self.dashboard.history.latest)
 
     def _follow(self) -> None:
-        """Take the latest row of the process and keep it selected, or note that it is gone."""
+        """Update the row of the process and keep it selected, or note that it is gone."""
         rows = process_rows(self.dashboard.snapshot)
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
@@ -230,7 +230,7 @@ class ProcessView(View):
             self._absent_since = None
         elif self._absent_since is None:
             self._absent_since = self._clock()
-            # Whether it has ended, or has only let go of its GPUs.
+            # It may have ended, or only released its GPUs.
             if self.dashboard.is_here:
                 self._begin_reading()
 
@@ -262,7 +262,7 @@ class ProcessView(View):
         )
 
     def _mark(self) -> str:
-        """Return why the row is not of now, empty if it is."""
+        """Return why the row is out of date, empty if it is not."""
         if self._absent_since is None:
             return ""
         if self._inspector.exited:

@@ -1,4 +1,4 @@
-"""What is known of a process: who it is, how it is doing, its devices, what CUDA sees of them."""
+"""Data of a process: its identity, its state, its devices, and those that CUDA sees."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from gpudash.tui.draw.line import Line, joined, spread
 from gpudash.tui.theme import Theme
 
 SPANS = (60.0, 120.0, 300.0)
-"""How far back the curves may reach, in seconds."""
+"""The spans of curves to choose from, in seconds."""
 
 
 def span_of(seen_seconds: float) -> float:
-    """Return how far back they reach for a process that was seen for so long."""
+    """Return the span of curves for a process that has been seen this long."""
     return next((span for span in SPANS if seen_seconds <= span), SPANS[-1])
 
 
 class ProcessDetails(NamedTuple):
-    """A process as it was seen last, and what is known beside its row."""
+    """A process as last seen, with data beyond its row."""
 
     row: ProcessRow
     snapshot: Snapshot
     mark: str = ""
-    """Why the numbers of the row are not those of now, empty if they are."""
+    """Why the numbers of the row are out of date, empty if they are not."""
     series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
     """Returns that many points of one of PROCESS_METRICS over the last `span` seconds."""
     span: float = SPANS[-1]
@@ -55,13 +55,13 @@ class ProcessDetails(NamedTuple):
     io_rates: IoRates = IoRates()
     """Between the last two readings."""
     cpu_percents: Mapping[ProcessKey, float] = MappingProxyType({})
-    """Those of its relatives between the last two readings."""
+    """CPU use of its relatives between the last two readings."""
     shows_secrets: bool = False
     reveal_key: str = "x"
-    """The key that shows and hides them."""
+    """The key that shows and hides secrets."""
 
     def command(self, process: Process, *, short: bool = False) -> str:
-        """Return a command line, secrets in it hidden until asked for."""
+        """Return a command line, with secrets hidden unless requested."""
         if process.command_line:
             process = replace(process, command_line=self._arguments(process))
         return short_command(process) if short else command(process)
@@ -72,7 +72,7 @@ class ProcessDetails(NamedTuple):
         if self.inspection is None or process.key != self.row.process.key:
             whole = line
         else:
-            # A snapshot holds no secrets and only the beginning, what was read here all of it.
+            # A snapshot has only the beginning, without secrets; this reading has all of it.
             whole = self.inspection.command_line or line
         if self.shows_secrets:
             return whole
@@ -84,7 +84,7 @@ _masked = lru_cache(maxsize=512)(mask_arguments)
 
 _LABEL = 9
 _FACT = 26
-"""Cells of a label and a short value."""
+"""Width of a label and a short value."""
 _MAX_ACROSS = 4
 _MAX_COMMAND_LINES = 3
 Fact = tuple[str, str]
@@ -106,7 +106,7 @@ def head(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
 
 
 def command_is_cut(details: ProcessDetails, cells: int) -> bool:
-    """Whether the head of that width shows only the beginning of the command line."""
+    """Whether the head at this width shows only the beginning of the command line."""
     return len(_command_lines(details, cells - 2 * MARGIN - _LABEL)) > _MAX_COMMAND_LINES
 
 
@@ -148,7 +148,7 @@ def _facts(details: ProcessDetails) -> list[Fact]:
             ("disk wr", readable(rates.written, Unit.BYTE_PER_SECOND)),
         ]
     if usage is not None and usage.received_bytes is not None:
-        # Of its network namespace: a container's, as Linux counts nothing by process.
+        # Those of its network namespace, such as a container's: Linux does not count by process.
         facts += [
             ("net in", readable(rates.received, Unit.BYTE_PER_SECOND)),
             ("net out", readable(rates.sent, Unit.BYTE_PER_SECOND)),
@@ -157,7 +157,7 @@ def _facts(details: ProcessDetails) -> list[Fact]:
 
 
 def _of_host(amount: int | None, total: int | None) -> str:
-    """Return an amount, and which share of the memory of the host it is, as far as known."""
+    """Return an amount, and its share of the host's memory, if known."""
     if amount is None or not total:
         return size(amount)
     percent = 100 * amount / total
@@ -165,7 +165,7 @@ def _of_host(amount: int | None, total: int | None) -> str:
 
 
 def _location_facts(details: ProcessDetails) -> list[Fact]:
-    """Return what it belongs to and where it runs, as far as that is known."""
+    """Return what it belongs to and where it runs, as far as known."""
     facts = []
     if details.row.process.job is not None:
         facts.append(("job", details.row.process.job.label))
@@ -214,11 +214,11 @@ def _labelled(label: str, text: str, theme: Theme) -> Line:
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 _VISIBLE_GAP = 2
-"""Cells between devices that stand side by side."""
+"""Gap between devices side by side."""
 
 
 def cuda(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
-    """Return the variable and the devices that it means; nothing while it is not known."""
+    """Return the variable and the devices that it selects; empty if unknown."""
     seen = details.inspection
     if seen is None or seen.visible is None:
         return []
@@ -259,11 +259,11 @@ def _visible_names(visible: VisibleDevices, details: ProcessDetails) -> list[tup
 
 _MIN_BAR = 5
 _MIN_IDLE_SECONDS = 10
-"""Seconds without work that are worth a sentence."""
+"""Seconds without work that deserve a sentence."""
 
 
 class DeviceUse(NamedTuple):
-    """What the process has of a device; the device itself where the snapshot knows it."""
+    """A process's use of a device, with the device if the snapshot has it."""
 
     label: str
     device: Device | None
@@ -309,7 +309,7 @@ _SHARE_COLUMNS: tuple[Column[DeviceUse], ...] = (
 
 
 def shares(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
-    """Return headings, devices, and a sentence about a process that holds them for nothing."""
+    """Return headings, devices, and a sentence about a process that holds them idle."""
     found = _shares(details)
     grid = Grid(_SHARE_COLUMNS, {"index": "strong", "type": "dim"}, bar=_MIN_BAR)
     drawn = grid.rows(found, (), cells, found, lambda share: joined(grid.draw(share, theme)))

@@ -1,4 +1,4 @@
-"""The page about one process: all that is known of it, in one column or two."""
+"""The page about one process: all its data, in one column or two."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gpudash.tui.theme import Theme, faded
 from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda, head, shares
 
 _WIDE = 150
-"""Cells from which family and environment stand beside the rest."""
+"""Width from which family and environment are beside the rest."""
 _FEW = 8
-"""What part of the height family and environment take at most to stand below the rest."""
+"""Part of the height that family and environment may take to be below the rest."""
 _COLUMN_GAP = 3
 _MIN_GRAPH, _MAX_GRAPH = 3, 14
 _BEGINNING = 4
 _TITLE_AND_AXIS = 2
-"""Lines of a graph beside its height."""
+"""Lines of a graph besides its height."""
 
 
 class ProcessSheet(NamedTuple):
-    """All lines of the page, and where two of its parts begin."""
+    """All lines of the page, and the beginnings of two of its parts."""
 
     lines: list[Line]
     tree: int
@@ -59,16 +59,16 @@ def page(details: ProcessDetails, theme: Theme, cells: int, height: int) -> Proc
 def _main(
     details: ProcessDetails, theme: Theme, cells: int, height: int, *, following: int | None = None
 ) -> list[Line]:
-    """Return what changes, the head, the devices and the graphs; and what CUDA sees.
+    """Return the head, the devices and the graphs; and the devices that CUDA sees.
 
-    Where so many lines are `following`, the graphs stand side by side, else in two rows.
+    With this many lines `following`, the graphs are side by side, else in two rows.
     """
     across = _across(cells, 2 if following is None else _GRAPHS)
     rows = _GRAPHS // across
     above = _spaced(head(details, theme, cells), shares(details, theme, cells))
     below = _spaced(cuda(details, theme, cells), _whole_command(details, theme, cells))
     spare = height - len(above) - len(below)
-    # In one column they leave room for the beginning of what follows.
+    # In one column, they leave room for the beginning of the next part.
     kept = 1 if following is None else _BEGINNING
     room = spare // 3 if rows == 1 else (spare - kept) // rows - _TITLE_AND_AXIS
     graph_height = max(_MIN_GRAPH, min(room, _MAX_GRAPH))
@@ -78,14 +78,14 @@ def _main(
 
 
 def _spaced(*parts: list[Line]) -> list[Line]:
-    """Return the lines of all parts, a blank one after each that has any."""
+    """Return the lines of all parts, with a blank one after each that is not empty."""
     return [line for part in parts if part for line in [*part, []]]
 
 
 def _below(
     details: ProcessDetails, theme: Theme, plain: Theme, cells: int
 ) -> tuple[list[Line], list[Line]]:
-    """Return the tree and the environment, or why they are not to be seen."""
+    """Return the tree and the environment, or why they are not available."""
     seen = details.inspection
     tree = family(details, theme, cells)
     tree = [*tree, []] if tree else []
@@ -101,7 +101,7 @@ def _below(
 
 
 def _whole_command(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
-    """Return the whole command line where the head shows only its beginning."""
+    """Return the whole command line if the head shows only its beginning."""
     if not command_is_cut(details, cells):
         return []
     title = [Segment(" " * MARGIN + "COMMAND LINE", theme.heading)]
@@ -111,9 +111,9 @@ def _whole_command(details: ProcessDetails, theme: Theme, cells: int) -> list[Li
 _GRAPHS = 4
 _GRAPH_GAP = 2
 _MIN_GRAPH_CELLS = 22
-"""Cells below which a graph does not stand beside others."""
+"""Minimum width of a graph beside others."""
 _ROUND_TOPS = (1, 2, 4, 5, 10)
-"""Tops of a scale, in hundreds of percent, whose halves are named by round numbers, too."""
+"""Tops of a scale, in hundreds of percent, whose halves have round labels too."""
 _MAX_TICKS = 6
 
 
@@ -123,11 +123,11 @@ class _Graph(NamedTuple):
     unit: Unit
     now: float | None
     limit: float | None = None
-    """How high it can be, None if that is not known."""
+    """Its maximum, None if unknown."""
 
 
 def _across(cells: int, most: int) -> int:
-    """Return how many graphs stand side by side: all, two, or one."""
+    """Return how many graphs are side by side: all, two, or one."""
     room = cells - 2 * MARGIN + _GRAPH_GAP
     fitting = (n for n in (most, 2) if n * (_MIN_GRAPH_CELLS + _GRAPH_GAP) <= room)
     return next(fitting, 1)
@@ -136,7 +136,7 @@ def _across(cells: int, most: int) -> int:
 def graphs(
     details: ProcessDetails, theme: Theme, cells: int, height: int, *, across: int
 ) -> list[Line]:
-    """Return the graphs, each `height` lines below its title, so many side by side."""
+    """Return the graphs, each `height` lines below its title, this many side by side."""
     room = cells - 2 * MARGIN
     width = max(1, (room - _GRAPH_GAP * (across - 1)) // across)
     blocks = [_graph(graph, details, theme, width, height) for graph in _graphs(details)]
@@ -177,7 +177,7 @@ def _graph(
 
 
 def _memory_of_all(details: ProcessDetails) -> float | None:
-    """Return the memory of all its devices together, None where that of one is not known."""
+    """Return the total memory of its devices, None if that of one is unknown."""
     totals = {str(device.uuid): device.memory_total_bytes for device in details.snapshot.devices}
     known = [totals.get(str(used.uuid)) for used in details.row.process.devices]
     return None if None in known else sum_known(known)
@@ -199,7 +199,7 @@ def _graphs(details: ProcessDetails) -> list[_Graph]:
 
 
 def _round_percent(highest: float) -> float:
-    """Return the least top of a scale that holds a value and can be halved in round steps."""
+    """Return the lowest top of a scale that holds a value and halves into round steps."""
     power = 100
     while highest > 10 * power:
         power *= 10
@@ -208,14 +208,14 @@ def _round_percent(highest: float) -> float:
 
 _MAX_ANCESTORS = 5
 _TABLE_FROM = 72
-"""Cells from which relatives have all columns, below which only the last."""
+"""Width from which relatives have all columns; below it, only the last."""
 _COLUMNS = (("THREADS", 9), ("CPU", 6), ("RSS", 7), ("TIME", 8), ("GPU-MEM", 9))
 _MAX_INDENT = 10
-"""Steps of indentation; what lies deeper stands no further to the right."""
+"""Maximum indentation; deeper levels are not indented further."""
 
 
 def family(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
-    """Return a title and the tree; nothing while it is not known."""
+    """Return a title and the tree; empty if unknown."""
     seen = details.inspection
     if seen is None or not (seen.ancestors or seen.descendants):
         return []
@@ -238,7 +238,7 @@ def family(details: ProcessDetails, theme: Theme, cells: int) -> list[Line]:
 
 
 def _values(relative: Relative, listed: Process | None, details: ProcessDetails) -> list[str]:
-    """Return the texts of the columns: from the snapshot what that has of it."""
+    """Return the texts of the columns, from the snapshot as far as it has them."""
     process = relative.process
     known = listed if listed is not None and listed.key == process.key else process
     cpu = details.cpu_percents.get(process.key)
@@ -252,7 +252,7 @@ def _values(relative: Relative, listed: Process | None, details: ProcessDetails)
 
 
 def branches(depths: Sequence[int], theme: Theme) -> list[str]:
-    """Return what stands before each line of a tree that is given by depths, the root's being 0."""
+    """Return the branch text of each line of a tree, given by depths, with the root at 0."""
     glyphs = theme.glyphs
     open_below: set[int] = set()
     stems = []
@@ -269,7 +269,7 @@ def branches(depths: Sequence[int], theme: Theme) -> list[str]:
 
 
 def _flattened(process: Process, seen: Inspection) -> list[Relative]:
-    """Return the nearest ancestors, the process and all below it with depths from 0 on."""
+    """Return the nearest ancestors, the process and all its descendants, with depths from 0 on."""
     above = seen.ancestors[-_MAX_ANCESTORS:]
     own_depth = len(above)
     return [
@@ -311,13 +311,13 @@ def _relative_line(
 
 _MIN_NAME, _MAX_NAME = 12, 28
 _GPU_PREFIXES = ("CUDA_", "NVIDIA_", "NCCL_")
-"""Names that begin so have to do with GPUs and stand out."""
+"""Names with these prefixes concern GPUs and are highlighted."""
 
 
 def environment(
     variables: Sequence[Variable], details: ProcessDetails, theme: Theme, cells: int
 ) -> list[Line]:
-    """Return a title and all variables, their values whole."""
+    """Return a title and all variables with their full values."""
     secret = sum(variable.is_secret for variable in variables)
     note = f"  {len(variables)} variables"
     if secret:
@@ -331,7 +331,7 @@ def environment(
 def _variables(
     variables: tuple[Variable, ...], theme: Theme, cells: int, shows_secrets: bool
 ) -> list[Line]:
-    """Return the lines of the variables, which are the same for as long as it runs."""
+    """Return the lines of the variables, which do not change while it runs."""
     ordered = sorted(variables, key=lambda variable: variable.name)
     widest = max((width(variable.name) for variable in ordered), default=0)
     name_cells = max(_MIN_NAME, min(widest, _MAX_NAME, cells // 3))
