@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from math import ceil, floor, log
 from operator import itemgetter
@@ -128,33 +128,32 @@ class Chart(NamedTuple):
     is_memory: bool = False
 
 
-_plotext: Any = None
-_failure = ""
+@cache
+def load() -> tuple[Any, str]:
+    """Import plotext: in a thread, so that keys are answered meanwhile.
 
-
-def load() -> None:
-    """Import plotext, in a thread so that keys still work."""
-    global _plotext, _failure
+    Returns it, or None and why it cannot be imported.
+    """
     try:
         import plotext
     except (ImportError, OSError) as error:
-        _failure = clean(str(error).partition("\n")[0])
-        return
+        return None, clean(str(error).partition("\n")[0])
     plotext.terminal.limit(False, False)
-    _plotext = plotext
+    return plotext, ""
 
 
 def is_loaded() -> bool:
-    """Return whether plotext was loaded, or found missing."""
-    return _plotext is not None or bool(_failure)
+    """Return whether it is known what plotext can do here."""
+    return bool(load.cache_info().currsize)
 
 
 def drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line]:
     """Return the chart in exactly `height` lines of `cells`; a message if plotext is missing."""
     if cells <= 0 or height <= 0:
         return []
-    if _plotext is None:
-        text = f" no charts: {_failure}" if _failure else f" loading{theme.glyphs.ellipsis}"
+    plotext, failure = load() if is_loaded() else (None, "")
+    if plotext is None:
+        text = f" no charts: {failure}" if failure else f" loading{theme.glyphs.ellipsis}"
         remark = fitted([Segment(text, theme.dim)], cells, theme.base)
         return [remark, *([Segment(" " * cells, theme.base)] for _ in range(height - 1))]
     return _drawn(chart, cells, height, theme)
@@ -211,8 +210,9 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
 
 
 def _figure(chart: Chart, cells: int, height: int) -> Any:
-    """Return plotext's only figure, cleared, with the axes of a chart."""
-    figure, pixel = _plotext.figure, _plotext.pixel
+    """Return plotext's only figure, as it is before anything is drawn, with the axes of a chart."""
+    plotext, _ = load()
+    figure, pixel = plotext.figure, plotext.pixel
     figure.clear()
     figure.plot_size(cells, height)
     figure.canvas("default")
@@ -234,7 +234,7 @@ def _figure(chart: Chart, cells: int, height: int) -> Any:
         figure.ruler("x", "lower").ticks([x for x, _ in named], [text for _, text in named])
     if len(chart.curves) > 1 and cells >= _LABELLED_CELLS:
         ends = [
-            (curve.values[-1], _plotext.colorize(curve.label).fill(pixel(foreground=number)))
+            (curve.values[-1], plotext.colorize(curve.label).fill(pixel(foreground=number)))
             for number, curve in enumerate(chart.curves, 1)
             if curve.values and curve.values[-1] is not None
         ]
@@ -251,8 +251,9 @@ def _add(figure: Any, curve: Curve, scale: Scale, number: int, marker: str) -> N
         return
     across = [x / last for x, _ in known]
     heights = [min(max(value, scale.low), scale.high) for _, value in known]
-    pixel = _plotext.pixel(foreground=number)
-    signal = figure.signal(across, heights, marker=_plotext.marker(marker, pixel)).lines()
+    plotext, _ = load()
+    pixel = plotext.pixel(foreground=number)
+    signal = figure.signal(across, heights, marker=plotext.marker(marker, pixel)).lines()
     for index, ((before, _), (after, _)) in enumerate(pairwise(known), 1):
         if after - before > 1:
             signal.line(index, False)

@@ -1,6 +1,7 @@
 import re
 import sys
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -413,16 +414,21 @@ def test_any_width(cells: int) -> None:
     text(cells)
 
 
-@pytest.mark.parametrize("missing", [False, True])
-async def test_charts_are_drawn_once_plotext_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, missing: bool
-) -> None:
-    monkeypatch.setattr(chart, "_plotext", None)
-    monkeypatch.setattr(chart, "_failure", "")
-    if missing:
-        monkeypatch.setitem(sys.modules, "plotext", None)
+@pytest.fixture(params=[False, True])
+def without_plotext(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether plotext cannot be imported by a process that has drawn no chart yet."""
+    chart.load.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param:
+            patch.setitem(sys.modules, "plotext", None)
+        yield request.param
+    chart.load.cache_clear()
+    chart.load()
+
+
+async def test_charts_are_drawn_once_plotext_is_loaded(without_plotext: bool) -> None:
     async with on_screen(varied(), "d") as on:
-        awaited = "no charts: import of plotext halted" if missing else "100%┼"
+        awaited = "no charts: import of plotext halted" if without_plotext else "100%┼"
         deadline = time.monotonic() + 60
         while awaited not in on.text:
             assert time.monotonic() < deadline, on.text
