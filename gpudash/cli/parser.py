@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from gpudash.cli import verbs
@@ -48,6 +49,8 @@ class Parser(argparse.ArgumentParser):
     def add_argument(self, *names: str, **declared: Any) -> argparse.Action:
         """Declare an option or a word."""
         action = super().add_argument(*names, **declared)
+        if action.choices is not None:
+            action.type = partial(_choice, action)
         self.declared.append(action)
         return action
 
@@ -118,22 +121,22 @@ class Parser(argparse.ArgumentParser):
         """Print what --help prints; raises OutputError."""
         terminal.write_text(self.format_help())
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise UsageError for a value that is none of an argument's choices."""
-        if action.choices is None or value in action.choices:
-            return
-        known = [str(choice) for choice in action.choices]
-        hint = did_you_mean(str(value), known)
-        name = action.option_strings[-1] if action.option_strings else f"unknown {action.dest}"
-        choices = ", ".join(known)
-        raise UsageError(f"{name} {value!r}: {hint and f'{hint} '}choose from {choices}")
-
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         if message.startswith("argument -") and message.endswith("expected one argument"):
             name = message.split()[1].rstrip(":").split("/")[-1]
             message += f"; one that begins with - is written {name}=-..."
         raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def _choice(action: argparse.Action, word: str) -> str:
+    """Return a value that is one of an argument's choices; raises UsageError for another."""
+    known = list(action.choices or ())
+    if word in known:
+        return word
+    hint = did_you_mean(word, known)
+    name = action.option_strings[-1] if action.option_strings else f"unknown {action.dest}"
+    raise UsageError(f"{name} {word!r}: {hint and f'{hint} '}choose from {', '.join(known)}")
 
 
 def command_parser(name: str) -> Parser:
