@@ -199,12 +199,12 @@ VIEW_KEYS: tuple[Key, ...] = _under(
     "In all views",
     Key("view.back", "q,escape,backspace", "back", "go back (also Esc, Backspace)", "back",
         "overview"),
-    Key("view.down", "down,j", "scroll_lines(1)", "scroll down", written="j ↓"),
-    Key("view.up", "up,k", "scroll_lines(-1)", "scroll up", written="k ↑"),
-    Key("view.page_down", "pagedown,space", "scroll_pages(1)", "scroll a page down"),
-    Key("view.page_up", "pageup", "scroll_pages(-1)", "scroll a page up"),
-    Key("view.top", "home", "scroll_ends(0)", "scroll to the top"),
-    Key("view.bottom", "end", "scroll_ends(1)", "scroll to the bottom"),
+    Key("view.down", "down,j", "move(1)", "scroll down", written="j ↓"),
+    Key("view.up", "up,k", "move(-1)", "scroll up", written="k ↑"),
+    Key("view.page_down", "pagedown,space", "page(1)", "scroll a page down"),
+    Key("view.page_up", "pageup", "page(-1)", "scroll a page up"),
+    Key("view.top", "home", "move_to(0)", "scroll to the top"),
+    Key("view.bottom", "end", "move_to(-1)", "scroll to the bottom"),
 )
 """The common keys of all views above the overview."""
 
@@ -255,7 +255,7 @@ LINKS_KEYS: tuple[Key, ...] = (
 )
 
 USERS_KEYS: tuple[Key, ...] = (
-    Key("users.choose", "enter", "choose", "show only this user's processes", "filter"),
+    Key("users.choose", "enter", "open", "show only this user's processes", "filter"),
     Key("users.next", "greater_than_sign,full_stop", "sort(1)", "sort users by the next column",
         "sort"),
     Key("users.previous", "less_than_sign,comma", "sort(-1)", "sort users by the previous column"),
@@ -348,7 +348,7 @@ FLEET_KEYS: tuple[Key, ...] = (
             "list what happened (also 8, E)", "events", "log history"),
         Key("fleet.report", "9,U", "open_page('report.ReportPage')",
             "report what GPUs were used for (also U)", words="hours held idle energy cost"),
-        Key("fleet.enter", "enter", "enter", "go into what is under the cursor", "open"),
+        Key("fleet.enter", "enter", "open", "go into what is under the cursor", "open"),
         Key("fleet.acknowledge", "a", "acknowledge", "acknowledge what is wrong there", "ack"),
         Key("fleet.retry", "R", "retry", "connect again where ssh failed", "retry"),
         Key("fleet.back", "escape,backspace", "go_back", "resume; then clear the filter"),

@@ -160,27 +160,21 @@ class Overview(HostPage):
         """Enlarge the part in focus, or show all parts again."""
         self.dashboard.enlarged = not self.dashboard.enlarged
 
-    def action_move(self, rows: int) -> None:
+    def move(self, rows: int) -> None:
         """Move the cursor."""
         self.dashboard.move(rows)
         self.prompt.follow_cursor()
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
+        """Move the cursor by what is in view of the part in focus."""
         focused = self.dashboard.devices.focused
-        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
-
-    def action_move_to(self, index: int) -> None:
-        """Move the cursor to the first row (0) or the last (-1)."""
-        dashboard = self.dashboard
-        part = dashboard.devices if dashboard.devices.focused else dashboard.listing
-        self.action_move(len(part.rows) if index else -len(part.rows))
+        self.move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
 
     def action_scroll_command(self, steps: int) -> None:
         """Scroll the command lines; move between columns of devices."""
         layout = self.dashboard.layout
         if self.dashboard.devices.focused and layout.across > 1:
-            self.action_move(steps * layout.device_lines)
+            self.move(steps * layout.device_lines)
         else:
             self.panels.scroll_command(steps * _COMMAND_STEP)
 

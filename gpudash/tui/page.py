@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual.app import ComposeResult
+from textual.events import Click
 from textual.screen import Screen
 
 from gpudash.feed.protocol import Feed, FeedState
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process", "help"})
 """Actions whose keys cannot be part of a text."""
+_ALL = 1_000_000
+"""More rows than any page has."""
 
 
 class Shown(Protocol):
@@ -69,6 +72,10 @@ class Page(Closing[str], inherit_bindings=False):
     """Its keys besides common ones, all of which are bound; listed first in help."""
     is_root = False
     """Whether it is the first page over its feed."""
+    page_rows = 1
+    """How many a key moves by that goes to another page of them."""
+    above = 0
+    """Lines of the body above those that are asked where they were clicked."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "KEYS" in cls.__dict__ and "BINDINGS" not in cls.__dict__:
@@ -96,6 +103,31 @@ class Page(Closing[str], inherit_bindings=False):
 
     def apply(self, preferences: Preferences) -> None:
         """Apply the user's settings, as the first page of a feed."""
+
+    # What a page is
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the lines of its body, around what is under its cursor if it has one."""
+        raise NotImplementedError
+
+    @property
+    def position(self) -> str:
+        """Which rows are in view, empty where all are: `1-22 of 155`."""
+        return ""
+
+    def move(self, rows: int) -> None:
+        """Move the cursor, or scroll where there is none, as far as there are rows."""
+        raise NotImplementedError
+
+    def clicked(self, x: int, y: int) -> bool:
+        """Put the cursor on a cell of the lines; return whether to open what is there."""
+        return False
+
+    def ask(self) -> None:
+        """Ask for what it shows besides the present, if that has changed.
+
+        Called when it is in front and something has happened: a key, a sample, another size.
+        """
 
     # Drawing
 
@@ -167,12 +199,6 @@ class Page(Closing[str], inherit_bindings=False):
             self.tick()
             self.app.outdated = True
 
-    def ask(self) -> None:
-        """Ask for what it shows besides the present, if that has changed.
-
-        Called when it is in front and something has happened: a key, a sample, another size.
-        """
-
     # What the app asks of the page in front
 
     @property
@@ -204,7 +230,37 @@ class Page(Closing[str], inherit_bindings=False):
         """Return the dialog that lists all keys in force, some of them first."""
         raise NotImplementedError
 
+    # The cursor
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor, or scroll."""
+        self.move(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move by what is in view."""
+        self.action_move(pages * self.page_rows)
+
+    def action_move_to(self, index: int) -> None:
+        """Move to the first row (0) or the last (-1)."""
+        self.action_move(_ALL if index else -_ALL)
+
+    def turned(self, lines: int) -> None:
+        """Move by the wheel."""
+        self.move(lines)
+        self.app.outdated = True
+
+    async def on_click(self, event: Click) -> None:
+        """Put the cursor there, or open what is there."""
+        region = self.body.region
+        if self.is_active and region.contains(event.screen_x, event.screen_y):
+            if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self.above):
+                await self.app.run_action("open", default_namespace=self)
+            self.app.outdated = True
+
     # Actions
+
+    def action_open(self) -> None:
+        """Go into what is under the cursor."""
 
     def explain_refusal(self, action: str) -> None:
         """Explain why an action that `check_action` refused is not for this page, if that helps."""

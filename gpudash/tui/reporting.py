@@ -224,6 +224,14 @@ class Reporting(Page):
         self._report.follow_time()
         super().ask()
 
+    def move(self, rows: int) -> None:
+        """Scroll the rows."""
+        self._report.scroll(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by what is in view, but for a row that stays."""
+        self.move(pages * max(1, self._report.room - 1))
+
     def action_zoom(self, step: int) -> None:
         """Report a longer (1) or a shorter (-1) span."""
         self._report.zoom(step)

@@ -69,17 +69,18 @@ class EventsPage(TablePage[Event]):
         adds = f", {shown_key(model.keys, 'fleet.event_jobs')} adds jobs"
         return text if model.lists_jobs else text + adds
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return what is broken, has begun and was lost; the table; which jobs are left out."""
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return what is broken, has begun and was lost; the table; which jobs it leaves out."""
+        theme = self.model.value_theme
         summed = self._sum_lines(theme, cells)
         self._above_table = len(summed) if height - len(summed) >= _MIN_TABLE else 0
         height -= self._above_table
         self._follow_time(height)
         since = self.model.happened.jobs_since if self.model.lists_jobs else None
         if since is None:
-            table, below = super().lines(theme, cells, height), []
+            table, below = super().lines(cells, height), []
         else:
-            table = super().lines(theme, cells, height - 1)
+            table = super().lines(cells, height - 1)
             text = (
                 f"jobs before {since.astimezone():%m-%d %H:%M} left out: "
                 f"more than {MAX_KEPT:,} events"
@@ -204,8 +205,8 @@ class EventsPage(TablePage[Event]):
             return "asking what happened"
         return super().empty_text
 
-    def action_enter(self) -> None:
-        """Go to the time of the selected event on its host, or show the GPUs of its job."""
+    def action_open(self) -> None:
+        """Go to the time of the event under the cursor on its host, or show the GPUs of its job."""
         event = self.ranking.selected
         if event is None:
             return

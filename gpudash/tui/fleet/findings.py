@@ -12,7 +12,7 @@ from gpudash.tui.draw.line import Line, in_view
 from gpudash.tui.fleet.head import verdict_line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
-from gpudash.tui.theme import Theme
+from gpudash.tui.fleet.tables import position
 
 _IN_SENTENCE = 3
 """Hosts named in the sentence of a finding."""
@@ -36,9 +36,9 @@ class FindingsPage(FleetPage):
         self._starts: list[int] = []
         """The first line of each finding, as drawn."""
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the summary of all, and the findings in view."""
-        model = self.model
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return what all come to, and the findings in view."""
+        model, theme = self.model, self.model.value_theme
         self._starts = []
         top = verdict_line(model, theme, cells)
         if not model.findings:
@@ -101,8 +101,8 @@ class FindingsPage(FleetPage):
                 found += [Place(row.title, *gpu) for gpu in sorted(gpus, key=str) or [(None, None)]]
         return found
 
-    def action_enter(self) -> None:
-        """Enter the host of the selected finding, or show the GPUs of its hosts."""
+    def action_open(self) -> None:
+        """Go into the host of the finding under the cursor, or show the GPUs of its hosts."""
         model = self.model
         if not model.findings:
             return

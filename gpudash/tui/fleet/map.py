@@ -98,9 +98,10 @@ class MapPage(FleetPage):
         has_chart = bool(drawn) and rest >= _MIN_CHART + 2
         return _Plan(found, room, above, rest, has_chart)
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return all lines, with the map in the space that others leave."""
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return everything, the map in what the rest leaves."""
         model, plan = self.model, self._plan(cells, height)
+        theme = model.value_theme
         top = _who_and_where(model, theme, cells)
         key = shown_key(model.keys, "fleet.findings")
         now = model.snapshot.taken_at
@@ -169,8 +170,8 @@ class MapPage(FleetPage):
             else:
                 self.action_open_page("tables.JobsPage")
 
-    def action_enter(self) -> None:
-        """Enter the host under the cursor."""
+    def action_open(self) -> None:
+        """Go into the host under the cursor."""
         if self.model.selected_host is not None:
             self.enter(self.model.selected_host.host)
 

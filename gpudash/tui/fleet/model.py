@@ -8,7 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import Filter
-from gpudash.feed.protocol import Feed, SnapshotFeed
+from gpudash.feed.protocol import Feed, FeedState, SnapshotFeed
 from gpudash.fleet.columns import (
     EVENT_COLUMNS,
     GPU_COLUMNS,
@@ -57,7 +57,7 @@ from gpudash.tui.fleet.paint import PAINTINGS, Painting
 from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
-from gpudash.tui.theme import PLAIN, Theme
+from gpudash.tui.theme import PLAIN, Theme, faded
 from gpudash.tui.watched import SentSignals
 
 if TYPE_CHECKING:
@@ -181,6 +181,14 @@ class FleetModel:
         self._asked_last = request
         self.feed.collector.ask(encode_request(request))
         return True
+
+    # How it is shown
+
+    @property
+    def value_theme(self) -> Theme:
+        """The theme in which values are shown, which fades while they are no longer true."""
+        is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
+        return faded(self.theme) if is_old and self.time.is_live else self.theme
 
     # Hosts
 

@@ -8,13 +8,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.events import Click
 from textual.screen import Screen
 
 from gpudash.analysis.filter import Filter
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
-from gpudash.feed.protocol import FeedState
 from gpudash.fleet.summary import Totals, names_of, part_of
 from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
@@ -45,7 +43,6 @@ from gpudash.tui.keymap import (
 from gpudash.tui.overview import Overview
 from gpudash.tui.page import Page
 from gpudash.tui.status import state_mark
-from gpudash.tui.theme import Theme, faded
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
 
@@ -56,7 +53,7 @@ _CHART_ACTIONS = frozenset({"zoom", "metric"})
 _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 
 
-class FleetPage(Wheel, Page):
+class FleetPage(Page, Wheel):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
     KEYS = INNER_KEYS
@@ -74,10 +71,6 @@ class FleetPage(Wheel, Page):
         self.model = model
         self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
-        self.page_rows = 1
-        """How many rows a page key moves the cursor by."""
-        self._above = 0
-        """Lines of the body above those of the page."""
 
     def compose(self) -> ComposeResult:
         """Stack the panels."""
@@ -87,10 +80,6 @@ class FleetPage(Wheel, Page):
         yield self.bottom
 
     # What a page is
-
-    def lines(self, theme: Theme, cells: int, height: int) -> Sequence[Line]:
-        """Return the lines, at most as many as there is room for."""
-        raise NotImplementedError
 
     def charts(self, cells: int, height: int) -> tuple[ChartRequest, ...]:
         """Return the charts to request for a body of this size."""
@@ -106,23 +95,6 @@ class FleetPage(Wheel, Page):
         """The sums to show."""
         return self.model.totals
 
-    @property
-    def position(self) -> str:
-        """Which rows are in view, empty if all are."""
-        return ""
-
-    def move(self, rows: int) -> None:
-        """Move the cursor."""
-        raise NotImplementedError
-
-    def clicked(self, x: int, y: int) -> bool:
-        """Put the cursor on a cell of the page; return whether it was there."""
-        raise NotImplementedError
-
-    def action_enter(self) -> None:
-        """Enter the item under the cursor."""
-        raise NotImplementedError
-
     def ask(self) -> None:
         """Send the collector what the page needs, if that has changed."""
         model, (cells, height) = self.model, self.body.size
@@ -130,7 +102,7 @@ class FleetPage(Wheel, Page):
             return
         charts: tuple[ChartRequest, ...] = ()
         if model.snapshot is not EMPTY:
-            charts = self.charts(cells, self._around(model.theme, cells, height)[-1])
+            charts = self.charts(cells, self._around(cells, height)[-1])
         if model.ask(charts, wants_events=self.LISTS_EVENTS) and charts and not chart.is_loaded():
             self.run_worker(self.load_charts())
 
@@ -174,20 +146,16 @@ class FleetPage(Wheel, Page):
         model = self.model
         if model.snapshot is EMPTY:
             return []
-        is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
-        theme = faded(model.theme) if is_old and model.time.is_live else model.theme
-        above, below, room = self._around(theme, cells, height)
-        self._above = 1 + len(above)
-        page = self.lines(theme, cells, room)[:room]
+        above, below, room = self._around(cells, height)
+        self.above = 1 + len(above)
+        page = self.lines(cells, room)[:room]
         title, place = self.heading, self.position
-        sums = fleet_line(self.totals, theme, cells, title=title, position=place)
+        sums = fleet_line(self.totals, model.value_theme, cells, title=title, position=place)
         return [sums, *above, *page, *[[]] * (room - len(page)), *below]
 
-    def _around(
-        self, theme: Theme, cells: int, height: int
-    ) -> tuple[Sequence[Line], Sequence[Line], int]:
+    def _around(self, cells: int, height: int) -> tuple[Sequence[Line], Sequence[Line], int]:
         """Return what stands between the sums and the page, and below, and the room it leaves."""
-        model = self.model
+        model, theme = self.model, self.model.value_theme
         above = filter_line(model, theme, cells, self.leaves)
         above += [] if self.LISTS_EVENTS else around_line(model, theme, cells)
         above += since_line(model, theme, cells)
@@ -394,33 +362,10 @@ class FleetPage(Wheel, Page):
         self.bottom.set_class(self.prompt.is_open, "-covered")
         self.draw_later()
 
-    # The cursor
-
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
-        self.move(rows)
+        super().action_move(rows)
         self.prompt.follow_cursor()
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by what is in view."""
-        self.action_move(pages * self.page_rows)
-
-    def action_move_to(self, index: int) -> None:
-        """Move the cursor to the first row (0) or the last (-1)."""
-        self.move(1_000_000 if index else -1_000_000)
-
-    async def on_click(self, event: Click) -> None:
-        """Put the cursor there, or open the item that it was on."""
-        region = self.body.region
-        if self.is_active and region.contains(event.screen_x, event.screen_y):
-            if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self._above):
-                await self.app.run_action("enter", default_namespace=self)
-            self.app.outdated = True
-
-    def turned(self, lines: int) -> None:
-        """Move the cursor by the wheel."""
-        self.move(lines)
-        self.app.outdated = True
 
 
 def page_class(path: str) -> Any:

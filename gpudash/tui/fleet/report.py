@@ -7,7 +7,6 @@ from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import LONGER, FleetPage
 from gpudash.tui.keymap import INNER_KEYS, REPORT_PAGE_KEYS
 from gpudash.tui.reporting import Reporting, ReportPane
-from gpudash.tui.theme import Theme
 
 
 class ReportPage(Reporting, FleetPage):
@@ -22,24 +21,11 @@ class ReportPage(Reporting, FleetPage):
             model.report_command, None, model.time, lambda: model.snapshot.taken_at, self.draw
         )
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
+    def lines(self, cells: int, height: int) -> list[Line]:
         """Return the title and the rows in view."""
-        lines = self._report.lines(theme, cells, height)
-        self.page_rows = max(1, self._report.room)
-        return lines
+        return self._report.lines(self.model.value_theme, cells, height)
 
     @property
     def _refused(self) -> frozenset[str]:
-        """Actions without effect here; the span is the report's."""
-        return super()._refused - {"zoom"} | {"enter"}
-
-    def move(self, rows: int) -> None:
-        """Scroll the rows."""
-        self._report.scroll(rows)
-
-    def clicked(self, x: int, y: int) -> bool:
-        """Do nothing."""
-        return False
-
-    def action_enter(self) -> None:
-        """Do nothing."""
+        """What has no effect here; the span is that of the report."""
+        return super()._refused - {"zoom"} | {"open"}

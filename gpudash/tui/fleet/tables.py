@@ -79,9 +79,9 @@ class TablePage(FleetPage, Generic[Row]):
         """The row that a rule precedes, with its text; None for none."""
         return None
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return the headings and the rows in view, a long table in several parts."""
-        ranking = self.ranking
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return the headings and the rows in view, a long list in several parts."""
+        ranking, theme = self.ranking, self.model.value_theme
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
         self._height = max(1, height - 1)
@@ -195,8 +195,8 @@ class HostsPage(TablePage[HostRow]):
         row = self.ranking.selected
         return () if row is None else (Place(row.title),)
 
-    def action_enter(self) -> None:
-        """Enter the host under the cursor."""
+    def action_open(self) -> None:
+        """Go into the host under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
@@ -220,8 +220,8 @@ class GpusPage(TablePage[GpuRow]):
         uuid = row.device.parent_uuid or row.device.uuid
         return (Place(host.title, gpu_index(*row), uuid),)
 
-    def action_enter(self) -> None:
-        """Enter the host of the GPU under the cursor."""
+    def action_open(self) -> None:
+        """Go into the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
@@ -248,14 +248,15 @@ class HostGpusPage(GpusPage):
         """Return the chart of these GPUs."""
         return of_host(self.model, self.host)
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return a line on the host, then the table, then the chart."""
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return a line on the host, then the table, then their past."""
         model, row = self.model, self.model.row_of(self.host)
+        theme = model.value_theme
         if row is None:
-            return super().lines(theme, cells, height)
+            return super().lines(cells, height)
         top = _about(row.host, model, theme, cells)
         room = height - 1
-        table = super().lines(theme, cells, min(room, len(row.devices) + 1))
+        table = super().lines(cells, min(room, len(row.devices) + 1))
         left = room - len(table) - 1
         drawn = past(model, theme, cells, left) if left >= _MIN_CHART else []
         return [top, *table, *([[]] if drawn else []), *drawn]
@@ -267,8 +268,8 @@ class HostGpusPage(GpusPage):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """Actions without effect: there is nothing more to show of a GPU."""
-        return super()._refused | {"enter"}
+        """What has no effect: there is no more to be shown of a GPU, either."""
+        return super()._refused | {"open"}
 
 
 class GroupsPage(TablePage[GroupRow]):
@@ -289,8 +290,8 @@ class GroupsPage(TablePage[GroupRow]):
         """Group by the next."""
         self.model.group_by_next()
 
-    def action_enter(self) -> None:
-        """Show only the hosts of the group under the cursor."""
+    def action_open(self) -> None:
+        """Show the hosts of the group under the cursor alone."""
         if (row := self.ranking.selected) is None:
             return
         if row.name is None:
@@ -308,8 +309,8 @@ class UsersPage(TablePage[FleetUser]):
     ROLES: ClassVar[Mapping[str, str]] = {"user": "owner", "memory": "memory"}
     EMPTY = "no user of a GPU is known: nothing says whose processes or jobs there are"
 
-    def action_enter(self) -> None:
-        """Show only the GPUs of the user under the cursor."""
+    def action_open(self) -> None:
+        """Show the GPUs of the user under the cursor alone."""
         if (user := self.ranking.selected) is not None:
             self.narrow("user", user.name or "")
 
@@ -328,7 +329,7 @@ class JobsPage(TablePage[FleetJob]):
         if self.model.is_filtered and len(self.ranking.rows) == 1:
             self.open_found(self.ranking.rows[0].key)
 
-    def action_enter(self) -> None:
+    def action_open(self) -> None:
         """Show the GPUs of the job under the cursor."""
         if (job := self.ranking.selected) is not None:
             put_above(self.app, JobPage(self.model, job.key))
@@ -363,9 +364,10 @@ class JobPage(TablePage[JobGpu]):
         """The GPUs in order."""
         return self.model.ranked_job_gpus(self.job)
 
-    def lines(self, theme: Theme, cells: int, height: int) -> list[Line]:
-        """Return lines on the job, its GPUs' medians and other users of these; then the table."""
+    def lines(self, cells: int, height: int) -> list[Line]:
+        """Return lines on the job, the medians of its GPUs and what else is on them; the table."""
         job, rows = self.model.job_of(self.job), self.ranking.rows
+        theme = self.model.value_theme
         parts: list[str | None] = []
         if job is not None:
             parts += [job.user, job.name, job.state]
@@ -386,10 +388,10 @@ class JobPage(TablePage[JobGpu]):
             top.append(("not its own: not known, as no processes of its hosts are", theme.dim))
         self._above_table = len(top)
         about = [[Segment(f" {theme.cut(text, cells - 2)}", style)] for text, style in top]
-        return [*about, *super().lines(theme, cells, height - len(top))]
+        return [*about, *super().lines(cells, height - len(top))]
 
-    def action_enter(self) -> None:
-        """Enter the host of the GPU under the cursor."""
+    def action_open(self) -> None:
+        """Go into the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.gpu.host)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual.events import Click
-
 from gpudash.analysis.health.acknowledged import Place
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
@@ -131,19 +129,20 @@ class FindingsView(View):
         self._keep_in_view(before)
         return lines
 
-    def action_scroll_lines(self, lines: int) -> None:
-        """Move the cursor to another finding, and scroll to it."""
-        self._move(self._cursor.index + lines)
+    def move(self, rows: int) -> None:
+        """Move the cursor to another finding, which comes into view."""
+        self._move(self._cursor.index + rows)
 
-    def action_scroll_pages(self, pages: int) -> None:
-        """Move the cursor by about a page."""
-        target = self.first + pages * max(1, self._room - 1)
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by about as much as is in view."""
+        target = self.first + pages * self.page_rows
         behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
         self._move(behind[-1] if behind else 0)
 
     def turned(self, lines: int) -> None:
         """Scroll by the wheel; the cursor stays."""
-        super().action_scroll_lines(lines)
+        super().move(lines)
+        self.app.outdated = True
 
     def action_acknowledge(self) -> None:
         """Acknowledge the finding under the cursor on all of its GPUs, or undo that."""
@@ -172,16 +171,15 @@ class FindingsView(View):
         elif keys:
             self.show_device(keys[0])
 
-    def on_click(self, event: Click) -> None:
-        """Move to the clicked finding, and open it."""
-        below_title = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size))
+    def clicked(self, x: int, y: int) -> bool:
+        """Move to the finding that was clicked, to be opened."""
+        below_title = y - len(self.pinned(*self.body.size))
         line = below_title + self.first
         is_blank = line >= self._total or line + 1 in self._starts
         if not 0 <= below_title < self._room or is_blank:
-            return
+            return False
         self._move([number for number, start in enumerate(self._starts) if start <= line][-1])
-        self.action_open()
-        self.draw()
+        return True
 
     @property
     def _start(self) -> int | None:

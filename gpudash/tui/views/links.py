@@ -7,7 +7,6 @@ from functools import partial
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.events import Click
 
 from gpudash.analysis.columns.traffic import (
     TRAFFIC_COLUMNS,
@@ -224,15 +223,13 @@ class LinksView(View):
         """Scroll the columns if not all fit."""
         self._column += columns
 
-    def on_click(self, event: Click) -> None:
+    def clicked(self, x: int, y: int) -> bool:
         """Show the matrix whose name was clicked."""
-        if event.screen_y - self.body.region.y + self.first:
-            return
-        for number in range(self._first_tab, len(_TABS)):
-            if event.screen_x < self._end_of(number, self._first_tab):
-                self._tab = number
-                self.draw()
-                return
+        tabs = range(self._first_tab, len(_TABS))
+        ends = (each for each in tabs if x < self._end_of(each, self._first_tab))
+        if y + self.first == 0:
+            self._tab = next(ends, self._tab)
+        return False
 
     def _fit(
         self, matrix: Matrix, topology: Topology, rows: Sequence[GpuAffinity], cells: int

@@ -34,11 +34,3 @@ class ReportView(Reporting, View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title and the rows in view."""
         return self._report.lines(self.dashboard.theme, cells, height)
-
-    def action_scroll_lines(self, lines: int) -> None:
-        """Scroll the rows."""
-        self._report.scroll(lines)
-
-    def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is in view."""
-        self._report.scroll(pages * max(1, self._report.room - 1))

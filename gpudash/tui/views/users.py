@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.segment import Segment
-from textual.events import Click
 
 from gpudash.analysis.activity import NOTABLE_BYTES
 from gpudash.analysis.columns.users import USER_COLUMNS
@@ -117,16 +116,12 @@ class UsersView(View):
             text = f"{size(unowned)} of GPU memory is held by no listed process"
             notes = [[], *within_margins(text, theme.dim, cells)]
         room = max(3, height - 1 - len(notes))
-        self._page = room - 2
+        self.page_rows = room - 2
         return [*self._table.lines(self._ranking, self._everyone, theme, cells, room), *notes]
 
-    def action_scroll_lines(self, lines: int) -> None:
+    def move(self, rows: int) -> None:
         """Move the cursor; the users in view follow it."""
-        self._ranking.move(lines)
-
-    def action_scroll_pages(self, pages: int) -> None:
-        """Move the cursor by a page."""
-        self.action_scroll_lines(pages * self._page)
+        self._ranking.move(rows)
 
     def action_sort(self, step: int) -> None:
         """Sort by a column next to the present one."""
@@ -136,28 +131,25 @@ class UsersView(View):
         """Reverse the order."""
         self._ranking.reverse()
 
-    def action_choose(self) -> None:
-        """Show the processes of the user under the cursor."""
+    def action_open(self) -> None:
+        """Ask for the processes of the user under the cursor."""
         user = self._ranking.selected
         if user is not None and user.name:
             self.filter_by(f"user={quoted(user.name)}")
         elif user is not None:
             self.show_message("the owner of these processes is unknown")
 
-    def on_click(self, event: Click) -> None:
-        """Sort by a clicked heading, or choose a clicked user."""
-        line = event.screen_y - self.body.region.y - 1
-        if line == 0 and self._ranking.rows:
-            key = self._table.grid.column_at(event.screen_x)
+    def clicked(self, x: int, y: int) -> bool:
+        """Sort by a heading, or choose the user who was clicked."""
+        if y == 1 and self._ranking.rows:
+            key = self._table.grid.column_at(x)
             if key is not None:
                 self._ranking.sort_by(key)
-            self.draw()
-            return
-        index = self._table.top + line - 1
-        if 0 < line <= self._page and index < len(self._ranking.rows):
+        index = self._table.top + y - 2
+        is_user = 1 < y <= self.page_rows + 1 and index < len(self._ranking.rows)
+        if is_user:
             self._ranking.move_to(index)
-            self.action_choose()
-            self.draw()
+        return is_user
 
     def _count(self, snapshot: Snapshot) -> None:
         """Count each snapshot's users once."""

@@ -11,13 +11,11 @@ from gpudash.tui.keymap import LIST_KEYS, VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
 from gpudash.tui.widgets.lines import Wheel
 
-_ALL = 1_000_000
-"""More lines than any page has."""
 _OF_LISTS = frozenset(key.id for key in LIST_KEYS)
 
 
-class View(Wheel, HostPage):
-    """A page about one thing: subclasses return its lines, which are scrolled here.
+class View(HostPage, Wheel):
+    """A page about one thing: subclasses return all its lines, which are scrolled here.
 
     A subclass with its own keys sets `KEYS` (declared in `keymap`, `VIEW_KEYS` last).
     """
@@ -31,10 +29,6 @@ class View(Wheel, HostPage):
         self.first = 0
         """Index of the first line in view."""
         self._total = self._room = 0
-
-    def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return all lines of the body for a width; those beyond `height` are scrolled to."""
-        raise NotImplementedError
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the lines that stay at the top of the body while the others scroll below."""
@@ -56,39 +50,29 @@ class View(Wheel, HostPage):
         if not cells or not self.is_current:
             return
         top = self.pinned(cells, height)
-        lines = self.lines(cells, height)
         self._room = room = max(0, height - len(top))
+        self.page_rows = max(1, room - 1)
+        lines = self.lines(cells, height)
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
         help_key = (key for key in self.dashboard.keys if key.id == "screen.help")
-        notice = self.dashboard.status_text or self._position
+        notice = self.dashboard.status_text or self.position
         seen = [*top, *lines[self.first : self.first + room]]
         self.show(
             header_line(self.dashboard, cells), seen, (*self.keys_in_force, *help_key), notice
         )
 
     @property
-    def _position(self) -> str:
-        """Which lines are in view, empty where all are: `1-22 of 155`."""
-        return in_view(self.first, self._room, self._total) if self._room else ""
+    def position(self) -> str:
+        """Which lines are in view, empty where all are."""
+        if not 0 < self._room < self._total:
+            return ""
+        return f"{self.first + 1}-{self.first + self._room} of {self._total}"
 
     def action_back(self) -> None:
         """Go back to where this was opened."""
         self.dismiss(None)
 
-    def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines, within bounds: frames may be delayed, but keys are not."""
-        self.first = max(0, min(self.first + lines, self._total - self._room))
-
-    def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by a page."""
-        self.action_scroll_lines(pages * max(1, self._room - 1))
-
-    def action_scroll_ends(self, end: int) -> None:
-        """Scroll to the top (0) or the bottom (1)."""
-        self.action_scroll_lines(_ALL if end else -_ALL)
-
-    def turned(self, lines: int) -> None:
-        """Scroll by the wheel."""
-        self.action_scroll_lines(lines)
-        self.draw()
+    def move(self, rows: int) -> None:
+        """Scroll by lines, as far as there are any: frames may be held back, keys are not."""
+        self.first = max(0, min(self.first + rows, self._total - self._room))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
-from textual.events import Click
 
 from gpudash.analysis.history.metrics import device_metrics
 from gpudash.analysis.labels import pcie_link, short_name
@@ -328,12 +327,8 @@ class DeviceView(View):
         """Show the meanings of all metrics, or only their values."""
         self.explained = not self.explained
 
-    def on_click(self, event: Click) -> None:
-        """Show the clicked device, or chart the clicked metric."""
-        region = self.body.region
-        if not region.contains(event.screen_x, event.screen_y):
-            return
-        x, y = event.screen_x - region.x, event.screen_y - region.y
+    def clicked(self, x: int, y: int) -> bool:
+        """Turn to the device that was clicked, or chart the metric."""
         if y == 0:
             key = self._tabs.key_at(x)
             if key is not None:
@@ -344,7 +339,7 @@ class DeviceView(View):
             name = self._sheet.field_at(x, y - self._pinned + self.first - self._sheet_line)
             if y >= self._pinned and name is not None:
                 self.chart_metric(name)
-        self.draw()
+        return False
 
 
 def _choice(field: Field, row: DeviceRow, current: str) -> Choice:

@@ -156,10 +156,10 @@ class ProcessView(View):
             self._asked_from = self.first
         self._section = section
 
-    def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines, away from a requested section."""
+    def move(self, rows: int) -> None:
+        """Scroll by lines, away from a section that was asked for."""
         self._section = ""
-        super().action_scroll_lines(lines)
+        super().move(rows)
 
     def action_back(self) -> None:
         """Go back from a section if that changes the view, else to where this was opened."""
