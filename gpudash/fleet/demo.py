@@ -1,7 +1,7 @@
 """A simulated fleet: racks, jobs and users, and one of each fault.
 
-Everything is a function of seed, host, GPU and time, so an earlier instant or a chart is
-computed like the present.
+Its boards, and how work shows on them, are those of the simulated hosts. Everything is a function
+of seed, host, GPU and time, so an earlier instant or a chart is computed like the present.
 """
 
 from __future__ import annotations
@@ -9,17 +9,23 @@ from __future__ import annotations
 import re
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain, pairwise
-from math import ceil, inf, sin
+from math import ceil, inf
 from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.collect.simulated.boards import A100_PCIE, H100_SXM, L40S
+from gpudash.collect.simulated.calls import average
+from gpudash.collect.simulated.gpu import SimulatedGpu
+from gpudash.collect.simulated.scene import GIB, Card, Scene
+from gpudash.collect.simulated.scenes import NOTEBOOK, RESNET, rank, worker
+from gpudash.collect.simulated.signals import PERIOD, Rhythm, wave
 from gpudash.fleet.demo_faults import BLOCK, HOUR, MESSAGES, RACK, HostFault, faults, kept_busy
 from gpudash.fleet.events import events
 from gpudash.fleet.source import Reading, Source, chart_of
@@ -47,33 +53,18 @@ _HOSTS, _GPUS = 1000, 8
 _SLOT = 24 * HOUR
 """How long the jobs of a block of hosts run."""
 _TICK = 5.0
-_GIB, _MIB = 1 << 30, 1 << 20
 _STEP = 60.0
 """Time between the instants of a past."""
 _MEAN_OF = 32
 """Hosts that a chart of the whole fleet averages."""
-
-
-class _Model(NamedTuple):
-    name: SafeText
-    memory_bytes: int
-    limit_mw: int
-    idle_mw: int
-    clock_mhz: int
-
-
-_MODELS = (
-    _Model(SafeText("NVIDIA H100 80GB HBM3"), 80 * _GIB, 700_000, 71_000, 1980),
-    _Model(SafeText("NVIDIA A100-SXM4-80GB"), 80 * _GIB, 400_000, 58_000, 1410),
-    _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
-)
+_BOARDS = (H100_SXM, A100_PCIE, L40S)
 PRICES = {"H100": 2.5, "A100": 1.5, "L40S": 0.9}
 """Per GPU hour, unless the settings have others."""
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
 
 
 class _Task(NamedTuple):
-    """What a GPU does: the `kind` of its load, and which share of it."""
+    """What a GPU does: the `kind` of its work, and which share of its load."""
 
     job: FleetJob | None
     kind: str
@@ -105,9 +96,6 @@ class DemoSource(Source):
     ) -> None:
         self._count, self._gpus, self._seed, self._clock = hosts, gpus, seed, clock
         self._start = clock() // 60 * 60
-        random = Random(seed)
-        self._noise = [random.uniform(-1, 1) for _ in range(4096)]
-        self._wave = [sin(i * 6.2831853 / 1024) for i in range(1024)]
         self._is_calm = is_calm
         self.faults: tuple[HostFault, ...] = () if is_calm else faults(hosts, gpus)
         self._by_host = grouped((host, fault) for fault in self.faults for host in fault.hosts)
@@ -307,9 +295,9 @@ class DemoSource(Source):
             age_seconds=None if is_brief else now - seen,
             expected_devices=self._gpus,
             driver_version=SafeText("535.247.01" if "skew" in kinds else "550.163.01"),
-            cpu_percent=round(30 + 20 * self._noise[(host * 37 + int(seen)) & 4095], 1),
-            memory_used_bytes=(220 + host % 90) * _GIB,
-            memory_total_bytes=1024 * _GIB,
+            cpu_percent=round(30 + 20 * wave(seen + 37 * host), 1),
+            memory_used_bytes=(220 + host % 90) * GIB,
+            memory_total_bytes=1024 * GIB,
             drain_reason=MESSAGES["draining"] if "draining" in kinds else None,
             slow_seconds={
                 self._uuids[host * self._gpus + gpu]: now - self._start - each.at
@@ -331,11 +319,32 @@ class DemoSource(Source):
     def _devices(
         self, host: int, now: float, present: Sequence[HostFault], *, is_brief: bool
     ) -> list[FleetDevice]:
-        device = self._brief_device if is_brief else self._device
+        """Return the GPUs of a host; brief ones have holders and faults, but no other values."""
+        board, began = (0, 0, 0, 1, 0, 2)[host // RACK % 6], now - self._start
         devices = []
         for gpu, task in enumerate(self._tasks(host, now)):
-            flags = {fault.kind: fault.at for fault in present if gpu in fault.gpus}
-            devices.append(device(host, gpu, now, task, flags))
+            since = {fault.kind: began - fault.at for fault in present if gpu in fault.gpus}
+            read, job = _NOT_READ, task.job
+            if not is_brief and "lost" not in since:
+                flaw = "hot" if "hot" in since else "straggler" if "straggler" in since else ""
+                second = int(now + 130 * host + 70 * gpu) % PERIOD
+                read = _read(board, task.kind, round(10 * task.level), flaw, second)
+            is_idle = read.gpu_utilization_percent == 0
+            device = replace(
+                read,
+                index=gpu,
+                label=device_label(gpu),
+                uuid=self._uuids[host * self._gpus + gpu],
+                name=SafeText(_BOARDS[board].name),
+                state="lost" if "lost" in since else "ok",
+                age_seconds=None if is_brief else since.get("lost"),
+                idle_seconds=max(0.0, now - task.since) if is_idle else None,
+                xid=74 if "xid" in since else None,
+                xid_seconds=since.get("xid"),
+                users=() if job is None or job.user is None else (job.user,),
+                job=None if job is None else job.id,
+            )
+            devices.append(device)
         if _is_divided(host, present):
             devices[:1] = self._divided(devices[0])
         return devices
@@ -359,62 +368,6 @@ class DemoSource(Source):
             for number, uuid in enumerate(uuids, 1)
         ]
         return [whole, *halves]
-
-    def _brief_device(
-        self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
-    ) -> FleetDevice:
-        """Return a GPU with its holder and its faults, but no other values."""
-        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
-        job, uuid = task.job, self._uuids[host * self._gpus + gpu]
-        since = {kind: now - self._start - at for kind, at in flags.items()}
-        return FleetDevice(
-            index=gpu,
-            label=device_label(gpu),
-            uuid=uuid,
-            name=model.name,
-            state="lost" if "lost" in flags else "ok",
-            xid=74 if "xid" in flags else None,
-            xid_seconds=since.get("xid"),
-            users=() if job is None or job.user is None else (job.user,),
-            job=None if job is None else job.id,
-        )
-
-    def _device(
-        self, host: int, gpu: int, now: float, task: _Task, flags: Mapping[str, float]
-    ) -> FleetDevice:
-        brief = self._brief_device(host, gpu, now, task, flags)
-        if brief.state != "ok":
-            return replace(brief, age_seconds=now - self._start - flags["lost"])
-        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // RACK % 6]]
-        kind = task.kind
-        tick = int(now // _TICK)
-        noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
-        wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
-        _, share, tensor, dram = _LOADS[kind]
-        tensor, dram = tensor * task.level, dram * task.level
-        used = _utilization_percent(task, 4 * wave + 4 * noise)
-        clock, limit, degrees = model.clock_mhz if kind != "free" else 345, model.limit_mw, 0
-        effort = 0.16 if kind == "kept-alive" else (0.2 + 1.1 * tensor) * used / 100
-        power = model.idle_mw + (limit - model.idle_mw) * effort
-        if "straggler" in flags:
-            clock, limit, power = clock * 71 // 100, limit * 7 // 10, limit * 0.69
-        if "hot" in flags:
-            clock, degrees, power = clock * 62 // 100, 34, power * 0.8
-        power = min(power + 900 * noise, limit)
-        return replace(
-            brief,
-            gpu_utilization_percent=used,
-            sm_active_percent=round(used * 0.9, 1),
-            tensor_active_percent=round(100 * tensor, 1),
-            dram_active_percent=round(100 * dram, 1),
-            memory_used_bytes=int(model.memory_bytes * share) or 4 * _MIB,
-            memory_total_bytes=model.memory_bytes,
-            temperature_celsius=int(28 + 36 * power / model.limit_mw + 2 * wave) + degrees,
-            power_usage_mw=int(power),
-            enforced_power_limit_mw=limit,
-            sm_clock_mhz=clock,
-            idle_seconds=None if used else max(0.0, now - task.since),
-        )
 
     # The past
 
@@ -464,13 +417,42 @@ def _phase(host: int) -> float:
     return (host // BLOCK * 7919 % 97) / 97 * _SLOT
 
 
-def _utilization_percent(task: _Task, spread: float) -> float:
-    """Return the utilization that a task causes; `spread` is the deviation from its mean."""
-    percent = _LOADS[task.kind][0]
-    if not percent:
-        return 0.0
-    steady = percent * task.level
-    return max(6.0, min(100.0, round(steady if task.kind == "kept-alive" else steady + spread)))
+@cache
+def _gpu(board: int, kind: str, tenths: int, flaw: str) -> SimulatedGpu:
+    """Return a GPU on which work of a kind runs at `tenths` of its full load."""
+    model, programs = _BOARDS[board], []
+    limit = 0.7 * model.power_limit if flaw == "straggler" else None
+    card = Card(board=model, bus=0, inlet=50.0 if flaw == "hot" else 26.0, power_limit=limit)
+    for each in _WORK.get(kind, ()):
+        level, swing, _ = each.load
+        # Without the dip, in which a job would do less on some of its GPUs than on others.
+        load = Rhythm(level * tenths // 10, swing * tenths // 10)
+        memory = min(each.memory, model.memory * 85 // 100)
+        programs.append(replace(each, gpus=(0,), load=load, memory=memory))
+    scene = Scene(name=kind, hostname=kind, cards=(card,), programs=tuple(programs))
+    return SimulatedGpu(scene, 0, time.time)
+
+
+@cache
+def _read(board: int, kind: str, tenths: int, flaw: str, second: int) -> FleetDevice:
+    """Return the values of that GPU in a second of `PERIOD`: thousands of GPUs share few."""
+    gpu = _gpu(board, kind, tenths, flaw)
+    moment = gpu.at(second)
+    shares = [average(gpu, second, second + 1, metric) or 0.0 for metric in (2, 5, 10)]
+    sm, tensor, dram = [round(each, 1) for each in shares]
+    return FleetDevice(
+        index=0,
+        gpu_utilization_percent=float(moment.busy),
+        sm_active_percent=sm,
+        tensor_active_percent=tensor,
+        dram_active_percent=dram,
+        memory_used_bytes=gpu.memory_used(),
+        memory_total_bytes=gpu.board.memory,
+        temperature_celsius=moment.temperature,
+        power_usage_mw=moment.average_power,
+        enforced_power_limit_mw=round(1000 * gpu.power_limit),
+        sm_clock_mhz=moment.sm_clock,
+    )
 
 
 def _is_divided(host: int, present: Sequence[HostFault]) -> bool:
@@ -478,13 +460,14 @@ def _is_divided(host: int, present: Sequence[HostFault]) -> bool:
     return host % 50 == 17 and not present
 
 
-_LOADS = {
-    "train": (100.0, 0.85, 0.62, 0.5),
-    "infer": (62.0, 0.8, 0.2, 0.25),
-    "dev": (45.0, 0.3, 0.06, 0.08),
-    "kept-alive": (100.0, 0.03, 0.0004, 0.006),
-    "held": (0.0, 0.7, 0.0, 0.0),
-    "unused": (0.0, 0.0, 0.0, 0.0),
-    "free": (0.0, 0.0, 0.0, 0.0),
+_NOT_READ = FleetDevice(index=0)
+_WORK = {
+    "train": (rank(0),),
+    "infer": (worker(0),),
+    "dev": (RESNET,),
+    "held": (NOTEBOOK,),
+    "kept-alive": (
+        replace(RESNET, load=Rhythm(100), intensity=0.16, tensor=0.0004, bandwidth=0.006),
+    ),
 }
-"""At full load: utilization in percent; memory, tensor and DRAM activity as shares."""
+"""The programs of each kind of work; the other kinds have none."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace as Record
-from typing import Any, Literal
+from typing import Any
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.simulated.gpu import (
     REASON_POWER_CAP,
     REASON_THERMAL,
+    Ratio,
     SimulatedGpu,
     boot_time,
 )
@@ -159,7 +160,7 @@ def _held(gpu: SimulatedGpu, reason: int) -> int:
     return int((now - boot_time(now)) * 1e9) if gpu.moment.reasons & reason else 0
 
 
-def _since_boot(gpu: SimulatedGpu, rate: Literal["pcie", "nvlink"], factor: float) -> int:
+def _since_boot(gpu: SimulatedGpu, rate: Ratio, factor: float) -> int:
     now = gpu.now
     return int(gpu.traffic(rate, boot_time(now), now) * factor)
 
@@ -361,13 +362,9 @@ def _fill_fabric(gpu: SimulatedGpu, info: Any) -> int | None:
 
 
 _METRICS = 333
-_SHARES_OF_LOAD = {1: 1.0, 2: 0.86, 3: 0.41, 5: 0.52, 7: 0.5, 10: 0.6, 12: 0.12}
-_RATES: dict[int, tuple[Literal["pcie", "nvlink"], float]] = {
-    20: ("pcie", 0.8),
-    21: ("pcie", 1.0),
-    60: ("nvlink", 1.0),
-    61: ("nvlink", 0.94),
-}
+_SHARES = {1: 1, 2: 0.86, 3: 0.41, 5: 1, 7: 0.5, 10: 1, 12: 0.12, 20: 0.8, 21: 1, 60: 1, 61: 0.94}
+_RATIOS: dict[int, Ratio] = {5: "tensor", 10: "bandwidth"}
+_RATES: dict[int, Ratio] = {20: "pcie", 21: "pcie", 60: "nvlink", 61: "nvlink"}
 
 
 def metrics_request() -> Record:
@@ -392,18 +389,18 @@ def compute(request: Any) -> Any:
     if end <= start:
         raise NVMLError(codes.INVALID_ARGUMENT)
     for metric in request.metrics[: request.numMetrics]:
-        value = _average(gpu, start, end, metric.metricId)
+        value = average(gpu, start, end, metric.metricId)
         metric.nvmlReturn = codes.NOT_SUPPORTED if value is None else codes.SUCCESS
         metric.value = value or 0.0
     return request
 
 
-def _average(gpu: SimulatedGpu, start: float, end: float, metric: int) -> float | None:
+def average(gpu: SimulatedGpu, start: float, end: float, metric: int) -> float | None:
+    """Return a metric of performance monitoring between two instants, by NVML's number."""
     if metric in _RATES:
-        rate, factor = _RATES[metric]
-        return gpu.traffic(rate, start, end) * factor / (end - start) / MIB
-    share = _SHARES_OF_LOAD.get(metric)
-    return None if share is None else share * gpu.load(start, end)
+        return _SHARES[metric] * gpu.traffic(_RATES[metric], start, end) / (end - start) / MIB
+    share = _SHARES.get(metric)
+    return share and share * gpu.load(start, end, _RATIOS.get(metric))
 
 
 GPU_CALLS: dict[str, Call] = {

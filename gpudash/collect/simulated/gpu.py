@@ -38,6 +38,10 @@ def start_time(program: Program, now: float) -> float:
     return round(boot_time(now) + after_boot, 2)
 
 
+Ratio = Literal["intensity", "bandwidth", "tensor", "encoder", "decoder", "pcie", "nvlink"]
+"""What else a program does, by its fields that are ratios of its load."""
+
+
 class Moment(Struct, frozen=True):
     """What the sensors of a card read in one second; percent, mW, degrees, MHz."""
 
@@ -105,7 +109,7 @@ class SimulatedGpu:
         """What its sensors read now."""
         second = int(self.now)
         if self._moment is None or self._moment.second != second:
-            self._moment = self._read(second)
+            self._moment = self.at(second)
         return self._moment
 
     def memory_used(self, slot: int | None = None) -> int:
@@ -113,28 +117,32 @@ class SimulatedGpu:
         programs = [o.program for o in self.occupants if slot in (None, o.program.slot)]
         return sum(program.memory + (3 + program.pid % 5) * MIB for program in programs)
 
-    def load(self, start: float, end: float) -> float:
-        """Return the mean utilization between two instants, percent."""
-        return sum(o.signal.total(start, end) for o in self.occupants) / (end - start)
+    def load(self, start: float, end: float, ratio: Ratio | None = None) -> float:
+        """Return the mean utilization between two instants, or what is a ratio of it, percent."""
+        parts = [
+            signal.total(start, end) * (getattr(program, ratio) if ratio else 1.0)
+            for program, signal in self.occupants
+        ]
+        return sum(parts) / (end - start)
 
     def watts(self, start: float, end: float) -> float:
         """Return the mean power between two instants; a card is always at its limit or never."""
-        work = sum(o.program.intensity * o.signal.total(start, end) for o in self.occupants)
         span = self.board.power_limit - self.board.idle_power
-        return min(self.power_limit, self.board.idle_power + span * work / 100 / (end - start))
+        power = self.board.idle_power + span * self.load(start, end, "intensity") / 100
+        return min(self.power_limit, power)
 
-    def traffic(self, rate: Literal["pcie", "nvlink"], start: float, end: float) -> float:
+    def traffic(self, rate: Ratio, start: float, end: float) -> float:
         """Return the bytes moved over PCIe or NVLink between two instants."""
-        each = (getattr(o.program, rate) * o.signal.total(start, end) for o in self.occupants)
-        return sum(each, 0.0) * 1e7
+        return self.load(start, end, rate) * (end - start) * 1e7
 
-    def engine(self, ratio: Literal["bandwidth", "encoder", "decoder"]) -> int:
+    def engine(self, ratio: Ratio) -> int:
         """Return how busy memory or a video engine is, percent."""
         ratios: list[float] = [getattr(o.program, ratio) for o in self.occupants]
         loads = zip(self.moment.loads, ratios, strict=True)
         return min(100, sum(round(load * each) for load, each in loads))
 
-    def _read(self, second: int) -> Moment:
+    def at(self, second: int) -> Moment:
+        """Return what its sensors read in a second, Unix time."""
         loads = tuple(round(o.signal.total(second, second + 1)) for o in self.occupants)
         power = self.watts(second, second + 1)
         warmth = self.board.heat * self.watts(second - _LAG, second)

@@ -131,6 +131,7 @@ class Program(Struct, frozen=True, kw_only=True):
     type: Literal["C", "G", "C+G", "M", "M+C"] = "C"
     intensity: float = 0.9
     bandwidth: float = 0.5
+    tensor: float = 0.52
     encoder: float = 0.0
     decoder: float = 0.0
     pcie: float = 0.2

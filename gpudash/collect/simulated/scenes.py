@@ -21,7 +21,7 @@ _BUSES = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 _HOT = 2
 
 
-def _rank(number: int) -> Program:
+def rank(number: int) -> Program:
     """Return one rank of the training, on the GPU of its number."""
     hot = number == _HOT
     return Program(
@@ -44,7 +44,7 @@ def _rank(number: int) -> Program:
     )
 
 
-def _worker(number: int) -> Program:
+def worker(number: int) -> Program:
     """Return one tensor-parallel worker of the server, on GPU 4 or 5."""
     return Program(
         pid=88_214 + number,
@@ -65,7 +65,7 @@ def _worker(number: int) -> Program:
     )
 
 
-_NOTEBOOK = Program(
+NOTEBOOK = Program(
     pid=301_556,
     username="bob",
     command="/home/bob/miniforge3/envs/lab/bin/python -m ipykernel_launcher"
@@ -112,7 +112,7 @@ DGX_H100 = Scene(
         )
         for index, bus in enumerate(_BUSES)
     ),
-    programs=(*map(_rank, range(4)), *map(_worker, range(2)), _NOTEBOOK, _RANKER),
+    programs=(*map(rank, range(4)), *map(worker, range(2)), NOTEBOOK, _RANKER),
     cpu_count=224,
     sockets=2,
     memory=2048 * GIB,
@@ -263,7 +263,7 @@ LOST = Scene(
 
 _PCIE_BUSES = (0x04, 0x05, 0x08, 0x09, 0x84, 0x85, 0x88, 0x89)
 
-_HOLDER = Program(
+RESNET = Program(
     pid=20_817,
     username="bob",
     command="python train_resnet.py --data /data/imagenet --epochs 90",
@@ -293,7 +293,7 @@ PCIE_1080TI = Scene(
         )
         for index, bus in enumerate(_PCIE_BUSES)
     ),
-    programs=(_HOLDER,),
+    programs=(RESNET,),
     driver_version="535.261.03",
     cuda_version=12020,
     cpu_count=40,

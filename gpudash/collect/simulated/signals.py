@@ -47,17 +47,18 @@ def uuid(*keys: int) -> str:
     return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
 
 
-_PERIOD = 300
+PERIOD = 300
+"""Seconds after which every load repeats."""
 _DIP_SECONDS = 14
 _WAVE = [
-    0.65 * sin(5 * tau * second / _PERIOD) + 0.35 * sin(13 * tau * second / _PERIOD)
-    for second in range(_PERIOD)
+    0.65 * sin(5 * tau * second / PERIOD) + 0.35 * sin(13 * tau * second / PERIOD)
+    for second in range(PERIOD)
 ]
 
 
 def wave(now: float) -> float:
     """Return a number from -1 to 1, another one every second."""
-    return _WAVE[int(now) % _PERIOD]
+    return _WAVE[int(now) % PERIOD]
 
 
 class Rhythm(NamedTuple):
@@ -88,14 +89,14 @@ class Course:
 
     def __init__(self, rhythm: Rhythm, phase: int) -> None:
         self._values, self._sums = _seconds(rhythm)
-        self._phase = phase % _PERIOD
+        self._phase = phase % PERIOD
 
     def total(self, start: float, end: float) -> float:
         """Return percent times seconds between two instants."""
         return self._until(end) - self._until(start)
 
     def _until(self, now: float) -> float:
-        periods, rest = divmod(now + self._phase, _PERIOD)
+        periods, rest = divmod(now + self._phase, PERIOD)
         second = int(rest)
         part = self._values[second] * (rest - second)
         return periods * self._sums[-1] + self._sums[second] + part
