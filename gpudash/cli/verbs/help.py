@@ -157,18 +157,17 @@ def _keys() -> Iterator[Section]:
 
 def _filter() -> Iterator[Section]:
     from gpudash.analysis.columns.processes import PERCENTAGES
-    from gpudash.analysis.filter.terms import TERMS
-
-    rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in TERMS]
-    yield Section("Terms of a filter, with their operators", rows)
-    yield Section(f"Percentages of a process or user: {PERCENTAGES}", [])
+    from gpudash.analysis.filter.terms import TERMS, Term
     from gpudash.fleet.where import KIND
     from gpudash.fleet.where import TERMS as OF_GPUS
 
-    rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in OF_GPUS]
-    yield Section("Terms of a filter of many hosts and --where", rows)
-    rows = [(KIND.example, f"{KIND.help} ({' '.join(KIND.operators)})")]
-    yield Section("A term for what happened, beside these", rows)
+    def rows(terms: Iterable[Term[Any]]) -> list[tuple[str, str]]:
+        return [(each.example, f"{each.help} ({' '.join(each.operators)})") for each in terms]
+
+    yield Section("Terms of a filter, with their operators", rows(TERMS))
+    yield Section(f"Percentages of a process or user: {PERCENTAGES}", [])
+    yield Section("Terms of a filter of many hosts and --where", rows(OF_GPUS))
+    yield Section("A term for what happened, beside these", rows([KIND]))
     negated = "A - or ! before a word negates it; in a shell: --filter=-kind:job"
     yield Section(negated, [])
 
