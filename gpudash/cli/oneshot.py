@@ -101,7 +101,8 @@ def with_source(
 ) -> int:
     """Run a command on this host, a simulated one or a recording; raises UsageError.
 
-    `wanted` returns the fields of devices that it needs; that and `whole` are as for `open_once`.
+    `wanted` returns the fields of devices that it needs, beside those by which GPUs are chosen;
+    that and `whole` are as for `open_once`.
     """
     check_recording(options)
     from gpudash.system.imports import import_msgspec
@@ -143,8 +144,10 @@ def _source(
         from gpudash.cli.remote import RemoteSource
 
         return RemoteSource(options, options.host[0])
+    from gpudash.analysis.selection import selector_fields
     from gpudash.collect.local import open_once
 
+    of_gpus = selector_fields(gpu_selectors(options))
     return open_once(
         options.demo,
         options.timeout or DEFAULT_TIMEOUT,
@@ -152,7 +155,7 @@ def _source(
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
         whole=whole,
-        wanted=None if wanted is None else wanted(),
+        wanted=None if wanted is None else wanted() | of_gpus,
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.selection import select_existing, selector_fields
+from gpudash.analysis.selection import select_existing
 from gpudash.cli.oneshot import exit_status, sample, with_source
 from gpudash.cli.options import QUERIES, gpu_selectors, query_name, refuse
 from gpudash.cli.remote import lines
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return with_source(
         lambda source, _: _print_once(source, query, gpus),
         options,
-        wanted=lambda: query.reads | selector_fields(gpus),
+        wanted=lambda: query.reads,
     )
 
 
@@ -66,7 +66,7 @@ def print_details(options: argparse.Namespace) -> int:
     while True:
         began = time.monotonic()
         # Anew each time: a stream leaves out much of what is printed here.
-        status = with_source(show, options, wanted=lambda: reads | selector_fields(gpus))
+        status = with_source(show, options, wanted=lambda: reads)
         if options.loop is None:
             return status
         time.sleep(max(0.0, began + options.loop - time.monotonic()))
@@ -98,7 +98,7 @@ def list_gpus(options: argparse.Namespace) -> int:
     return with_source(
         lambda source, _: _print_list(source, gpus),
         options,
-        wanted=lambda: {"mig_mode"} | selector_fields(gpus),
+        wanted=lambda: {"mig_mode"},
     )
 
 

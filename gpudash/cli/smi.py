@@ -352,7 +352,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: SmiReport
         terminal.wait(due - time.monotonic())
 
 
-_LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "format")) | {
+_LIVE: Mapping[str, Any] = dict.fromkeys(("host", "replay", "at", "timeout", "format", "gpu")) | {
     "show_secrets": False,
     "pcie_throughput": False,
 }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import chosen, exit_status, sample, with_source
-from gpudash.cli.options import gpu_selectors
 from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
 
@@ -47,13 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each link or counter; raises DriverError where a GPU is silent."""
-    return with_source(_print_links, options, wanted=lambda: _wanted(options))
-
-
-def _wanted(options: argparse.Namespace) -> frozenset[str]:
-    from gpudash.analysis.selection import selector_fields
-
-    return frozenset({"nvlinks"}) | selector_fields(gpu_selectors(options))
+    return with_source(_print_links, options, wanted=lambda: {"nvlinks"})
 
 
 def _print_links(source: HostSource, options: argparse.Namespace) -> int:

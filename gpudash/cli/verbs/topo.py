@@ -74,12 +74,9 @@ def run(options: argparse.Namespace) -> int:
     )
 
 
-def _wanted(options: argparse.Namespace) -> frozenset[str]:
-    from gpudash.analysis.selection import selector_fields
-
+def _wanted(options: argparse.Namespace) -> set[str]:
     more = ("p2p_nvlink",) if (options.capability or "")[:1] in ("n", "p") else ()
-    wanted = frozenset({"pci_links", "nvlink_count", *more})
-    return wanted | selector_fields(gpu_selectors(options))
+    return {"pci_links", "nvlink_count", *more}
 
 
 def _print_topology(source: HostSource, options: argparse.Namespace) -> int:
