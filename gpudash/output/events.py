@@ -7,11 +7,10 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from gpudash.analysis.table import fit
 from gpudash.fleet.columns import EVENT_COLUMNS
 from gpudash.model.fleet import Event
 from gpudash.model.units import counted
-from gpudash.output.table import Line, body, heading, painted
+from gpudash.output.table import Line, listing, painted
 
 _ENDLESS = 1 << 20
 """Cells of a line that nothing cuts."""
@@ -40,6 +39,4 @@ def render(
     room, columns = width or _ENDLESS, EVENT_COLUMNS
     if width is None:
         columns = tuple(replace(each, width=_ENDLESS, grows=False) for each in columns)
-    fitted = fit(columns, events, room)
-    rows = [heading(fitted), *body(fitted, events, ascii=ascii)] if events else []
-    return painted((head, rows), room, color=color)
+    return painted((head, listing(columns, events, room, ascii=ascii)), room, color=color)

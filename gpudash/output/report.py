@@ -8,23 +8,20 @@ from msgspec.structs import replace
 
 from gpudash.analysis.columns.report import FINDING_COLUMNS, REPORT_COLUMNS, gpu_time, seen_text
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.table import fit
 from gpudash.model.report import Report, ReportFinding, ReportRow, Use
 from gpudash.model.text import clean
 from gpudash.model.units import grouped
 from gpudash.output import csv
-from gpudash.output.table import Line, body, heading, local_time, painted
+from gpudash.output.table import Line, listing, local_time, painted
 
 _MIN_BAR, _MAX_DIGITS = 5, 10
 
 
 def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
     """Return how much was seen and held, the rows, and what was wrong for how long."""
-    columns = fit(REPORT_COLUMNS[report.by], report.rows, width, bar=_MIN_BAR)
-    rows = [heading(columns), *body(columns, report.rows, ascii=ascii)] if report.rows else []
-    found = _by_host(report.findings)
-    shown = fit(FINDING_COLUMNS, found, width)
-    findings = [heading(shown), *body(shown, found, ascii=ascii)] if found else []
+    columns = REPORT_COLUMNS[report.by]
+    rows = listing(columns, report.rows, width, ascii=ascii, bar=_MIN_BAR)
+    findings = listing(FINDING_COLUMNS, _by_host(report.findings), width, ascii=ascii)
     sections = (_head(report), rows, findings)
     return painted(sections, width, color=color)
 

@@ -17,6 +17,7 @@ from gpudash.analysis.health.rule import since
 from gpudash.analysis.table import (
     GAP,
     BarGlyphs,
+    Column,
     DeviceRow,
     FittedColumn,
     ProcessRow,
@@ -86,9 +87,7 @@ def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
     rows = lease_rows(snapshot)
     if not rows:
         return "No GPU is leased: gpudash run -n 1 -- COMMAND leases one\n"
-    columns = fit(LEASE_COLUMNS, rows, width)
-    lines = [heading(columns), *body(columns, rows, ascii=False)]
-    return painted((lines,), width, color=color)
+    return painted((listing(LEASE_COLUMNS, rows, width, ascii=False),), width, color=color)
 
 
 def painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
@@ -175,8 +174,7 @@ def _processes(
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
     rows = [in_ascii(row) for row in rows] if ascii else rows
-    columns = fit(PROCESS_COLUMNS, rows, room)
-    return [heading(columns), *body(columns, rows, ascii=ascii)]
+    return listing(PROCESS_COLUMNS, rows, room, ascii=ascii)
 
 
 def finding_lines(
@@ -205,6 +203,14 @@ def _errors(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     for error in snapshot.errors:
         lines += paragraph(f"! {error.message}", "yellow", room, ascii=ascii, indent=2)
     return lines
+
+
+def listing(
+    columns: Sequence[Column[Row]], rows: Sequence[Row], room: int, *, ascii: bool, bar: int = 0
+) -> list[Line]:
+    """Return a heading and a line for each row, nothing without rows; `bar` is as for `fit`."""
+    fitted = fit(columns, rows, room, bar=bar)
+    return [heading(fitted), *body(fitted, rows, ascii=ascii)] if rows else []
 
 
 def heading(columns: Sequence[FittedColumn[Row]]) -> Line:
