@@ -224,12 +224,8 @@ def _output(argv: Sequence[str], about: str, seconds: float) -> str:
     """Return a command's output; raises UsageError with its error message."""
     from gpudash.feed.supervisor import Output
 
-    run = Output(argv, seconds)
-    run.start()
-    with closing(run):
-        while run.is_running:
-            run.wait(seconds)
-            run.advance()
+    with closing(Output(argv, seconds)) as run:
+        run.run()
     if run.failure is not None:
         raise UsageError(f"{about}: {argv[0]} failed: {run.failure}")
     return b"\n".join(run.lines).decode(errors="replace")
