@@ -12,7 +12,6 @@ from gpudash.tui.draw.line import Line, in_view
 from gpudash.tui.fleet.head import verdict_line
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.page import FleetPage
-from gpudash.tui.fleet.tables import position
 
 _IN_SENTENCE = 3
 """Hosts named in the sentence of a finding."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.line import Line, in_view
+from gpudash.tui.draw.line import Line
 from gpudash.tui.host import HostPage
 from gpudash.tui.keymap import LIST_KEYS, VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
