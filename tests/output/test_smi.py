@@ -30,12 +30,6 @@ def rows(snapshot: Snapshot, names: str, format: str = CSV, *, of: str = "gpu") 
     return list(query(QUERIES[of], names, format).rows(snapshot))
 
 
-def test_the_heading_has_the_full_names_and_units() -> None:
-    assert query(QUERIES["gpu"], "gpu_name,clocks.sm,memory.used", "csv").heading() == (
-        "name, clocks.current.sm [MHz], memory.used [MiB]"
-    )
-
-
 def test_units_may_be_left_out() -> None:
     names = "power.draw,memory.used,fan.speed"
     snapshot = make_snapshot(1)

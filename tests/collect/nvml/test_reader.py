@@ -135,15 +135,6 @@ def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value(single: Machine) 
     assert after.power_usage_mw is None
 
 
-def test_a_gpu_whose_every_call_fails_is_failed_not_idle(single: Machine) -> None:
-    single.read()
-    single.fail(codes.UNKNOWN)
-    device = single.read().devices[0]
-    assert device.state == "failed"
-    assert device.fault is not None
-    assert device.fault.code == codes.UNKNOWN
-
-
 def test_a_sleeping_gpu_is_shown_and_not_woken() -> None:
     machine = Machine("laptop")
     device = machine.read().devices[0]

@@ -157,13 +157,6 @@ def test_an_xid_outlasts_a_failure_that_no_reset_mended(code: int) -> None:
     assert over(machine) == [(code, False)]
 
 
-def test_an_xid_outlasts_that_gpudash_lets_go_of_the_gpu() -> None:
-    machine = Reported(48)
-    machine.let_go()
-    for _ in range(12):
-        assert over(machine) == [(48, False)]
-
-
 @pytest.mark.parametrize(
     ("call", "before", "after"),
     [
