@@ -16,17 +16,11 @@ from gpudash.cli.modes import MODES
 from gpudash.cli.parser import command_parser
 from gpudash.model.errors import ExitStatus, UsageError
 from tests.demo_clock import demo_clock
+from tests.e2e import forking
 
 
 def gpudash(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "gpudash", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-    )
+    return forking.run([*forking.GPUDASH, *words], {**os.environ, **env})
 
 
 def run(options: argparse.Namespace) -> None:

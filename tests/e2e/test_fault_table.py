@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,11 +15,10 @@ import pytest
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import complete, each_of
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.waiting import LIMIT_SECONDS
 
 
 def test_one_look(fakenvml: Path) -> None:
@@ -81,19 +79,14 @@ def test_one_look_in_odd_surroundings(fakenvml: Path, name: str) -> None:
     around = ALL_AROUND[name]
     env = {**environment(fakenvml, DEVICES=DEVICES), **around.environ}
     start = time.monotonic()
-    run = subprocess.run(
-        ["bash", "-c", around.line.format(" ".join(GPUDASH))],
-        env={key: value for key, value in env.items() if key not in around.without},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert run.returncode == around.status
+    argv = ["bash", "-c", around.line.format(" ".join(GPUDASH))]
+    done = run(argv, {key: value for key, value in env.items() if key not in around.without})
+    assert done.returncode == around.status
     assert time.monotonic() - start < BEYOND
-    assert run.stderr.count(b"\n") == bool(around.error)
-    assert around.error in run.stderr.decode()
+    assert done.stderr.count("\n") == bool(around.error)
+    assert around.error in done.stderr
     if around.document:
-        healthy_but(decode(run.stdout), BROKEN, "ok")
+        healthy_but(decode(done.stdout.encode()), BROKEN, "ok")
 
 
 @pytest.mark.parametrize("arguments", [("--once",), ()])
@@ -116,14 +109,10 @@ def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
     argv = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
     if os.geteuid() or subprocess.run([*argv, "true"], capture_output=True).returncode:
         pytest.skip("may not make a mount namespace")
-    run = subprocess.run(
-        [*argv, sys.executable, "-m", "gpudash", "--once", "--json"],
-        env=environment(fakenvml, DEVICES=DEVICES, PROCS_PER_DEVICE=1),
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    snapshot = decode(run.stdout)
+    env = environment(fakenvml, DEVICES=DEVICES, PROCS_PER_DEVICE=1)
+    done = run([*argv, *GPUDASH, "--once", "--json"], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    snapshot = decode(done.stdout.encode())
     healthy_but(snapshot, BROKEN, "ok")
     assert len(snapshot.processes) == DEVICES
     assert all(process.hidden_reason for process in snapshot.processes)

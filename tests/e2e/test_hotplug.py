@@ -15,7 +15,7 @@ import pytest
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from tests.e2e import leasing
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import complete, tell
 from tests.e2e.stream import Stream
 from tests.fakenvml.build import environment
@@ -80,18 +80,13 @@ def test_a_suspended_gpu_is_reported_and_never_called(
     fakenvml: Path, slots: Slots, words: tuple[str, ...]
 ) -> None:
     slots.suspend(1)
-    run = subprocess.run(
-        slots.inside(*GPUDASH, *words),
-        env=environment(fakenvml, DEVICES=3, CONTROL=slots.control, TRACE=1),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0
-    called = set(re.findall(r"(?m)^fakenvml \w+\((\d)", run.stderr))
+    env = environment(fakenvml, DEVICES=3, CONTROL=slots.control, TRACE=1)
+    done = run(slots.inside(*GPUDASH, *words), env)
+    assert done.returncode == 0
+    called = set(re.findall(r"(?m)^fakenvml \w+\((\d)", done.stderr))
     assert called == {"0", "2"}
     if words in (("--once",), ("-L",)):
-        assert re.search("(?m)^(GPU )?1.*asleep", run.stdout)
+        assert re.search("(?m)^(GPU )?1.*asleep", done.stdout)
 
 
 KNOWN = 'mount -t tmpfs none /proc/driver && cp -r "$0" /proc/driver/nvidia && exec "$@"'
@@ -113,16 +108,12 @@ def test_the_lease_of_a_gpu_that_was_never_read_is_reported(
         holder.stdout.readline()
         try:
             known = ("sh", "-c", KNOWN, str(tmp_path / "nvidia"))
-            run = subprocess.run(
-                slots.inside(*known, *GPUDASH, "leases", "--json"),
-                env={**environ, "FAKENVML_CONTROL": str(slots.control), "FAKENVML_LOST": "1"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-            )
+            env = {**environ, "FAKENVML_CONTROL": str(slots.control), "FAKENVML_LOST": "1"}
+            done = run(slots.inside(*known, *GPUDASH, "leases", "--json"), env)
         finally:
             holder.kill()
             holder.communicate()
-    leases = {lease["uuid"]: lease["is_used"] for lease in json.loads(run.stdout)}
+    leases = {lease["uuid"]: lease["is_used"] for lease in json.loads(done.stdout)}
     assert leases == {uuids[0]: False, uuids[1]: None, uuids[2]: False}
 
 

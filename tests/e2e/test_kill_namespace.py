@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run
 from tests.e2e.killing import command
 from tests.e2e.screen import GUARD_SECONDS, press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import open_device
-from tests.waiting import LIMIT_SECONDS
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c")
 INNOCENT = "sleep 600"
@@ -33,37 +32,31 @@ def inside(job: str, then: str) -> list[str]:
     return [*NAMESPACE, f"{job} & job=$!; export FAKENVML_PIDS=$job; {then}"]
 
 
-def run(library: Path, job: str, then: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        inside(job, then),
-        env=environment(library, DEVICES=1, PROCS_PER_DEVICE=1),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-    )
+def done(library: Path, job: str, then: str) -> subprocess.CompletedProcess[str]:
+    return run(inside(job, then), environment(library, DEVICES=1, PROCS_PER_DEVICE=1))
 
 
 def test_the_shell_refuses_a_pid_that_means_another_process(fakenvml: Path) -> None:
     kill = f"{shlex.join(GPUDASH)} kill $job --yes --signal KILL; echo status $?"
-    done = run(fakenvml, INNOCENT, f"{kill}; kill -0 $job && echo alive")
-    assert "has no NVIDIA device open here: the driver means another process" in done.stderr
-    assert done.stdout.split() == ["status", "1", "alive"]
+    found = done(fakenvml, INNOCENT, f"{kill}; kill -0 $job && echo alive")
+    assert "has no NVIDIA device open here: the driver means another process" in found.stderr
+    assert found.stdout.split() == ["status", "1", "alive"]
 
 
 def test_the_shell_refuses_a_launcher_above_it_too(fakenvml: Path) -> None:
     kill = f"{shlex.join(GPUDASH)} kill $job --tree --yes --signal KILL; echo status $?"
-    done = run(fakenvml, "sh -c 'sleep 600; :'", f"{kill}; kill -0 $job && echo alive")
-    assert done.stdout.split() == ["status", "1", "alive"]
+    found = done(fakenvml, "sh -c 'sleep 600; :'", f"{kill}; kill -0 $job && echo alive")
+    assert found.stdout.split() == ["status", "1", "alive"]
 
 
 def test_one_that_has_a_device_open_can_be_ended_with_a_word_of_doubt(fakenvml: Path) -> None:
     holder = shlex.join(open_device())
     kill = f"{shlex.join(command(yes=True, signal='KILL'))} $job"
-    done = run(fakenvml, holder, f"{WAIT}{kill}; echo status $?; wait $job; echo $?")
-    if done.returncode == 9:
+    found = done(fakenvml, holder, f"{WAIT}{kill}; echo status $?; wait $job; echo $?")
+    if found.returncode == 9:
         pytest.skip("a /dev of its own cannot be made here")
-    assert "this is a PID namespace" in done.stdout
-    assert done.stdout.split()[-3:] == ["status", "0", "137"]
+    assert "this is a PID namespace" in found.stdout
+    assert found.stdout.split()[-3:] == ["status", "0", "137"]
 
 
 def test_the_screen_refuses_with_the_reason(fakenvml: Path) -> None:

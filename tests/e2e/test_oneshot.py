@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from gpudash.model.wire import decode
-from tests.e2e.forking import GPUDASH, start
+from tests.e2e.forking import GPUDASH, run, start
 from tests.e2e.run import Line, complete, each_of, gpudash
 from tests.fakenvml.build import environment
 from tests.holders import Holders, pid_list
@@ -78,15 +78,10 @@ NOT_OF_A_LOOK = {
 
 
 def test_json_loads_only_what_it_needs(fakenvml: Path) -> None:
-    run = subprocess.run(
-        [GPUDASH[0], "-X", "importtime", *GPUDASH[1:], "--once", "--json"],
-        env=environment(fakenvml),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert run.returncode == 0
-    lines = [line for line in run.stderr.splitlines() if line.startswith("import time:")]
+    argv = [GPUDASH[0], "-X", "importtime", *GPUDASH[1:], "--once", "--json"]
+    done = run(argv, environment(fakenvml))
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     loaded = {line.rpartition("|")[2].strip() for line in lines}
     assert "pynvml" in loaded
     assert NOT_OF_A_LOOK & loaded == set()

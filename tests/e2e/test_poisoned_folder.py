@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import gpudash
+from tests.e2e.forking import run
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.waiting import LIMIT_SECONDS
 
 NAMES = "asyncio gpudash json msgspec plotext pynvml re rich signal subprocess textual tomllib"
 POISON = "import os; os.close(os.open({!r}, os.O_CREAT)); os._exit(77)\n"
@@ -63,12 +63,5 @@ def test_the_screen_and_its_collector_import_none(
 def test_commands_import_none(
     fakenvml: Path, poisoned: Path, command: list[str], words: tuple[str, ...]
 ) -> None:
-    run = subprocess.run(
-        [*command, *words],
-        env=environment(fakenvml, DEVICES=1, LOAD="idle"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert run.stdout
+    assert run([*command, *words], environment(fakenvml, DEVICES=1, LOAD="idle")).stdout
     assert not poisoned.exists()

@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +15,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from gpudash.model.wire import decode, encode
-from tests.e2e.forking import GPUDASH
+from tests.e2e.forking import GPUDASH, run
 from tests.e2e.run import complete
 from tests.e2e.screen import the_collector, watching
 from tests.e2e.stream import streaming
@@ -45,18 +44,10 @@ def has_begun(terminal: Terminal) -> bool:
 
 
 def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
-    run = subprocess.run(
-        limited("-n 6", [*GPUDASH, "doctor"]),
-        env=environment(fakenvml, DEVICES=2),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-        text=True,
-    )
-    assert run.returncode == 71
-    assert run.stdout == ""
-    assert run.stderr.startswith(REFUSED.format("Too many open files"))
-    assert run.stderr.count("\n") == 1
+    done = run(limited("-n 6", [*GPUDASH, "doctor"]), environment(fakenvml, DEVICES=2))
+    assert (done.returncode, done.stdout) == (71, "")
+    assert done.stderr.startswith(REFUSED.format("Too many open files"))
+    assert done.stderr.count("\n") == 1
 
 
 _WITH_LITTLE_MEMORY = """
@@ -75,35 +66,22 @@ def test_without_memory_it_ends_with_one_line(tmp_path: Path) -> None:
     document = encode(make_snapshot(1, processes=(make_process(),) * 28_000))
     recording.write_bytes(document + b"\n")
     words = "--once", "--json", "--replay", str(recording)
-    run = subprocess.run(
-        [sys.executable, "-c", _WITH_LITTLE_MEMORY, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=LIMIT_SECONDS,
-        text=True,
-    )
-    assert (run.returncode, run.stdout) == (71, "")
-    assert run.stderr.startswith(REFUSED.format("Cannot allocate memory"))
-    assert run.stderr.count("\n") == 1
+    done = run([sys.executable, "-c", _WITH_LITTLE_MEMORY, *words], os.environ)
+    assert (done.returncode, done.stdout) == (71, "")
+    assert done.stderr.startswith(REFUSED.format("Cannot allocate memory"))
+    assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [("pick",), ("record", "a")])
+@pytest.mark.parametrize("command", ["pick", "record {}/a"])
 @pytest.mark.parametrize("files", [6, swept(7), swept(8)])
 def test_collector_without_files_to_open_ends_with_one_line(
-    fakenvml: Path, tmp_path: Path, command: tuple[str, ...], files: int
+    fakenvml: Path, tmp_path: Path, command: str, files: int
 ) -> None:
-    run = subprocess.run(
-        limited(f"-n {files}", [*GPUDASH, *command]),
-        env=environment(fakenvml, DEVICES=2),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=tmp_path,
-        timeout=LIMIT_SECONDS,
-        text=True,
-    )
-    assert run.returncode == 71
-    assert run.stderr.startswith(REFUSED.format("Too many open files"))
-    assert run.stderr.count("\n") == 1
+    argv = limited(f"-n {files}", [*GPUDASH, *command.format(tmp_path).split()])
+    done = run(argv, environment(fakenvml, DEVICES=2))
+    assert done.returncode == 71
+    assert done.stderr.startswith(REFUSED.format("Too many open files"))
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("files", [6, swept(7), swept(8), swept(9), swept(10)])
