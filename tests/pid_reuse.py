@@ -91,8 +91,6 @@ class Cloner:
         return int(self._ask("end"))
 
     def _ask(self, line: object) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
         return self._process.stdout.readline()
 

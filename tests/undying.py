@@ -35,7 +35,6 @@ def undying(pid: int) -> Iterator[None]:
         stdout=subprocess.PIPE,
         text=True,
     ) as tracer:
-        assert tracer.stdout is not None
         failure = int(tracer.stdout.readline() or -1)
         if failure:
             pytest.skip(f"a process may not be traced here (errno {failure})")

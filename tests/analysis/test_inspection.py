@@ -74,7 +74,6 @@ def test_secrets_are_flagged_and_values_are_harmless(job: int) -> None:
 
 def test_visible_devices_are_those_of_the_snapshot(job: int) -> None:
     visible = look(shown(job)).visible
-    assert visible is not None
     assert [device.index for device in visible.devices] == [2, 0]
     assert not visible.is_guess
 

@@ -38,7 +38,6 @@ def _snapshot() -> Snapshot:
 )
 def test_choice_names_processes_and_their_order(options: dict[str, str], pids: list[int]) -> None:
     choice = choose(**options)
-    assert choice is not None
     assert [row.process.pid for row in choice.rows(_snapshot())] == pids
 
 
@@ -53,7 +52,6 @@ def test_a_tree_orders_siblings_by_the_other_columns() -> None:
     )
     for sort, pids in (("tree", [10, 30, 20, 40, 50]), ("pid,tree", [50, 10, 30, 20, 40])):
         choice = choose(sort=sort)
-        assert choice is not None
         assert [row.process.pid for row in choice.rows(snapshot)] == pids
 
 
@@ -66,7 +64,6 @@ def test_idle_sorts_the_longest_first_and_those_that_work_last_and_is_tested_whe
         (choose(sort="idle"), [30, 20, 40, 10]),
         (choose(filter="idle>10m", has_past=True), [30]),
     ):
-        assert choice is not None
         assert [row.process.pid for row in choice.rows(snapshot)] == pids
 
 

@@ -74,7 +74,6 @@ def test_mig_instances_follow_their_parent() -> None:
 
 def test_topology_and_errors_shrink_with_the_devices() -> None:
     chosen = select(make_host_of_three(), ["0", "2"])
-    assert chosen.topology is not None
     assert chosen.topology.links == (("00", "02"), ("20", "22"))
     assert chosen.topology.cpu_affinity == ("0", "2")
     assert [error.message for error in chosen.errors] == ["everyone's"]

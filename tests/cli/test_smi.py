@@ -308,7 +308,6 @@ def test_a_loop_repeats_what_it_prints_until_it_is_interrupted(
     words = [sys.executable, str(program), "--query-gpu=index", "--format=csv", "-lms", "1"]
     env = environment(fakenvml, DEVICES=1)
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
         lines = [run.stdout.readline() for _ in range(5)]
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=60) == 0

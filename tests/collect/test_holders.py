@@ -33,7 +33,6 @@ def holding(*paths: Path) -> Iterator[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert process.stdout is not None
     process.stdout.readline()
     try:
         yield process.pid
@@ -97,7 +96,6 @@ def test_many_processes_of_one_user_hide_none_of_another(nodes: Path) -> None:
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(["bash", "-c", script], stdin=pipe, stdout=pipe) as decoys:
-        assert decoys.stdout is not None
         decoys.stdout.readline()
         with holding(nodes / "nvidia0", nodes / "nvidia-uvm") as pid:
             known = found(search(nodes, user=lambda each: "erin" if each == pid else "mallory"), 0)

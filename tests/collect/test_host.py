@@ -37,9 +37,7 @@ def until(
     def found() -> Process | None:
         return process if condition(process := read(pid, reader)) else None
 
-    process = waiting.until(found, lambda: read(pid, reader))
-    assert process is not None
-    return process
+    return waiting.until(found, lambda: read(pid, reader))
 
 
 def spend(seconds: float) -> None:
@@ -195,7 +193,6 @@ def test_a_hostile_argument_is_harmless_text(holders: Holders, argument: bytes, 
 def test_an_argument_of_100_kilobytes_is_cut(holders: Holders) -> None:
     (holder,) = holders(1, ("sh", "-c", "sleep 600; true", "x" * 100_000, "end"))
     process = until(lambda process: process.name == "sh" and bool(process.command_line), holder.pid)
-    assert process.command_line is not None
     assert process.command_line[3] == "x" * (len(process.command_line[3]) - 1) + "…"
     assert 4000 < sum(map(wire_size, process.command_line)) <= 4096
 
@@ -203,7 +200,6 @@ def test_an_argument_of_100_kilobytes_is_cut(holders: Holders) -> None:
 def test_a_command_line_of_many_arguments_is_cut(holders: Holders) -> None:
     (holder,) = holders(1, ("sh", "-c", "sleep 600; true", *["word"] * 5000))
     process = until(lambda process: process.name == "sh" and bool(process.command_line), holder.pid)
-    assert process.command_line is not None
     assert process.command_line[-2:] == ("word", "…")
     assert len(process.command_line) < 1000
 

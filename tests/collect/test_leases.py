@@ -64,13 +64,11 @@ class Leaseholder:
 
     def tell(self) -> str:
         """Let it go on, and return what it says then."""
-        assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return self._said()
 
     def _said(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
 

@@ -74,8 +74,6 @@ def examiner(library: Path) -> Iterator[Examine]:
         ) as process,
     ):
         stdin, stdout = process.stdin, process.stdout
-        assert stdin is not None
-        assert stdout is not None
 
         def examine(stages: Sequence[Stage]) -> list[Finding]:
             stdin.write(msgspec.json.encode(stages) + b"\n")
@@ -157,7 +155,6 @@ def watched(machine: Machine, stages: Sequence[Stage]) -> Snapshot:
             machine.now += stage.stride
             tell(folder / "control", **{"PIDS": PID, **stage.told, "TIME": machine.now})
             seen = diagnosis.examine(source.sample())
-    assert seen is not None
     return seen
 
 

@@ -137,7 +137,6 @@ def pretending(
     # A server that was killed leaves its own.
     path.unlink(missing_ok=True)
     server = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE)
-    assert server.stdin is not None
     server.stdin.write(json.dumps([known, line]).encode())
     server.stdin.close()
     try:

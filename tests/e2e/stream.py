@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
 
 import psutil
 
@@ -35,19 +34,19 @@ class Stream:
     def next(self, timeout: float = DEADLINE) -> Snapshot:
         """Return the next snapshot; AssertionError when none comes in time."""
         deadline = time.monotonic() + timeout
-        out = pipe(self.process.stdout)
+        out = self.process.stdout
         while b"\n" not in self._pending:
             ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, "no line came in time"
             chunk = os.read(out.fileno(), 1 << 16)
-            assert chunk, f"the stream ended: {pipe(self.process.stderr).read()!r}"
+            assert chunk, f"the stream ended: {self.process.stderr.read()!r}"
             self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
         return decode(line)
 
     def has_more(self, timeout: float) -> bool:
         """Whether something comes within `timeout` seconds, or has come already."""
-        return bool(self._pending or select.select([pipe(self.process.stdout)], [], [], timeout)[0])
+        return bool(self._pending or select.select([self.process.stdout], [], [], timeout)[0])
 
     def until(self, condition: Callable[[Snapshot], object]) -> Snapshot:
         """Return the first snapshot of which something holds."""
@@ -78,11 +77,6 @@ def streaming(
     finally:
         process.kill()
         process.communicate()
-
-
-def pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
 
 
 def drain(stream: Stream, device: Path, process: psutil.Process) -> None:

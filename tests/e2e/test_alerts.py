@@ -17,8 +17,6 @@ def test_the_stream_runs_a_command_and_prints_only_json(tmp_path: Path) -> None:
     file = shlex.quote(str(tmp_path / "out"))
     argv = [*GPUDASH, "--json", "--demo", "--on-finding", f"cat >> {file}; echo >> {file}; echo hi"]
     with start(argv, os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stream:
-        assert stream.stdout is not None
-        assert stream.stderr is not None
         assert stream.stderr.readline() == b"hi\n"
         assert json.loads(stream.stdout.readline())["schema"] == 1
         stream.terminate()

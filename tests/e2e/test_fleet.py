@@ -203,7 +203,6 @@ def test_the_stream_ends_with_its_reader_and_leaves_no_ssh(far: Far) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )
-    assert stream.stdout is not None
     assert decode(stream.stdout.readline().rstrip(b"\n")).hosts
     stream.stdout.close()
     assert stream.wait(LIMIT_SECONDS) == 141
@@ -228,7 +227,6 @@ def test_a_signal_ends_the_stream_though_its_reader_has_stopped(
         until(lambda: bool(select.select([reading], [], [], 0)[0]))
         stream.send_signal(number)
         assert stream.wait(LIMIT_SECONDS) == 128 + number
-        assert stream.stderr is not None
         assert b"Traceback" not in stream.stderr.read()
     os.close(reading)
 

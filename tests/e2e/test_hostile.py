@@ -174,7 +174,6 @@ def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path) -> None:
         Path(environ["GPUDASH_LOCK_DIR"], "\x1b]0;owned\x07").touch()
         argv = ("--for", "0", "--", sys.executable, "-c", HOLDER)
         holder = start(environ, "run", *argv)
-        assert holder.stdout is not None
         holder.stdout.readline()
         try:
             for raw in printed([["leases"], ["leases", "--json"], ["--once"]], environ):

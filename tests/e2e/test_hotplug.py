@@ -104,7 +104,6 @@ def test_the_lease_of_a_gpu_that_was_never_read_is_reported(
             (gpu / "information").write_text(f"Model: \t A100\nGPU UUID: \t {uuid}\n")
         script = ("sh", "-c", "echo; exec sleep 600")
         holder = leasing.start(environ, "run", "-n", "3", "--for", "0", "--", *script)
-        assert holder.stdout is not None
         holder.stdout.readline()
         try:
             known = ("sh", "-c", KNOWN, str(tmp_path / "nvidia"))

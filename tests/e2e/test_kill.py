@@ -120,7 +120,6 @@ def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         ) as run:
-            assert run.stdout is not None
             assert run.stdout.readline().startswith(b"PID ")
             run.stdout.close()
             assert run.wait(LIMIT_SECONDS) == ExitStatus.BROKEN_PIPE

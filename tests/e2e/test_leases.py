@@ -292,12 +292,10 @@ def _assert_served(environ: dict[str, str]) -> None:
 
 
 def _line(process: Popen[str]) -> str:
-    assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 def _error(process: Popen[str]) -> str:
-    assert process.stderr is not None
     return process.stderr.readline()
 
 
@@ -311,7 +309,6 @@ def test_nobody_waits_for_the_output_of_a_guard(environ: dict[str, str]) -> None
     script = "echo done; exec >&- 2>&-; sleep 600"
     holder = start(environ, "run", "--for", "0", "--", "sh", "-c", script)
     try:
-        assert holder.stdout is not None
         assert holder.stdout.read() == "done\n"
         assert holder.poll() is None
     finally:

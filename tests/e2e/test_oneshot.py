@@ -94,7 +94,6 @@ def test_a_table_is_repeated_until_its_reader_leaves(fakenvml: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
         headings = 0
         for line in process.stdout:
             headings += line.startswith("GPU ")

@@ -34,7 +34,6 @@ class Exporter:
     """A running server, which is asked over a connection of its own each time."""
 
     def __init__(self, process: Process, tls: ssl.SSLContext | None) -> None:
-        assert process.stderr is not None
         self.process, self.tls = process, tls
         line = process.stderr.readline()
         assert line.startswith("gpudash: serving http"), line
@@ -67,9 +66,7 @@ class Exporter:
             before, found = body, parsed(body)
             return found if condition(found) else None
 
-        found = until(scraped)
-        assert found is not None
-        return found
+        return until(scraped)
 
     def health_with(self, words: bytes) -> int:
         """Wait until the answer to a question about its health has these words; its status."""

@@ -248,7 +248,6 @@ def test_another_user_attaches_to_that_of_root_and_reads_its_past(
             [*nobody.argv, "--json"], env=env, cwd="/", stdout=subprocess.PIPE
         )
         try:
-            assert viewer.stdout is not None
             assert json.loads(viewer.stdout.readline())["collected_by"] == "root"
         finally:
             viewer.kill()
@@ -311,7 +310,6 @@ def test_another_pid_namespace_does_not_attach(fakenvml: Path, shared: Path) -> 
     env = {**environment(fakenvml), "GPUDASH_SOCKET": str(shared)}
     argv = [*NAMESPACE, *GPUDASH, "--json", *SECOND]
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as viewer:
-        assert viewer.stdout is not None
         assert json.loads(viewer.stdout.readline())["collected_by"] is None
         viewer.kill()
 
@@ -428,7 +426,6 @@ def test_where_the_usual_socket_cannot_be_made_it_serves_all_the_same(nobody: Un
     argv = [*nobody.argv, "serve", "--listen", "127.0.0.1:0"]
     server = subprocess.Popen(argv, env=nobody.env, cwd="/", stderr=subprocess.PIPE, text=True)
     try:
-        assert server.stderr is not None
         assert server.stderr.readline().startswith("gpudash: serving http://")
         line = server.stderr.readline()
         assert line.startswith("gpudash: cannot listen on /run/gpudash/gpudash.sock: ")

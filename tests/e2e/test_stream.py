@@ -15,7 +15,7 @@ import pytest
 
 from gpudash.feed import collector
 from tests.e2e.forking import GPUDASH
-from tests.e2e.stream import DEADLINE, Stream, pipe, streaming
+from tests.e2e.stream import DEADLINE, Stream, streaming
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS, until
 
@@ -39,10 +39,10 @@ def test_interval_that_is_set_counts_at_once_and_goes_on_when_nobody_tells_any_m
         # The second one is never late, whatever the interval.
         stream.next()
         stream.next()
-        os.write(pipe(stream.process.stdin).fileno(), collector.interval_message(0.1))
+        os.write(stream.process.stdin.fileno(), collector.interval_message(0.1))
         for _ in range(3):
             stream.next()
-        pipe(stream.process.stdin).close()
+        stream.process.stdin.close()
         stream.process.stdin = None
         for _ in range(3):
             stream.next()
@@ -51,9 +51,9 @@ def test_interval_that_is_set_counts_at_once_and_goes_on_when_nobody_tells_any_m
 def test_reader_that_goes_away_ends_it_before_the_next_sample(fakenvml: Path) -> None:
     with streaming(fakenvml, "--interval", "3600", DEVICES=1) as stream:
         stream.next()
-        pipe(stream.process.stdout).close()
+        stream.process.stdout.close()
         assert stream.process.wait(DEADLINE) == 141
-        assert pipe(stream.process.stderr).read() == b""
+        assert stream.process.stderr.read() == b""
         stream.process.stdout = None
 
 
@@ -78,7 +78,7 @@ def test_signal_ends_it_quietly(fakenvml: Path, number: signal.Signals) -> None:
         stream.next()
         stream.process.send_signal(number)
         assert stream.process.wait(DEADLINE) in (-number, 128 + number)
-        assert pipe(stream.process.stderr).read() == b""
+        assert stream.process.stderr.read() == b""
 
 
 def test_ctrl_c_that_its_starter_ignores_ends_nothing() -> None:

@@ -200,7 +200,6 @@ def test_numbers_a_minute_are_kept_beside_samples(host: Host) -> None:
     host.run(60)
     host.history.close()
     numbers = host.recording.numbers
-    assert numbers is not None
     lines = [numbers.first.line, *(each.line for each in numbers.after(numbers.first))]
     minutes = [decode_minute(line) for line in lines]
     assert sum(each.seconds for each in minutes) == HOUR + 600 - 10 + 50
@@ -285,7 +284,6 @@ def test_lines_of_several_minutes_go_with_their_hour(tmp_path: Path) -> None:
     host = Host(tmp_path / "history", keep=3 * HOUR)
     host.run(9.5 * HOUR, 60)
     found = Recording(str(host.folder)).charted_numbers
-    assert found is not None
     assert found.first.taken_at == START + timedelta(hours=6, minutes=5)
 
 
@@ -294,7 +292,6 @@ def test_numbers_go_after_samples_where_there_is_no_room(tmp_path: Path) -> None
     host.run(8 * HOUR, 30)
     assert host.bytes <= 150_000
     numbers = host.recording.numbers
-    assert numbers is not None
     assert numbers.first.taken_at < START + timedelta(minutes=1)
     assert host.recording.first.taken_at > START + timedelta(hours=1)
 
@@ -425,7 +422,6 @@ def killed_writer(tmp_path: Path) -> Callable[[float], Path]:
         folder = tmp_path / "history"
         argv = [sys.executable, "-c", _WRITER, str(folder)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
             assert writer.stdout.readline() == "begun\n"
             since = time.monotonic()
             until(lambda: time.monotonic() - since >= after)

@@ -39,7 +39,6 @@ def test_a_collector_is_started_with_the_options_of_its_starter(kind: SourceKind
 @pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.module)
 def test_the_past_of_what_is_shown_is_reported_by_the_same_source(kind: SourceKind) -> None:
     reported = report_words(parse(words(kind)))
-    assert reported is not None
     again = parse(reported[len(collector_words()) - 1 :])
     assert kind.is_asked(again) is kind.reports
     assert not [each for each in ASKED if each is not kind and each.is_asked(again)]

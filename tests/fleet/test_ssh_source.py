@@ -292,7 +292,6 @@ def test_ssh_dies_with_its_owner(sshd: SshRig) -> None:
     names = [sshd.host(f"orphan{index}") for index in range(2)]
     command = [sys.executable, "-c", _OWNER, str(sshd.config), *names]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
-        assert owner.stdout is not None
         assert owner.stdout.readline() == b"ready\n"
         children = [each for each in children_of(owner.pid) if name_of(each.pid) == "ssh"]
         owner.kill()

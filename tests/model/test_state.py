@@ -22,7 +22,6 @@ def test_words_and_sentences_are_of_one_state_each() -> None:
 @pytest.mark.parametrize("wire", UNREADABLE)
 def test_each_state_of_the_document_has_its_row(wire: DeviceState) -> None:
     state = unreadable_state(make_device(state=wire))
-    assert state is not None
     assert state.id == wire
 
 
@@ -32,7 +31,6 @@ def test_a_readable_device_is_not_unreadable() -> None:
 
 def test_a_state_of_a_newer_version_is_a_failure() -> None:
     state = unreadable_state(make_device(state=cast("DeviceState", "melted")))
-    assert state is not None
     assert state.id == "failed"
 
 
@@ -40,7 +38,6 @@ def test_a_state_of_a_newer_version_is_a_failure() -> None:
 def test_an_unreadable_problem_is_loud(wire: DeviceState) -> None:
     device = make_device(state=wire)
     state = unreadable_state(device)
-    assert state is not None
     assert state.word.isupper() is state.is_problem is not is_suspended_on_purpose(device)
 
 

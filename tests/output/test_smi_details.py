@@ -158,14 +158,12 @@ def test_what_only_newer_drivers_answer(fakenvml: Path) -> None:
 def test_what_is_not_ready_is_not_there_yet(fakenvml: Path) -> None:
     settings = {"DEVICES": 1, "FAIL": "nvmlDeviceGetLastBBXFlushTime:0:27"}
     gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
-    assert gpu is not None
     assert gpu.findtext("inforom_bbx_flush/latest_timestamp") == "N/A"
 
 
 def test_a_board_outside_of_a_rack_has_its_module_only(fakenvml: Path) -> None:
     settings = {"DRIVER": "580.159.04", "DEVICES": 1}
     gpu = ElementTree.fromstring(gpudash("-q", "-x", library=fakenvml, **settings).text).find("gpu")
-    assert gpu is not None
     platform = {each.tag: each.text for each in gpu.find("platformInfo") or ()}
     assert platform.pop("module_id") == "1"
     assert set(platform.values()) == {"N/A"}
@@ -237,7 +235,6 @@ def test_documents_again_and_again(fakenvml: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     documents = [""]
     while len(documents) < 3:
         line = process.stdout.readline()
@@ -260,7 +257,6 @@ def test_a_process_adds_no_element() -> None:
     lines = smi_xml.document(wire.decode(wire.encode(snapshot)), keys)
     names = [each.text for each in ElementTree.fromstring("\n".join(lines)).iter("process_name")]
     assert len(names) == 1
-    assert names[0] is not None
     assert names[0].startswith("a<b>&\"'c]]>")
     assert names[0].isprintable()
 

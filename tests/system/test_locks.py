@@ -46,7 +46,6 @@ def directory() -> Iterator[str]:
 
 def start_ticks() -> int:
     stat = processes.read_stat(os.getpid())
-    assert stat is not None
     return stat.start_ticks
 
 
@@ -93,7 +92,6 @@ def test_a_lock_dies_with_its_holder(directory: str) -> None:
         [sys.executable, "-c", HOLD, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         assert locks.acquire(directory) is None
         holder.kill()

@@ -22,7 +22,6 @@ def family() -> Iterator[Family]:
 
 def test_agrees_with_psutil() -> None:
     process, oracle = process_tree.process_of(os.getpid()), psutil.Process()
-    assert process is not None
     assert process.username == oracle.username()
     assert process.name == oracle.name()
     assert process.command_line == tuple(oracle.cmdline())

@@ -60,7 +60,6 @@ def test_a_name_never_shifts_the_fields(name: bytes) -> None:
 
 def test_recognises_a_kernel_thread_by_its_flag() -> None:
     stat = processes.parse_stat(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
-    assert stat is not None
     assert stat.is_kernel_thread
 
 
@@ -89,7 +88,6 @@ def test_a_start_is_reported_from_another_one_tick_later() -> None:
 
 def test_ticks_tell_a_start_whatever_the_wall_clock_says() -> None:
     stat = processes.read_stat(os.getpid())
-    assert stat is not None
     assert processes.is_start_of(stat, stat.start_ticks, 1.0)
     assert not processes.is_start_of(stat, stat.start_ticks + 1, psutil.Process().create_time())
 
@@ -113,7 +111,6 @@ def test_facts_agree_with_psutil() -> None:
     oracle, stat = psutil.Process(), processes.read_stat(os.getpid())
     assert stat is not None
     facts = processes.facts(os.getpid(), stat)
-    assert facts is not None
     assert facts.username == oracle.username()
     assert facts.command_line == tuple(oracle.cmdline())
     assert facts.name == oracle.name()
@@ -142,7 +139,6 @@ time.sleep(600)
 
 def test_no_process_forges_its_owner_or_floods_its_reader() -> None:
     with subprocess.Popen((sys.executable, "-c", FORGER), stdout=subprocess.PIPE) as forger:
-        assert forger.stdout is not None
         answer, stat = forger.stdout.readline(), processes.read_stat(forger.pid)
         assert stat is not None
         tracemalloc.start()
@@ -151,7 +147,6 @@ def test_no_process_forges_its_owner_or_floods_its_reader() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         forger.kill()
-    assert facts is not None
     assert facts.username == processes.username(os.getuid())
     assert peak < 1 << 20
     if answer == b"0\n":  # a kernel without checkpoint and restore refuses it
@@ -178,7 +173,6 @@ def test_arguments_are_cleaned_and_bounded(holders: Holders) -> None:
     script = "import time; time.sleep(600)"
     (holder,) = holders(1, (sys.executable, "-c", script, hostile, *["x"] * 600))
     arguments = waiting.until(lambda: processes.command_line(holder.pid))
-    assert arguments is not None
     assert arguments[3] == r"\x1b]0;x\x07\u202e"
     assert len(arguments) == 513
     assert arguments[-1] == "…"
@@ -221,8 +215,6 @@ def test_network_is_counted_for_a_namespace_of_its_own_alone() -> None:
     namespace = ["unshare", "--user", "--map-root-user", "--net"]
     script = "import sys; print(flush=True); sys.stdin.read()"
     with Popen([*namespace, sys.executable, "-c", script], stdin=PIPE, stdout=PIPE) as inside:
-        assert inside.stdin is not None
-        assert inside.stdout is not None
         if not inside.stdout.readline():
             pytest.skip("no network namespace can be made here")
         # Nothing but a loopback device is there, which does not count.

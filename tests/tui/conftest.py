@@ -89,7 +89,6 @@ def start() -> Iterator[Start]:
     for child in children:
         child.kill()
         child.wait()
-        assert child.stdout is not None
         child.stdout.close()
 
 

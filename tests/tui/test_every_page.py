@@ -179,8 +179,6 @@ def inks(on: OnScreen) -> set[str]:
 def ground(theme: Theme) -> str:
     """The colour behind most of a page."""
     color = theme.base.bgcolor
-    assert color is not None
-    assert color.triplet is not None
     return color.triplet.hex[1:]
 
 

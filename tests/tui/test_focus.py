@@ -18,7 +18,6 @@ REASON = "GPU 2 fell off the bus; " + "a reboot may bring it back, " * 4 + "sudo
 
 def device(on: OnScreen) -> int:
     row = on.dashboard.devices.selected
-    assert row is not None
     return row.device.index
 
 

@@ -80,7 +80,6 @@ async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) -> None:
     deaf = start(sys.executable, "-c", DEAF)
-    assert deaf.stdout is not None
     deaf.stdout.readline()
     async with stage(timeouts=TIMEOUTS._replace(end=0.3)) as on:
         await on.ask(process_for(deaf.pid), key="T")
@@ -111,7 +110,6 @@ class HeldTimeouts(Timeouts):
 
 async def test_the_offer_waits_for_another_question_and_can_be_refused(start: Start) -> None:
     deaf = start(sys.executable, "-c", DEAF)
-    assert deaf.stdout is not None
     deaf.stdout.readline()
     timeouts = HeldTimeouts()
     async with stage(timeouts=timeouts) as on:

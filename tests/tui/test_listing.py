@@ -251,7 +251,6 @@ def test_a_tree_orders_siblings_as_before_and_turns_them_around() -> None:
         return [f"{row.branch}{row.process.pid}" for row in listing.rows]
 
     listing.move_to(0)
-    assert listing.selected is not None
     assert listing.selected.process.pid == 4
     listing.sort_by("tree")
     assert shown() == ["1", "├─ 3", "└─ 2", "   └─ 4"]

@@ -20,7 +20,6 @@ WAIT_SECONDS = waiting.LIMIT_SECONDS
 def shown(pid: int, **overrides: object) -> Process:
     """The process of that PID, with alice's training in its other fields."""
     stat = proc_stat.read_stat(pid)
-    assert stat is not None
     times = {"create_time": psutil.Process(pid).create_time(), "start_ticks": stat.start_ticks}
     return make_process(**{"pid": pid, **times, **overrides})
 

@@ -250,9 +250,7 @@ def until(target: Target, state: StateName) -> ProcessState:
     def reached() -> ProcessState | None:
         return found if (found := target.state()).name == state else None
 
-    found = waiting.until(reached, target.state)
-    assert found is not None
-    return found
+    return waiting.until(reached, target.state)
 
 
 def test_a_zombie_names_the_parent_that_must_reap_it() -> None:

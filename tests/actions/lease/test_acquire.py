@@ -54,7 +54,6 @@ def test_after_the_last_of_some_attempts_nothing_is_waited_for(
     line = encode(make_snapshot(devices=tuple(devices), processes=())).decode()
     argv = [sys.executable, "-c", HOLD, str(tmp_path / gpu_uuid(0))]
     with Popen(argv, stdin=PIPE, stdout=PIPE) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == b"\n"
         repeating = [sys.executable, "-c", REPEAT, line]
         with closing(Counted(repeating, interval=0.1, keep=1)) as sampler:

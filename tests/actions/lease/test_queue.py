@@ -159,7 +159,6 @@ def ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         argv = [sys.executable, "-c", TICKET, str(tmp_path), str(arrival_ms)]
         process = Popen(argv, stdin=PIPE, stdout=PIPE, text=True)
         started.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == "\n"
         return process
 

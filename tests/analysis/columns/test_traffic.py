@@ -20,7 +20,6 @@ def row(**overrides: object) -> GpuAffinity:
 
 def share(key: str, row: GpuAffinity) -> float | None:
     of = COLUMNS[key].share
-    assert of is not None
     return of(row)
 
 

@@ -83,5 +83,4 @@ def test_values_of_a_brief_sample_are_not_those_of_a_gpu_that_hangs_in_the_whole
         gate.set()
         worker.close()
     assert (device.state, device.memory_used_bytes) == ("not-answering", None)
-    assert device.fault is not None
     assert device.fault.code == codes.TIMEOUT

@@ -146,7 +146,6 @@ def test_an_idle_gpu_is_left_alone_and_falls_asleep(laptop: Laptop) -> None:
     assert laptop.driver.asked.count("nvmlShutdown") == 1
     laptop.driver.asked.clear()
     (device,) = laptop.read().devices
-    assert device.fault is not None
     assert "left alone so that it can fall asleep" in device.fault.message
     assert device.uuid is not None
     assert device.gpu_utilization_percent is None
@@ -236,7 +235,6 @@ def test_a_driver_that_does_not_let_go_is_reported_instead_of_rest(tmp_path: Pat
     laptop.driver.replaced["nvmlShutdown"] = hang
     assert laptop.states(40)[-1] == "not-answering"
     (device,) = laptop.read().devices
-    assert device.fault is not None
     assert "nvmlShutdown" in device.fault.message
     gate.set()
     deadline = time.monotonic() + 10

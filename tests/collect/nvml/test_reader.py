@@ -90,7 +90,6 @@ def test_a_lost_gpu_keeps_its_row_and_the_others_are_complete() -> None:
     devices = Machine("lost").read().devices
     lost = [device for device in devices if device.state == "lost"]
     assert [device.index for device in lost] == [2]
-    assert lost[0].fault is not None
     assert lost[0].fault.code == codes.GPU_IS_LOST
     assert lost[0].gpu_utilization_percent is None
     assert all(d.gpu_utilization_percent is not None for d in devices if d.state == "ok")
@@ -108,7 +107,6 @@ def test_a_gpu_that_stays_broken_keeps_its_identity(dgx: Machine) -> None:
         after = dgx.read(after=calls.RETRY_SECONDS + 1).devices[0]
         assert after.state == "failed"
         assert (after.uuid, after.serial) == (before.uuid, before.serial)
-        assert after.fault is not None
         assert after.fault.uuid == before.uuid
 
 

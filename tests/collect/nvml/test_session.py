@@ -31,7 +31,6 @@ def test_a_gpu_plugged_in_later_appears() -> None:
     reading = machine.read()
     assert len(reading.devices) == 8
     assert [device.state for device in reading.devices] == ["ok"] * 8
-    assert reading.topology is not None
     assert len(reading.topology.uuids) == 8
 
 
@@ -61,7 +60,6 @@ def test_the_last_gpu_keeps_its_number_when_it_is_removed(machine: HotplugMachin
     machine.unplugged.add(7)
     (removed,) = (device for device in machine.read().devices if device.state == "lost")
     assert removed.index == 7
-    assert removed.fault is not None
     assert removed.fault.message.startswith("GPU 7 was removed")
 
 

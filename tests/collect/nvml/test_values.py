@@ -56,5 +56,4 @@ def test_strings_are_made_harmless(raw: object, clean: str | None) -> None:
 @pytest.mark.parametrize("raw", [b"\xff" * 5000, "A" * 5000, "\x1b" * 5000])
 def test_a_string_without_end_is_short(raw: object) -> None:
     text = values.string(raw)
-    assert text is not None
     assert len(text.encode()) <= 256

@@ -471,7 +471,6 @@ def test_gpus_go_by_their_uuids_whatever_their_indices(
     lost = re.search(
         r"GPU-h down or lost: 1 host [0-9.]+, 1 GPU ([0-9.]+)\n", capfd.readouterr().out
     )
-    assert lost is not None
     assert float(lost[1]) == pytest.approx(hours, abs=0.11)
     what = [
         (each["kind"], each["gpu"], str(each["what"]).rpartition(": ")[2])

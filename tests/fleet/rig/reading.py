@@ -23,6 +23,4 @@ def read_until(source: Source, is_there: Callable[[Reading], bool]) -> Reading:
         reading = source.read()
         return reading if is_there(reading) else None
 
-    found = until(step, source.read)
-    assert found is not None
-    return found
+    return until(step, source.read)

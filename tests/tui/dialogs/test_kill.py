@@ -133,7 +133,6 @@ UNREADABLE = [(23, 30), (80, 2), (8, 8)]
 
 async def test_what_is_answered_is_all_on_the_terminal(start: Start) -> None:
     parent = start("sh", "-c", "sleep 600 & echo; wait")
-    assert parent.stdout is not None
     parent.stdout.readline()
     child = child_of(parent.pid)
     async with stage() as on:
@@ -156,7 +155,6 @@ async def test_what_is_answered_is_all_on_the_terminal(start: Start) -> None:
 
 async def test_the_chosen_signal_and_the_tree_are_in_view_where_there_is_room(start: Start) -> None:
     parent = start("sh", "-c", "sleep 600 & echo; wait")
-    assert parent.stdout is not None
     parent.stdout.readline()
     child = child_of(parent.pid)
     async with stage((40, 12)) as on:

@@ -67,22 +67,18 @@ def test_the_cursor_reaches_every_host_to_the_right_and_stops_at_the_end() -> No
     host, seen = 0, [0]
     for _ in range(99):
         cell = arrangement.beside(host, 1, 0)
-        assert cell is not None
         host = cell.hosts[0]
         seen.append(host)
     assert seen == list(range(100))
     last = arrangement.beside(host, 1, 0)
-    assert last is not None
     assert last.hosts == (99,)
 
 
 def test_the_cursor_goes_down_to_the_nearest_and_back() -> None:
     arrangement = arrange(rows_of(400), 78, 13)
     below = arrangement.beside(5, 0, 1)
-    assert below is not None
     assert below.hosts == (25,)
     above = arrangement.beside(25, 0, -1)
-    assert above is not None
     assert above.hosts == (5,)
 
 

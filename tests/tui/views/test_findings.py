@@ -207,7 +207,6 @@ LOST = finding("lost", 3, level="critical")
 
 
 def on(cursor: FindingCursor) -> str:
-    assert cursor.finding is not None
     return cursor.finding.rule
 
 

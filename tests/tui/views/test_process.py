@@ -303,7 +303,6 @@ def test_looks_beside_the_caller() -> None:
     assert inspector.waiting == "reading"
     look(inspector, told, shown(os.getpid()))
     assert inspector.waiting == ""
-    assert inspector.latest is not None
     assert inspector.latest.pid == os.getpid()
     assert inspector.io_rates == IoRates()
     look(inspector, told, shown(os.getpid()))
