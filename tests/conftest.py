@@ -1,7 +1,5 @@
 """Fixtures that more than one folder of tests stands on."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os

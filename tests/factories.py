@@ -1,7 +1,5 @@
 """Plausible samples to start a test from: each takes overrides for what the test is about."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real processes that stand for GPU jobs: they sleep, and the stand-in library lists their PIDs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Hypothesis strategies made from the declared types, so that a new field is covered at once."""
 
-from __future__ import annotations
-
 import fcntl
 import pickle
 import types

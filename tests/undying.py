@@ -4,8 +4,6 @@ The signal that kills it arrives, but whoever traces it keeps it just before its
 that it has open.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Waiting for what other processes and threads do, however busy the machine is."""
 
-from __future__ import annotations
-
 import gc
 import os
 import time

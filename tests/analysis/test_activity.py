@@ -1,7 +1,5 @@
 """What a device does by its utilization, its memory and who has it; since when it rests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from gpudash.analysis.links import (
     Matrix,
     access_matrix,

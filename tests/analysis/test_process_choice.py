@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from gpudash.analysis.process_choice import choose

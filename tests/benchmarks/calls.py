@@ -1,7 +1,5 @@
 """How many calls a screen makes to the driver, and how long they keep it."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Processes that come and go on the stand-in's GPUs, a generation after the other."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the collector costs: CPU while it streams, memory over many ticks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

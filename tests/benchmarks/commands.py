@@ -1,7 +1,5 @@
 """What is compared: gpudash and its peers, and the stand-in host that they all look at."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compares gpudash with its peers on the stand-in driver and judges the figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What a full-screen program costs while it runs in a terminal of its own."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping

@@ -5,8 +5,6 @@
 The samples are those of the stand-in, in which all that moves on a busy host is drawn at random.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

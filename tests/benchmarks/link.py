@@ -1,7 +1,5 @@
 """How old a screen is, and how soon a key is answered, at the other end of a slow link."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What commands cost that run once and exit: wall time, CPU time and peak memory, in turns."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

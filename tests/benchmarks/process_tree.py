@@ -1,7 +1,5 @@
 """CPU time and memory of a running process and all that it started."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

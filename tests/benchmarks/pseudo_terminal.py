@@ -1,7 +1,5 @@
 """A program in a terminal whose output is counted and thrown away: cheap for hours."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

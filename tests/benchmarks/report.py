@@ -1,7 +1,5 @@
 """Figures, ratios and bounds as lines for people."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ busy, and when they end: what a row is off by is also shown in intervals for eac
 More than one is an error of the report; within one, which is much of a short time, is not.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

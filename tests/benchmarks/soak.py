@@ -7,8 +7,6 @@ and left all the while, by a tour or, with --keys, by random keys. Memory is jud
 that the screen keeps is full.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import string

@@ -1,7 +1,5 @@
 """What many who look at one host cost it, with and without `gpudash serve`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

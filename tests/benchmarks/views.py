@@ -1,7 +1,5 @@
 """What a terminal is sent when a view or a dialog opens, and when it closes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.benchmarks.commands import gpudash

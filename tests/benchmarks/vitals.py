@@ -1,7 +1,5 @@
 """What must not grow while a process runs: its memory, its descriptors, its threads."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """The functions of `import gpudash`, in this interpreter, on the stand-in library."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

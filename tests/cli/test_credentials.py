@@ -1,7 +1,5 @@
 """What servers get to see of credentials: those of their own origin, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path

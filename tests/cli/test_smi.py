@@ -1,7 +1,5 @@
 """Called nvidia-smi: its options, messages, channel and exit statuses."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

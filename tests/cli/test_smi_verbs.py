@@ -1,7 +1,5 @@
 """The commands of nvidia-smi that begin with a word, and its help, called nvidia-smi."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Who has leased which GPU, by locks that real processes hold, and whether it uses it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

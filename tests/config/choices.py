@@ -1,7 +1,5 @@
 """The names that the tests of settings choose from, and any settings made of them."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from gpudash.config.settings import Choices, Settings

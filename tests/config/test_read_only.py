@@ -1,7 +1,5 @@
 """The setting that forbids signals: where it cannot be read, it holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ The environment returned here has Python import `site/sitecustomize.py` at its s
 the simulated hosts their clock.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

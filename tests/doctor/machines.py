@@ -1,7 +1,5 @@
 """Made-up machines to examine: files in a folder, symbolic links where a path points."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

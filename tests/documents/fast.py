@@ -1,7 +1,5 @@
 """gpudash with a collector that samples ten times as often as the screen believes: a past, soon."""
 
-from __future__ import annotations
-
 from gpudash.cli import main
 from gpudash.feed import supervisor
 

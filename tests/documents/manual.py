@@ -1,7 +1,5 @@
 """The manual page, from the parser: python -m tests.documents.manual."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

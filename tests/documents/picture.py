@@ -1,7 +1,5 @@
 """A terminal's screen as an SVG that needs no font of its own."""
 
-from __future__ import annotations
-
 from xml.sax.saxutils import escape
 
 import pyte

@@ -3,8 +3,6 @@
 python -m tests.documents.screenshots [NAME ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

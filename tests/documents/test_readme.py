@@ -1,7 +1,5 @@
 """README.md is a page: short, with pictures and commands that are there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

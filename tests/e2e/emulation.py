@@ -1,7 +1,5 @@
 """The terminal's side of the conversation: an emulated screen that answers queries."""
 
-from __future__ import annotations
-
 import re
 
 import pyte

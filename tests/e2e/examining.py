@@ -4,8 +4,6 @@ What takes a minute to be found is found at once: the collector, the diagnosis a
 have the same clock, which no one waits for.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -4,8 +4,6 @@
 environment. What it was given is appended to a log.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

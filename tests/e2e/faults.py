@@ -1,7 +1,5 @@
 """What may be wrong with a driver or a GPU, and what a look at it must come to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A process, a driver and files whose every text attacks the terminal that shows it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a terminal sends for the keys that are no characters."""
 
-from __future__ import annotations
-
 KEYS = {
     "up": "\x1b[A",
     "down": "\x1b[B",

@@ -1,7 +1,5 @@
 """`gpudash kill` as a real process, on the stand-in library, against real processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stand-in of idle GPUs and a folder with a place for the lease of each."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

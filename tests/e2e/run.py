@@ -1,7 +1,5 @@
 """Runs gpudash in a process of its own, on the stand-in library or without any."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The live screen in a terminal, on the stand-in library."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A terminal at the other end of a slow link."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

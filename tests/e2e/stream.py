@@ -1,7 +1,5 @@
 """`gpudash --json` as a running process whose lines are read with a deadline."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

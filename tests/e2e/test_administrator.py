@@ -1,7 +1,5 @@
 """/etc/gpudash/config.toml forbids signals whatever a user sets, seen in a namespace of its own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`--on-finding` of the stream and of a recording, with real commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Long command lines of many processes blind no screen, output or recording."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Somebody sets the wall clock, by an hour and back, while gpudash looks."""
 
-from __future__ import annotations
-
 import re
 import time
 from functools import partial

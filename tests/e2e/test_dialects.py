@@ -1,7 +1,5 @@
 """The dialects as processes, beside the tools they replace on the same library where installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The faults of the table, seen by every form of a look and at a real terminal."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All that may go wrong around one look: status, the one line, the time, and what stays whole."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

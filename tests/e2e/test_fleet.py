@@ -1,7 +1,5 @@
 """Many hosts, end to end: simulated, and by an ssh that runs the far end here."""
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import io

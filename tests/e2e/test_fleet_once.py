@@ -1,7 +1,5 @@
 """--once of a Prometheus: a first picture that says what it has not, or all that is needed."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 

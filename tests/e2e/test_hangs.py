@@ -1,7 +1,5 @@
 """Calls into the driver that never come back: the prompt does, and so do the other GPUs."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the hardware reports, from the stand-in's C structures to the document."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

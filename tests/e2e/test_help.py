@@ -1,7 +1,5 @@
 """The reference as a process: on a terminal it goes through a pager."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """What `gpudash serve` keeps on disk, and who reads it."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

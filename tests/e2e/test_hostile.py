@@ -1,7 +1,5 @@
 """No byte of a hostile process, driver or file reaches the terminal as more than text."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A GPU that is unplugged and plugged in again: each is known by its UUID, whatever its number."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

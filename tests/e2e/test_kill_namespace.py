@@ -1,7 +1,5 @@
 """In a PID namespace the driver still tells PIDs of the host: nobody innocent may be hit."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from pathlib import Path

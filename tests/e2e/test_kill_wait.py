@@ -1,7 +1,5 @@
 """What `gpudash kill` says while a process takes its time to end, on a real terminal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the shell finds when the screen was left: a status, and no answer meant for the screen."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

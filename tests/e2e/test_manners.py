@@ -1,7 +1,5 @@
 """`gpudash completion` and `gpudash config` as processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

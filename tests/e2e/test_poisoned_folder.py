@@ -1,7 +1,5 @@
 """gpudash started in a folder where a stranger has left modules: none of them is ever imported."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gpudash record` as a process: what it leaves behind, however it ends."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

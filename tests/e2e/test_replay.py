@@ -1,7 +1,5 @@
 """`gpudash replay` in a real terminal: a recorded host, stopped, stepped, sought, never killed."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

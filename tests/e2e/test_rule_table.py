@@ -1,7 +1,5 @@
 """Every rule of one host: a state in which it finds something, and a healthy one close to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

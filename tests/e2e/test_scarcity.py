@@ -1,7 +1,5 @@
 """A system that gives no more files, processes or threads: one line at the start, no end later."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

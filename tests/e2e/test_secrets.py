@@ -1,7 +1,5 @@
 """Secrets on the command line of a real process: masked in every output, shown when asked for."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One collector for a machine: who attaches to it, whom nobody trusts, and what follows its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The screen over a link that carries 10 KB a second, less than it would send without care."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -1,7 +1,5 @@
 """`gpudash --json` as a process: one document a line until its reader goes away or it is told."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

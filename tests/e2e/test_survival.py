@@ -1,7 +1,5 @@
 """The live screen while the driver hangs, goes, comes back and is let go of."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Suspended from wherever one is, and back by `fg`, in a real shell."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The emulator that the terminal of the other tests stands on."""
 
-from __future__ import annotations
-
 from tests.e2e.emulation import Emulator
 
 

@@ -1,7 +1,5 @@
 """Which of its standard streams a screen needs, and what it says where it cannot be."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

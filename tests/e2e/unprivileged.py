@@ -1,7 +1,5 @@
 """Another user, who has no rights and runs gpudash all the same."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

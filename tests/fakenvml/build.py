@@ -1,7 +1,5 @@
 """Compiles the stand-in for libnvidia-ml.so.1 with the machine's C compiler."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

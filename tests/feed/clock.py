@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-
 class Clock:
     """Shows `now`, in seconds, for ever."""
 

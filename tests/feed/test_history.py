@@ -1,7 +1,5 @@
 """What `gpudash serve` keeps on disk, read as any recording."""
 
-from __future__ import annotations
-
 import os
 import resource
 import stat

@@ -1,7 +1,5 @@
 """Handmade snapshots of many hosts."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from typing import Any
 

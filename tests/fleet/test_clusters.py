@@ -1,7 +1,5 @@
 """Schedulers number their jobs alike: those of two clusters are two, whatever shows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

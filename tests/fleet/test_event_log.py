@@ -1,7 +1,5 @@
 """What is known of a span with what was found when its end was asked for again."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 from gpudash.fleet.event_log import with_later

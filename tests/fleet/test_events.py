@@ -1,7 +1,5 @@
 """What is an event from one snapshot to the next, and what is none."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """What was lost in a span of events, and what is broken or began without one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """One GPU through every source: NVML, ssh, nvidia-smi over ssh, Prometheus, exporters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial

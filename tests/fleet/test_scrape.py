@@ -1,7 +1,5 @@
 """Exporters read directly: the same fleet, without a Prometheus and without a past."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """What Slurm prints about jobs and nodes; the answers are those of Slurm 22.05."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import closing
 from datetime import datetime, timezone

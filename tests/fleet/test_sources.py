@@ -1,7 +1,5 @@
 """The table of sources: what is in it is an option everywhere, and reaches the collector."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """The command of ssh, the one of the far end, and why a connection ended."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

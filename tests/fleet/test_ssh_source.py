@@ -1,7 +1,5 @@
 """Many hosts over a real ssh to a real sshd: what is known of each, and what it costs others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

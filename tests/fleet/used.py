@@ -3,8 +3,6 @@
 The truth is computed from the schedule alone: exactly, between the instants at which it changes.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The document of many hosts: what a script may rely on."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timezone
 from typing import Any

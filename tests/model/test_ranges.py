@@ -1,7 +1,5 @@
 """Every number of a document has a range, and one outside of it is refused by its path."""
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The table of nvidia-smi under other drivers than 535, beside what those printed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

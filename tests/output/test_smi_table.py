@@ -1,7 +1,5 @@
 """The table of nvidia-smi, line by line beside what 535 and 550 printed on the stand-in."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from gpudash.system.pci import kernel_address, nvml_address

@@ -1,7 +1,5 @@
 """The model of the main screen over a feed, without a screen."""
 
-from __future__ import annotations
-
 from rich.color import ColorSystem
 
 from gpudash.model.snapshot import Snapshot

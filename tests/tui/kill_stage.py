@@ -1,7 +1,5 @@
 """The app over a hand-fed feed, with real processes to aim at."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

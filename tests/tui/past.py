@@ -1,7 +1,5 @@
 """A host that was watched for a while, for tests of what shows the past."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

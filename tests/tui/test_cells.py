@@ -1,7 +1,5 @@
 """The cell model against an emulated terminal, fed by the stock renderer beside it."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -1,7 +1,5 @@
 """A click that comes once more before the first is dealt with opens and closes nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds on every page, of one host and of many: each claim is asserted of each of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from itertools import count, cycle

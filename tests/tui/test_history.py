@@ -1,7 +1,5 @@
 """A screen whose collector is a service that remembers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

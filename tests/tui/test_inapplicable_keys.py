@@ -1,7 +1,5 @@
 """Keys that can do nothing where they are pressed: each says why."""
 
-from __future__ import annotations
-
 from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import FleetSource
 from gpudash.model.text import SafeText

@@ -1,7 +1,5 @@
 """Random keys, clicks and resizes that meet each other, over dialogs, up to the end of the app."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random

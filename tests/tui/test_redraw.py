@@ -1,7 +1,5 @@
 """Every view, dialog and prompt, reached by keys: sent again as a whole, no cell changes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

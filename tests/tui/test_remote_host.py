@@ -1,7 +1,5 @@
 """The screen of another host: nothing of it reaches processes of this one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

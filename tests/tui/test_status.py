@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from subprocess import PIPE, Popen
 
 import pytest

@@ -1,7 +1,5 @@
 """Real processes as a snapshot of this host would show them."""
 
-from __future__ import annotations
-
 import os
 
 import psutil

@@ -1,7 +1,5 @@
 """Under attack: the PID of what was aimed at is an innocent process's when it is signalled."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Samples of one device or host over time, and what the diagnosis makes of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """What is acknowledged is no news: on one host and many, whatever stands in the file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

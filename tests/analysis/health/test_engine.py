@@ -1,7 +1,5 @@
 """What time does to findings: they appear when they lasted, go when they were away, never flap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GPUs that are held or leased without being used, and GPUs that wait for their host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

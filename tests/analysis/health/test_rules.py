@@ -1,7 +1,5 @@
 """Each rule: what it finds in one sample, and what is no problem."""
 
-from __future__ import annotations
-
 from inspect import isgeneratorfunction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Snapshots of a host with one GPU, second by second."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Completions, as the shells themselves take them where they are installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

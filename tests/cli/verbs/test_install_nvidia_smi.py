@@ -1,7 +1,5 @@
 """`gpudash install-nvidia-smi` links and removes nothing but its own link."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

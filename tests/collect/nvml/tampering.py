@@ -1,7 +1,5 @@
 """A driver that misbehaves: a simulated host of whose functions some answer as the test says."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any

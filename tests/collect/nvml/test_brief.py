@@ -1,7 +1,5 @@
 """What is read for a first picture, and that the whole follows without asking twice."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

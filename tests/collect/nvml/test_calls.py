@@ -1,7 +1,5 @@
 """Calls that are slow are asked more rarely, and what they told is not taken for what is now."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

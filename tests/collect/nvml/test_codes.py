@@ -1,7 +1,5 @@
 """Why NVML cannot be used, on machines made of files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 from ctypes import c_uint
 from pathlib import Path

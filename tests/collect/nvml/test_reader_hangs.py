@@ -1,7 +1,5 @@
 """A driver in which calls hang: what is told of its GPUs, and that the others go on."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,7 +1,5 @@
 """GPUs that come and go: NVML counts them when it is initialised, the kernel knows at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import ANY

@@ -1,7 +1,5 @@
 """Tasks to a driver that may never let them come back, on a system that may give no threads."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """What must hold on every simulated card at every instant, as on real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Gives the simulated hosts of this process the clock of the environment."""
 
-from __future__ import annotations
-
 import os
 
 from gpudash.collect import local

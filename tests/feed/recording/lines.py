@@ -1,7 +1,5 @@
 """Recordings to read: seconds of a host, a line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is found on the simulated fleet, and what each rule needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import cache

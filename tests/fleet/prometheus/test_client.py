@@ -1,7 +1,5 @@
 """Requests to a server that does all that servers and what stands before them do."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import ssl

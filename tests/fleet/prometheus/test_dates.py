@@ -1,7 +1,5 @@
 """Since when GPUs have been slow, hot or kept busy, as the past of a server tells."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Names, units and labels of exporters, and which label names a host."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

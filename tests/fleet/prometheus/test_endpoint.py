@@ -1,7 +1,5 @@
 """Which credentials go to which URL."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpudash.config.settings import Credentials

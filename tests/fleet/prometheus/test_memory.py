@@ -1,7 +1,5 @@
 """What was there yesterday is missed today, by a gpudash that has just been started."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

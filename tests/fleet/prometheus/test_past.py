@@ -1,7 +1,5 @@
 """What happened in a day that a real Prometheus knows: all of it, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

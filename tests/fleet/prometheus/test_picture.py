@@ -1,7 +1,5 @@
 """What is remembered of series from one answer to the next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timezone
 

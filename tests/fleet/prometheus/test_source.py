@@ -1,7 +1,5 @@
 """A real Prometheus read to the end, compared with what its exporters' hosts really do."""
 
-from __future__ import annotations
-
 import re
 import time
 from argparse import Namespace

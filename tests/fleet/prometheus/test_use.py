@@ -1,7 +1,5 @@
 """Reports of hosts from a real Prometheus: what GPUs were used for, beside the truth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A day of made-up hosts with known events, as a Prometheus would have stored it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple

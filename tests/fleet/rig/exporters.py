@@ -3,8 +3,6 @@
 `FLEET` has one host of each dialect and trap. `Gpu.does` is what a perfect reader would find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A server on loopback that misbehaves on request, in front of a Prometheus or alone."""
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import json

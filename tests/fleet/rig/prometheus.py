@@ -1,7 +1,5 @@
 """A real Prometheus on loopback with a made-up past; skipped where it is not installed."""
 
-from __future__ import annotations
-
 import http.client
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Runs a source of many hosts, as a collector would, until a test has what it waits for."""
 
-from __future__ import annotations
-
 import select
 from collections.abc import Callable
 

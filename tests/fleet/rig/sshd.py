@@ -3,8 +3,6 @@
 Works as root and as any user whose login shell works. Nothing listens outside of 127.0.0.1.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What all dialogs share, on terminals of every kind."""
 
-from __future__ import annotations
-
 import pytest
 from textual.events import Click, Resize
 from textual.message import Message

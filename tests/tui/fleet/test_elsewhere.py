@@ -1,7 +1,5 @@
 """The screen of many hosts on a machine that is neither Linux nor has a driver."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What is shown of what happened around an instant in the past, and of which time it is asked."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from typing import Any

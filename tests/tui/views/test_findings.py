@@ -1,7 +1,5 @@
 """The cursor among findings: it stands on one of them, whatever comes, goes or changes its rank."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App, ComposeResult
